@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from cnc.check import Violation
     from cnc.errors import CncError, InputError, PlanRejected, RolloutError, Unschedulable
     from cnc.model import Intent, Plan
+    from cnc.planner import Changes, Live
     from cnc.rollout import (
         Finding,
         History,
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from cnc.switch import ConnectOptions
 
 __all__ = [
+    "Changes",
     "CncError",
     "ConnectOptions",
     "Diagnosis",
@@ -49,6 +51,7 @@ __all__ = [
     "History",
     "InputError",
     "Intent",
+    "Live",
     "Plan",
     "PlanRejected",
     "PortStatus",
@@ -79,6 +82,7 @@ _ROOMS = {
     **dict.fromkeys(["CncError", "InputError", "PlanRejected", "RolloutError"], "cnc.errors"),
     **dict.fromkeys(["Finding", "History", "PortStatus", "Report", "Rollout"], "cnc.rollout"),
     **dict.fromkeys(["Step", "StepBegun", "push", "resume", "roll_back", "status"], "cnc.rollout"),
+    **dict.fromkeys(["Changes", "Live"], "cnc.planner"),
     **dict.fromkeys(["Intent", "Plan"], "cnc.model"),
     "ConnectOptions": "cnc.switch",
     "Unschedulable": "cnc.errors",

@@ -8,27 +8,40 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Event
 from types import FrameType
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from cnc.errors import InputError, Unschedulable
+from cnc.errors import InputError, PlanRejected, Unschedulable
+from cnc.format import counted, duration
 from cnc.lazy import lazy_import
 from cnc.model import Intent, Plan
 
 if TYPE_CHECKING:
-    from cnc import check, clock_error, lateness, margin, planfile, planner, rollout, transition
+    from cnc import (
+        check,
+        clock_error,
+        exceeded,
+        lateness,
+        margin,
+        planfile,
+        planner,
+        rollout,
+        transition,
+    )
     from cnc import intent as intents
     from cnc.check import Violation
+    from cnc.exceeded import Exceeded
     from cnc.planner import Move
     from cnc.rollout import Finding, History, Rollout
     from cnc.switch import ConnectOptions
 else:
     check = lazy_import("cnc.check")
     clock_error = lazy_import("cnc.clock_error")
+    exceeded = lazy_import("cnc.exceeded")
     intents = lazy_import("cnc.intent")
     lateness = lazy_import("cnc.lateness")
     margin = lazy_import("cnc.margin")
@@ -98,10 +111,14 @@ def network_of(document: Plan | Intent) -> str:
 
 
 def load_running_plan(file: Path) -> Plan:
-    """The plan to plan around. Raises PlanRejected: nothing can be promised around one that breaks
+    """The plan of a file to plan around. Raises InputError, and what `sound_running` does."""
+    return sound_running(load_plan(file), f"the running plan {file}")
+
+
+def sound_running(running: Plan, what: str) -> Plan:
+    """A plan to plan around. Raises PlanRejected: nothing can be promised around one that breaks
     its own promises."""
-    running = load_plan(file)
-    check.require_sound(running, f"the running plan {file}", hint="plan without --keep")
+    check.require_sound(running, what, hint="plan without --keep")
     return running
 
 
@@ -116,6 +133,7 @@ def plan_to_push(
     connect: ConnectOptions,
     running: Plan | None = None,
     addressed: Plan | None = None,
+    force_margin: bool = False,
     listener: SearchListener | None = None,
 ) -> Plan:
     """A plan as it is; of an intent one within the limits that its switches report.
@@ -123,12 +141,13 @@ def plan_to_push(
     The streams of `running` that have not changed stay where they are, unless nothing can be
     promised around it: it was made for another clock error, gate margin, frame overhead or control
     classes, or the judge refuses it. In a bridged network the streams of `addressed`, by default
-    `running`, keep their addresses in any case. Not judged yet: `push` does. Raises RolloutError
+    `running`, keep their addresses in any case. With `force_margin` a gate margin that the intent
+    states holds whatever switches have measured. Not judged yet: `push` does. Raises RolloutError
     when a switch does not report its limits, Unschedulable when a stream has no place.
     """
     if isinstance(document, Plan):
         return document
-    intent = limit(document, connect=connect, running=running)
+    intent = limit(document, connect=connect, running=running, force_margin=force_margin)
     return _complete(_around(intent, running, listener, addressed=addressed))
 
 
@@ -139,15 +158,106 @@ def plan_to_compare(
     running: Plan | None = None,
     listener: SearchListener | None = None,
 ) -> Plan:
-    """What the switches are to run: a plan as it is, an intent as a push of it would plan it.
+    """What the switches are to run: a plan as it is; of an intent that was pushed the plan that
+    runs, else one as a push would plan it.
 
     A switch that does not answer limits nothing here: the comparison reports it with its ports.
+    Raises Unschedulable when a stream has no place, InputError when the clock error is to be
+    measured and was not.
     """
     if isinstance(document, Plan):
         return document
+    if running and is_pushed(document, running):
+        return running
     intent = limit(document, connect=connect, running=running, partial=True)
     searched = _around(intent, running, listener)
     return _sound_and_complete(searched)
+
+
+def pushed_or_planned(document: Plan | Intent, running: Plan | None) -> Plan:
+    """A plan as it is; of an intent that was pushed the plan that runs, else one from scratch.
+    Raises what `plan` does."""
+    if isinstance(document, Intent) and running and is_pushed(document, running):
+        return running
+    return plan_of(document)
+
+
+def other_than_deployed(history: History, document: Plan | Intent) -> Rollout | None:
+    """The newest completed rollout of the network of a plan, where it deployed another one."""
+    if isinstance(document, Intent):
+        return None
+    name, done = document.intent.name, rollout.Phase.DONE
+    newest = history.rollouts(name, phase=done, with_plan=True, limit=1)
+    return next((each for each in newest if history.plan_of(each.number) != document), None)
+
+
+def plan_beside(document: Plan | Intent, running: Plan) -> Plan:
+    """A plan as it is; of an intent the plan that a push would make in place of `running`, were the
+    figures that switches state and measure those of then. Raises what `plan` does."""
+    if isinstance(document, Plan):
+        return document
+    then, ports = running.intent, document.network.links
+    limits = {port: its for port, its in then.stated_limits.items() if port in ports}
+    intent = document.within(limits)
+    if not (intent.states_gate_margin or then.states_gate_margin):
+        intent = intent.with_gate_margin(then.network.gate_margin_ns, then.measured_margin)
+    if intent.wants_measured_clock_error and then.measured_clock_error:
+        intent = intent.with_clock_error(then.measured_clock_error)
+    late = {
+        name: its
+        for name, its in then.measured_lateness.items()
+        if name in intent.network.end_stations and not document.states_lateness(name)
+    }
+    return _sound_and_complete(_around(intent.with_lateness(late), running, None))
+
+
+def is_pushed(intent: Intent, running: Plan) -> bool:
+    """Whether the plan that runs was made for this intent, whatever was measured since then."""
+    return intent.document == running.intent.document
+
+
+def exceeded_figures(
+    document: Plan | Intent,
+    running: Plan | None,
+    *,
+    connect: ConnectOptions,
+    listener: SearchListener | None = None,
+) -> list[Exceeded]:
+    """The figures of the plan that runs which switches and talkers have exceeded since, and what a
+    push would do about it; none where the document is not the intent that was pushed.
+
+    A switch that does not answer has exceeded nothing.
+    """
+    if isinstance(document, Plan) or running is None or not is_pushed(document, running):
+        return []
+    stated = rollout.read_ports(document.network, connect=connect, partial=True)
+    now = _with_measured(document, stated, running)
+    found = list(exceeded.exceeded(running.intent, now, stated))
+    if not any(each.planned_ns for each in found):
+        return found
+    try:
+        return _with_remedy(found, running, _sound_and_complete(_around(now, running, listener)))
+    except (Unschedulable, InputError):
+        return _with_remedy(found, running, None)
+
+
+def _with_remedy(found: Iterable[Exceeded], running: Plan, pushed: Plan | None) -> list[Exceeded]:
+    """Exceeded figures with what a push of the intent brings, which plans with what is measured;
+    None: it has no plan."""
+
+    def remedy(planned_ns: int) -> str:
+        if pushed is None:
+            return (
+                f"`cnc push` would plan with {duration(planned_ns)} and is refused: `cnc doctor` "
+                "says why"
+            )
+        moved = counted(len(moves(running, pushed)), "stream")
+        return f"`cnc push` plans with {duration(planned_ns)}, which moves {moved}"
+
+    return [
+        each if each.planned_ns is None else each._replace(hint=remedy(each.planned_ns))
+        for each in found
+    ]
 
 
 def _around(
@@ -181,6 +291,7 @@ def limit(
     connect: ConnectOptions,
     running: Plan | None = None,
     partial: bool = False,
+    force_margin: bool = False,
 ) -> Intent:
     """The intent on ports as limited as their switches report (802.1Q 12.29.1).
 
@@ -188,12 +299,14 @@ def limit(
     lateness of talkers what these measured, and where it leaves the clock error to the clocks what
     they did; those of the `running` plan stay while they are enough. Raises RolloutError when a
     switch, or an end station that is managed, does not answer, and InputError when the measurements
-    refute what the intent states, or are missing; with `partial` neither.
+    refute what the intent states, or are missing; with `partial` neither, and with `force_margin`
+    none for the gate margin.
     """
     stated = rollout.read_ports(intent.network, connect=connect, partial=partial)
     measured = _with_measured(intent, stated, running)
     if not partial:
-        margin.refuse_refuted(intent, stated.wake_ups)
+        if not force_margin:
+            margin.refuse_refuted(intent, stated.wake_ups)
         lateness.refuse_refuted(measured, stated.lateness)
         _refuse_unmeasured(intent, stated)
     return measured
@@ -340,22 +453,47 @@ def doctor(
 ) -> Diagnosis:
     """Ask every switch of a plan or an intent whether a push would go through; change nothing.
 
-    An intent is planned as `plan_to_push` does. If that fails, the switches are examined all the
-    same.
+    An intent is planned as `plan_to_push` does. If that fails, which is a failed check, the
+    switches are examined all the same.
     """
     if isinstance(document, Plan):
         visits = rollout.visit(document.intent, connect=connect)
-        return Diagnosis(rollout.diagnose(document, visits), None)
+        return Diagnosis([_judged(document), *rollout.diagnose(document, visits)], None)
     visits = rollout.visit(document, connect=connect)
     stated = rollout.stated(document.network, rollout.states(visits))
     intent = _with_measured(document, stated, running)
-    no_plan = None
+    plan, found = None, _finding(rollout.Verdict.OK, "every stream has a place")
     try:
         _refuse_unmeasured(intent, stated)
-        examined = _sound_and_complete(_around(intent, running, listener))
+        plan = _sound_and_complete(_around(intent, running, listener))
+        lateness.refuse_refuted(intent, stated.lateness)
     except (Unschedulable, InputError) as error:
-        examined, no_plan = Plan(intent, {}, {}, algorithm="none"), str(error)
-    return Diagnosis(rollout.diagnose(examined, visits), no_plan)
+        found = _finding(rollout.Verdict.FAILED, str(error), error.hint)
+    grown: list[Exceeded] = []
+    if running and is_pushed(document, running):
+        measured = exceeded.exceeded(running.intent, intent, stated)
+        grown = _with_remedy((each for each in measured if each.planned_ns), running, plan)
+    examined = plan or Plan(intent, {}, {}, algorithm="none")
+    findings = [
+        found,
+        *(_finding(rollout.Verdict.WARNING, each.text, each.hint) for each in grown),
+        *rollout.diagnose(examined, visits),
+    ]
+    return Diagnosis(findings, None if plan else found.text)
+
+
+def _judged(plan: Plan) -> Finding:
+    """Whether a push takes the plan of a file."""
+    try:
+        check.require_sound(plan, hint="plan the intent again with `cnc plan`")
+    except PlanRejected as error:
+        return _finding(rollout.Verdict.FAILED, str(error), error.hint)
+    return _finding(rollout.Verdict.OK, "sound")
+
+
+def _finding(verdict: rollout.Verdict, text: str, hint: str | None = None) -> Finding:
+    """About the plan that a push would deploy."""
+    return rollout.Finding(None, None, rollout.Check.PLAN, verdict, text, hint)
 
 
 def running_plan(history: History, document: Plan | Intent) -> Plan | None:

@@ -9,12 +9,49 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from cnc import margin
+from cnc import clock, margin
 from cnc.errors import InputError
 from cnc.format import duration
-from cnc.model import Intent, MeasuredMargin, Plan, PortRef, WakeUps
+from cnc.model import GateMode, Intent, MeasuredMargin, Plan, PortRef, WakeUps
 
 SENT = "periods"  # what a talker counts
+
+HINT = (
+    "`talker-lateness: 50us` of the end station, or under `defaults`, or how late its program is "
+    "at worst; `0ns` if it sends by launch time in hardware; `--ask-switches` takes what talkers "
+    "of stations with an agent measured"
+)
+_NAMED_MAX = 5
+
+
+def warning(intent: Intent) -> str | None:
+    """What to say of talkers that are taken to be exact because nobody says how late they are.
+
+    None where software gates have no margin either (`margin.warning` tells of these), and where the
+    clock is virtual and a talker is never late.
+    """
+    network = intent.network
+    if network.gate_margin_ns or clock.is_exact():
+        return None
+    if any(bridge.gate_mode is GateMode.SOFTWARE for bridge in network.bridges.values()):
+        return None
+    exact = sorted(
+        {
+            stream.talker
+            for stream in intent.streams.values()
+            if network.end_stations[stream.talker].lateness_ns is None
+        }
+    )
+    if not exact:
+        return None
+    names = ", ".join(exact[:_NAMED_MAX])
+    if len(exact) > _NAMED_MAX:
+        names += f" and {len(exact) - _NAMED_MAX} more"
+    return (
+        f"no talker-lateness is stated of {names}: the plan takes each frame to leave its talker "
+        "to the nanosecond when it is due. One that a program sends later breaks its bound, makes "
+        "others late, and is dropped where policing says drop"
+    )
 
 
 def with_measured(
@@ -28,7 +65,7 @@ def with_measured(
     """
     taken = {
         station: found
-        for station, (port, worst) in _worst(measured).items()
+        for station, (port, worst) in latest(measured).items()
         if not intent.states_lateness(station)
         and (found := _taken(intent, port, worst, running.intent if running else None))
     }
@@ -41,7 +78,7 @@ def refuse_refuted(intent: Intent, measured: Mapping[PortRef, WakeUps]) -> None:
 
     Where frames are counted only, what is stated holds: `cnc doctor` tells of it.
     """
-    for station, (port, worst) in sorted(_worst(measured).items()):
+    for station, (port, worst) in sorted(latest(measured).items()):
         text = f"{port} sends up to {margin.figures(worst, SENT)}"
         if intent.states_lateness(station):
             lateness_ns = allowed_ns(intent, station)
@@ -61,6 +98,12 @@ def refuse_refuted(intent: Intent, measured: Mapping[PortRef, WakeUps]) -> None:
                     "frames are then out of their window; or let the talker be punctual "
                     "(be_punctual, PREEMPT_RT) and start it again",
                 )
+
+
+def latest(measured: Mapping[PortRef, WakeUps]) -> dict[str, tuple[PortRef, WakeUps]]:
+    """By end station the port whose talkers were latest; of several the last by name."""
+    ordered = sorted(measured.items(), key=lambda item: (item[1].maximum_ns, item[0]))
+    return {port.node: (port, its) for port, its in ordered}
 
 
 def allowed_ns(intent: Intent, station: str) -> int:
@@ -107,12 +150,6 @@ def _taken(
         return None
     value_ns = 0 if margin.covers(0, worst) else margin.rounded_up(worst.maximum_ns)
     return MeasuredMargin(value_ns, port, worst.maximum_ns, worst.count)
-
-
-def _worst(measured: Mapping[PortRef, WakeUps]) -> dict[str, tuple[PortRef, WakeUps]]:
-    """By end station the port whose talkers were latest; of several the last by name."""
-    ordered = sorted(measured.items(), key=lambda item: (item[1].maximum_ns, item[0]))
-    return {port.node: (port, its) for port, its in ordered}
 
 
 def _streams(intent: Intent, station: str) -> Iterator[tuple[int, str]]:

@@ -26,6 +26,7 @@ HINT = (
     "gate-margin: 50us under `defaults` of the intent, or how late the switch's timers wake up at "
     "worst; `gates: full-offload` needs none"
 )
+FORCE_HINT = "`cnc push --force-margin` deploys the plan all the same"
 # Timers that are never later belong to a clock that stands still while a machine computes; on
 # others an interrupt alone takes longer.
 EXACT_MAX_NS = 10
@@ -33,6 +34,10 @@ EXACT_MAX_NS = 10
 # that leaves at the same instant; a frame that waits for its gate does not see them.
 VIRTUAL_MAX_NS = 10_000
 ENOUGH = 100_000  # wake-ups, to tell what is seen of them in a plan's life
+# A machine that starts is late once. One that is so much later than a plan allows for, after so
+# many wake-ups, is no machine for that plan.
+FAR = 10
+FEW = 100
 
 
 def warning(plan: Plan, switch: str | None = None) -> str | None:
@@ -62,10 +67,10 @@ def with_measured(
     each measurement would move every stream each time. Too few wake-ups to tell do not make the
     margin smaller than the constant.
     """
-    software = _software(intent, wake_ups)
-    if intent.states_gate_margin or not software:
+    found = latest(intent, wake_ups)
+    if intent.states_gate_margin or found is None:
         return intent
-    port, worst = _worst(software)
+    port, worst = found
     if running and not running.intent.states_gate_margin:
         before = running.intent
         if covers(before.network.gate_margin_ns, worst):
@@ -83,16 +88,58 @@ def refuse_refuted(intent: Intent, wake_ups: Mapping[PortRef, WakeUps]) -> None:
     Which measurements suffice for that, `is_refuted` says.
     """
     margin_ns = intent.network.gate_margin_ns
-    software = _software(intent, wake_ups)
-    if not intent.states_gate_margin or not software:
+    found = latest(intent, wake_ups)
+    if not intent.states_gate_margin or found is None:
         return
-    port, worst = _worst(software)
+    port, worst = found
     if is_refuted(margin_ns, worst):
         raise InputError(
             f"defaults.gate-margin: found {in_intent(margin_ns)}, but {port} opens its gates "
             f"up to {figures(worst)}",
-            hint=too_small_hint(worst),
+            hint=f"{too_small_hint(worst, keepable_ns(intent))}; {FORCE_HINT}",
         )
+
+
+def latest(intent: Intent, wake_ups: Mapping[PortRef, WakeUps]) -> tuple[PortRef, WakeUps] | None:
+    """The port whose gates were latest, of those that wait for a timer by the intent; of several
+    the last by name. None where none of them has measured anything."""
+    software = {
+        port: its
+        for port, its in wake_ups.items()
+        if intent.network.gate_mode(port.node) is GateMode.SOFTWARE
+    }
+    return max(software.items(), key=lambda item: (item[1].maximum_ns, item[0]), default=None)
+
+
+def keepable_ns(intent: Intent) -> int:
+    """About the largest gate margin that a plan has room for: each sender on the way of a frame may
+    be late by it, one after the other, within the shortest period.
+
+    The ways are those with the fewest links.
+    """
+    shortest_ns = min((each.period_ns for each in intent.streams.values()), default=0)
+    listeners: dict[str, set[str]] = {}
+    for each in intent.streams.values():
+        if each.period_ns == shortest_ns:
+            listeners.setdefault(each.talker, set()).update(each.listeners)
+    onward: dict[str, list[str]] = {}
+    for port, link in intent.network.links.items():
+        onward.setdefault(port.node, []).append(link.target.node)
+    senders = (_senders(intent, onward, talker, its) for talker, its in listeners.items())
+    return shortest_ns // max(senders, default=1)
+
+
+def _senders(
+    intent: Intent, onward: Mapping[str, list[str]], talker: str, listeners: set[str]
+) -> int:
+    """How many nodes send a frame on its way to the farthest of `listeners`."""
+    senders, reached, edge = 0, {talker}, {talker}
+    while edge and not listeners <= reached:
+        forwarding = [each for each in edge if each == talker or each in intent.network.bridges]
+        edge = {target for each in forwarding for target in onward.get(each, ())} - reached
+        reached |= edge
+        senders += 1
+    return senders
 
 
 def covers(margin_ns: int, measured: WakeUps) -> bool:
@@ -105,10 +152,13 @@ def is_refuted(margin_ns: int, measured: WakeUps) -> bool:
     """Whether a plan with this margin must not be pushed.
 
     Without a margin a plan needs gates that are never late: one that was refutes it. A margin is
-    refuted once there are enough wake-ups; before, a late one may have been that of a machine that
-    was starting.
+    refuted once there are enough wake-ups, or by few if it is exceeded by far; before, a late one
+    may have been that of a machine that was starting.
     """
-    return not covers(margin_ns, measured) and (not margin_ns or is_enough(measured))
+    if covers(margin_ns, measured):
+        return False
+    by_far = measured.count > FEW and measured.maximum_ns >= FAR * margin_ns
+    return not margin_ns or is_enough(measured) or by_far
 
 
 def is_enough(measured: WakeUps) -> bool:
@@ -134,13 +184,20 @@ def figures(measured: WakeUps, of: str = "wake-ups") -> str:
     return f"{text})"
 
 
-def too_small_hint(measured: WakeUps) -> str:
-    """What to do about a margin that is too small."""
-    needed = in_intent(rounded_up(measured.maximum_ns))
+def too_small_hint(measured: WakeUps, keepable_ns: int) -> str:
+    """What to do about a margin that is too small, where there is room for one of `keepable_ns`."""
+    needed_ns = rounded_up(measured.maximum_ns)
+    if needed_ns > keepable_ns:
+        factor = rounded_up(-(-needed_ns // max(1, keepable_ns)))
+        return (
+            "no plan has room for gates that are so late: for the shortest period of its streams a "
+            f"gate margin is {duration(keepable_ns)} at most. Use a real-time kernel (PREEMPT_RT) "
+            f"or `gates: full-offload`; in a lab virtual time, or `cnc lab up --slower {factor}`"
+        )
     return (
-        f"state `gate-margin: {needed}`, or leave it out and let `cnc plan --ask-switches` or "
-        "`cnc push INTENT` take what is measured; a real-time kernel (PREEMPT_RT) wakes up "
-        "earlier, and `gates: full-offload` needs no margin"
+        f"state `gate-margin: {in_intent(needed_ns)}`, or leave it out and let "
+        "`cnc plan --ask-switches` or `cnc push INTENT` take what is measured; a real-time kernel "
+        "(PREEMPT_RT) wakes up earlier, and `gates: full-offload` needs no margin"
     )
 
 
@@ -176,20 +233,6 @@ def in_intent(time_ns: int) -> str:
     from cnc.intent.units import DURATION  # noqa: PLC0415  what only warns needs no intent
 
     return DURATION.format(time_ns)
-
-
-def _software(intent: Intent, wake_ups: Mapping[PortRef, WakeUps]) -> dict[PortRef, WakeUps]:
-    """Those of the ports whose gates wait for a timer by the intent."""
-    return {
-        port: its
-        for port, its in wake_ups.items()
-        if intent.network.gate_mode(port.node) is GateMode.SOFTWARE
-    }
-
-
-def _worst(wake_ups: Mapping[PortRef, WakeUps]) -> tuple[PortRef, WakeUps]:
-    """The port whose gates were latest; of several the last by name."""
-    return max(wake_ups.items(), key=lambda item: (item[1].maximum_ns, item[0]))
 
 
 def _branches(plan: Plan, planned: StreamPlan) -> list[list[PortRef]]:

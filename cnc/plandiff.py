@@ -25,13 +25,15 @@ class Change(Generic[V]):
 class PlanDifference:
     """What differs between two plans, by name; what is the same is not in it.
 
-    `wanted` are the requirements of streams, `placed` their paths, offsets, classes and bounds,
+    `kept` is how many streams have path, offsets and class of before. `wanted` are the requirements
+    of streams, `placed` their paths, offsets, classes and bounds,
     `addresses` what their frames are sent to in a bridged network, `jitter_ns` the bounds of their
     jitter by listener, `loops` how long control loops take. `foundations` are what plans rest on:
     classes, switches, links and figures of the network; `macs` the addresses of end stations, which
     the last switch gives to frames.
     """
 
+    kept: int
     wanted: Mapping[str, Change[Stream]]
     placed: Mapping[str, Change[StreamPlan]]
     foundations: Mapping[str, Change[object]]
@@ -45,6 +47,11 @@ class PlanDifference:
     def same(self) -> bool:
         parts = (self.wanted, self.placed, self.foundations, self.gates)
         return not any((*parts, self.addresses, self.jitter_ns, self.loops, self.macs))
+
+    @property
+    def changes_streams(self) -> bool:
+        """Whether a stream comes, goes, is wanted otherwise or has another place."""
+        return bool(self.wanted or self.placed)
 
     @property
     def added(self) -> list[str]:
@@ -69,6 +76,11 @@ class PlanDifference:
 def difference(before: Plan, after: Plan) -> PlanDifference:
     """What `after` changes for those who run by `before`, each part in order of its names."""
     return PlanDifference(
+        kept=sum(
+            its.paths == before.streams[name].paths
+            for name, its in after.streams.items()
+            if name in before.streams
+        ),
         wanted=_changes(before.intent.streams, after.intent.streams),
         placed=_changes(before.streams, after.streams),
         foundations=_changes(_foundations(before.intent), _foundations(after.intent)),

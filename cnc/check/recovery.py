@@ -53,7 +53,9 @@ def judge_recovery(
         recovery_ns = found.get(name, 0)
         promised = plan.recovery_ns.get(name)
         if recovery_ns is None:
-            yield Violation("recovery", name, "may stay late for ever after a disturbance")
+            yield Violation(
+                "recovery", name, "no bound is found on how long it may be late after a disturbance"
+            )
         elif promised is None:
             yield Violation("recovery", name, "the plan does not say when it recovers")
         elif recovery_ns > promised:

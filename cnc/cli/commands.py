@@ -6,27 +6,32 @@ from pathlib import Path
 
 import click
 
-from cnc import app, margin
+from cnc import app, lateness, long_lists, margin
 from cnc.cli import planning, render
-from cnc.cli.options import FILE, JSON, connect_options, connection
+from cnc.cli.options import DOCUMENT, FILE, JSON, connect_options, connection, history_option, load
 from cnc.cli.terminal import echo
-from cnc.errors import CncError, PlanRejected
+from cnc.errors import CncError, InputError, PlanRejected
 from cnc.format import counted
 from cnc.model import Intent, Plan
 
 
 @click.command()
-@click.argument("file", type=FILE)
+@click.argument("file", type=DOCUMENT)
+@history_option
 @JSON
-def check(file: Path, as_json: bool) -> None:
+def check(file: Path, state_dir: Path, as_json: bool) -> None:
     """Validate FILE: an intent (YAML), or a plan (JSON), which is verified by a checker that shares
     no code with the planner."""
-    loaded = app.load(file)
+    loaded = load(file, state_dir)
     if isinstance(loaded, Intent):
         render.intent(loaded, as_json=as_json)
+        if not as_json and (text := lateness.warning(loaded)):
+            render.warning(text, lateness.HINT)
         return
     violations = app.judge(loaded)
     render.verdict(loaded, violations, as_json=as_json)
+    if not as_json:
+        _warn_of_unstated(loaded)
     if violations:
         raise click.exceptions.Exit(PlanRejected.exit_code)
 
@@ -49,9 +54,10 @@ _ALGORITHM_LINES = "\n".join(f"  {name:9} {what}" for name, what in planning.ALG
 @click.option(
     "--keep",
     "running_file",
-    type=FILE,
+    type=DOCUMENT,
     metavar="RUNNING.json",
-    help="A plan that runs: streams that have not changed since do not move.",
+    help="A plan that runs, or its rollout's number: streams that have not changed since do not "
+    "move.",
 )
 @click.option(
     "--reoptimise",
@@ -80,6 +86,7 @@ _ALGORITHM_LINES = "\n".join(f"  {name:9} {what}" for name, what in planning.ALG
     help="Another one may lead a long search to another plan.",
 )
 @connection
+@history_option
 @JSON
 def plan(  # noqa: PLR0917  one parameter an option
     file: Path,
@@ -94,6 +101,7 @@ def plan(  # noqa: PLR0917  one parameter an option
     identity: Path,
     known_hosts: Path,
     timeout_s: float,
+    state_dir: Path,
     as_json: bool,
 ) -> None:
     """Compute when every frame leaves every port of the intent FILE, and the gates for it.
@@ -104,7 +112,7 @@ def plan(  # noqa: PLR0917  one parameter an option
     if reoptimise and not running_file:
         raise click.UsageError("--reoptimise needs --keep RUNNING.json to compare with")
     intent = app.load_intent(file, best_effort=best_effort)
-    running = app.load_running_plan(running_file) if running_file else None
+    running = _running(running_file, state_dir) if running_file else None
     if ask_switches:
         connect = connect_options(identity, known_hosts, timeout_s)
         intent = app.limit(intent, connect=connect, running=None if reoptimise else running)
@@ -128,7 +136,7 @@ def plan(  # noqa: PLR0917  one parameter an option
         render.plan(computed, output)
         if running:
             render.difference(running, computed, anew=reoptimise)
-        warn_of_margin(computed)
+        warn_of(computed)
     if searched.is_interrupted and computed.refused:
         raise CncError(
             f"interrupted: the plan is INCOMPLETE, {len(computed.refused)} of "
@@ -137,8 +145,16 @@ def plan(  # noqa: PLR0917  one parameter an option
         )
 
 
+def _running(file: Path, state_dir: Path) -> Plan:
+    """The plan to keep streams of."""
+    running = load(file, state_dir)
+    if isinstance(running, Plan):
+        return app.sound_running(running, f"the running plan {file}")
+    raise InputError(f"{file} is an intent, and --keep takes a plan", hint="cnc plan -o PLAN.json")
+
+
 @click.command()
-@click.argument("file", type=FILE)
+@click.argument("file", type=DOCUMENT)
 @click.option(
     "--svg", type=click.Path(dir_okay=False, path_type=Path), help="Draw the timeline into a file."
 )
@@ -147,14 +163,15 @@ def plan(  # noqa: PLR0917  one parameter an option
     type=click.Path(dir_okay=False, path_type=Path),
     help="Write a page to look around in: network, timeline, bounds. It needs no network.",
 )
+@history_option
 @JSON
-def show(file: Path, svg: Path | None, html: Path | None, as_json: bool) -> None:
+def show(file: Path, svg: Path | None, html: Path | None, state_dir: Path, as_json: bool) -> None:
     """Chart the gates of every port of FILE, a plan or an intent: in the terminal, as a picture,
     or as a page for a browser."""
     from cnc import chart, page, whole_file  # noqa: PLC0415
 
     with planning.shown_search() as listener:
-        shown = app.plan_of(app.load(file), listener=listener)
+        shown = app.plan_of(load(file, state_dir), listener=listener)
     for target, draw in ((svg, chart.svg), (html, page.html)):
         if target:
             whole_file.write(target, draw(shown))
@@ -167,7 +184,16 @@ def show(file: Path, svg: Path | None, html: Path | None, as_json: bool) -> None
         render.chart(shown)
 
 
-def warn_of_margin(plan: Plan) -> None:
-    """Warn of ports whose windows a late timer misses."""
+def warn_of(plan: Plan) -> None:
+    """Warn of what a sound plan rests on and a network may not do."""
     if text := margin.warning(plan):
         render.warning(text, margin.HINT)
+    _warn_of_unstated(plan)
+
+
+def _warn_of_unstated(plan: Plan) -> None:
+    """Warn of talkers that are taken to be exact, and of lists for which no limit is known."""
+    if text := lateness.warning(plan.intent):
+        render.warning(text, lateness.HINT)
+    if text := long_lists.warning(plan):
+        render.warning(text, long_lists.HINT)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.shell_completion import CompletionItem, get_completion_class
@@ -51,6 +51,18 @@ class Files(click.Path):
         except OSError:
             return []
         return [CompletionItem(words) for words in shown]
+
+
+class Documents(Files):
+    """A file that is there, or the number of a rollout: then the plan that it deployed."""
+
+    name = "file or number"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Called by click."""
+        if isinstance(value, str) and value.isdecimal() and not Path(value).exists():
+            return Path(value)
+        return super().convert(value, param, ctx)
 
 
 def labs(_context: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:

@@ -8,14 +8,22 @@ import click
 
 from cnc import app
 from cnc.cli import planning, progress, render
-from cnc.cli.options import FILE, JSON, connect_options, connection, history_option, open_history
+from cnc.cli.options import (
+    DOCUMENT,
+    JSON,
+    connect_options,
+    connection,
+    history_option,
+    load,
+    open_history,
+)
 from cnc.errors import CncError
 from cnc.format import nodes
 from cnc.model import Plan
 
 
 @click.command()
-@click.argument("file", type=FILE)
+@click.argument("file", type=DOCUMENT)
 @connection
 @history_option
 @JSON
@@ -30,10 +38,10 @@ def doctor(  # noqa: PLR0917  one parameter an option
     """Run the checks of a push on every switch of FILE, a plan or an intent.
 
     Nothing is changed: each switch's configuration is locked for a moment and unlocked again. An
-    intent is planned as by a push; if that fails, its switches are checked nevertheless. The exit
-    code is 1 if a check failed; warnings do not affect it.
+    intent is planned as by a push; if that fails, which is a failed check, its switches are checked
+    nevertheless. The exit code is 1 if a check failed; warnings do not affect it.
     """
-    document = app.load(file)
+    document = load(file, state_dir)
     intent = document.intent if isinstance(document, Plan) else document
     with open_history(state_dir) as history:
         running = app.running_plan(history, document)

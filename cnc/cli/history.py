@@ -8,11 +8,8 @@ import click
 
 from cnc import app
 from cnc.cli import render
-from cnc.cli.completion import Files
-from cnc.cli.options import JSON, history_option, open_history
-from cnc.model import Plan
-
-PLAN = Files(".json")
+from cnc.cli.options import DOCUMENT, JSON, history_option, load, open_history
+from cnc.cli.terminal import echo
 
 
 @click.command()
@@ -25,11 +22,28 @@ PLAN = Files(".json")
     show_default=True,
     help="Show that many rollouts, the newest; and all that have not ended.",
 )
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the plan that rollout NUMBER deployed here.",
+)
 @history_option
 @JSON
-def history(which: str | None, limit: int, state_dir: Path, as_json: bool) -> None:
-    """List the rollouts of this controller or of NETWORK, or show one by its NUMBER."""
+def history(
+    which: str | None, limit: int, output: Path | None, state_dir: Path, as_json: bool
+) -> None:
+    """List the rollouts of this controller or of NETWORK, or show one by its NUMBER.
+
+    Most commands take the number of a rollout in the place of its plan.
+    """
     with open_history(state_dir) as kept:
+        if output:
+            if which is None or not which.isdecimal():
+                raise click.UsageError("-o needs the NUMBER of a rollout")
+            app.dump_plan(app.plan_of_rollout(kept, int(which)), output)
+            echo(f"wrote {output}")
+            return
         if which is not None and which.isdecimal():
             render.rollout(kept.rollout(int(which)), as_json=as_json)
             return
@@ -38,29 +52,33 @@ def history(which: str | None, limit: int, state_dir: Path, as_json: bool) -> No
 
 
 @click.command()
-@click.argument("before", metavar="A", shell_complete=PLAN.shell_complete)
-@click.argument("after", metavar="B", shell_complete=PLAN.shell_complete)
+@click.argument("before", metavar="A", type=DOCUMENT)
+@click.argument("after", metavar="B", type=DOCUMENT)
 @history_option
 @JSON
-def diff(before: str, after: str, state_dir: Path, as_json: bool) -> None:
-    """Show what changes from A to B, each a plan file or the number of a rollout.
+def diff(before: Path, after: Path, state_dir: Path, as_json: bool) -> None:
+    """Show what changes from A to B, each a plan, an intent or the number of a rollout.
 
-    Lists streams that are added, removed, changed or moved, their bounds, and ports whose gate
-    control lists differ.
+    An intent in place of B is planned as a push would plan it where A runs, and one in place of A
+    from scratch. Lists streams that are added, removed, changed or moved, their bounds, and ports
+    whose gate control lists differ.
     """
     from cnc.plandiff import difference  # noqa: PLC0415
 
-    found = difference(_plan(before, state_dir), _plan(after, state_dir))
+    one = app.plan_of(load(before, state_dir))
+    found = difference(one, app.plan_beside(load(after, state_dir), one))
     render.plan_difference(found, as_json=as_json)
 
 
 @click.command()
-@click.argument("plan", shell_complete=PLAN.shell_complete)
+@click.argument("plan", type=DOCUMENT)
 @click.option("--csv", "as_csv", is_flag=True, help="Print comma-separated values.")
 @history_option
 @JSON
-def talkers(plan: str, as_csv: bool, state_dir: Path, as_json: bool) -> None:
-    """List when each talker of PLAN, a plan file or the number of a rollout, has to send.
+def talkers(plan: Path, as_csv: bool, state_dir: Path, as_json: bool) -> None:
+    """List when each talker of PLAN, a plan, an intent or the number of a rollout, has to send.
+
+    Of an intent that was pushed that is what the plan that runs says.
 
     Offsets count from the multiples of the period on TAI. A talker marks its frames with a DSCP of
     their class, or with its priority in a VLAN tag.
@@ -69,11 +87,7 @@ def talkers(plan: str, as_csv: bool, state_dir: Path, as_json: bool) -> None:
 
     if as_csv and as_json:
         raise click.UsageError("--csv and --json exclude each other")
-    render.talkers(transmissions(_plan(plan, state_dir)), as_csv=as_csv, as_json=as_json)
-
-
-def _plan(which: str, state_dir: Path) -> Plan:
-    if not which.isdecimal():
-        return app.load_plan(Path(which))
+    document = load(plan, state_dir)
     with open_history(state_dir) as history:
-        return app.plan_of_rollout(history, int(which))
+        planned = app.pushed_or_planned(document, app.running_plan(history, document))
+    render.talkers(transmissions(planned), as_csv=as_csv, as_json=as_json)

@@ -7,6 +7,13 @@ import click
 from cnc.format import printable
 
 
+def is_verbose() -> bool:
+    """Whether -v asks for everything."""
+    import logging  # noqa: PLC0415
+
+    return logging.getLogger("cnc").isEnabledFor(logging.INFO)
+
+
 def listen(context: click.Context, _option: click.Parameter, count: int) -> None:
     """1: each request to a switch and what it took; 2: the messages as well.
 

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cnc import app, directories
-from cnc.cli.completion import Files
+from cnc.cli.completion import Documents, Files
 from cnc.errors import InputError
 from cnc.lazy import lazy_import
+from cnc.model import Intent, Plan
 
 if TYPE_CHECKING:
     from cnc import switch
@@ -23,6 +24,7 @@ else:
     switch = lazy_import("cnc.switch")
 
 FILE = Files(".yaml", ".yml", ".json")
+DOCUMENT = Documents(".yaml", ".yml", ".json")
 
 
 @dataclass(slots=True)
@@ -128,6 +130,17 @@ def history_option(command: Callable[..., Any]) -> Callable[..., Any]:
 def open_history(state_dir: Path) -> History:
     """The history in `state_dir`, which is made if it is not there."""
     return app.open_history(state_dir.expanduser())
+
+
+def load(file: Path, state_dir: Path) -> Plan | Intent:
+    """What a `DOCUMENT` is: the plan or the intent of a file, or the plan of a rollout.
+
+    Raises InputError.
+    """
+    if not file.name.isdecimal() or file.exists():
+        return app.load(file)
+    with open_history(state_dir) as history:
+        return app.plan_of_rollout(history, int(file.name))
 
 
 def connect_options(identity: Path, known_hosts: Path, timeout_s: float) -> switch.ConnectOptions:

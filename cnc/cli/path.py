@@ -9,7 +9,15 @@ import click
 
 from cnc import app
 from cnc.cli import planning, render
-from cnc.cli.options import FILE, JSON, connect_options, connection, history_option, open_history
+from cnc.cli.options import (
+    DOCUMENT,
+    JSON,
+    connect_options,
+    connection,
+    history_option,
+    load,
+    open_history,
+)
 from cnc.errors import CncError
 from cnc.lazy import lazy_import
 from cnc.model import Plan
@@ -24,7 +32,7 @@ else:
 
 @click.command()
 @click.argument("stream")
-@click.argument("file", type=FILE, required=False)
+@click.argument("file", type=DOCUMENT, required=False)
 @connection
 @history_option
 @JSON
@@ -46,17 +54,19 @@ def path(  # noqa: PLR0917  one parameter an option
     """
     connect = connect_options(identity, known_hosts, timeout_s)
     with open_history(state_dir) as history:
-        plan = _plan(file, stream, history, connect)
+        plan = _plan(file, stream, history, connect, state_dir)
     found = rollout.follow(plan, stream, connect=connect)
     render.path(found, as_json=as_json)
     if found.deviations:
         raise click.exceptions.Exit(CncError.exit_code)
 
 
-def _plan(file: Path | None, stream: str, history: History, connect: ConnectOptions) -> Plan:
+def _plan(
+    file: Path | None, stream: str, history: History, connect: ConnectOptions, state_dir: Path
+) -> Plan:
     if file is None:
         return app.newest_plan_with(history, stream)
-    document = app.load(file)
+    document = load(file, state_dir)
     rollout.require_bridged(document.intent if isinstance(document, Plan) else document)
     with planning.shown_search() as listener:
         return app.plan_to_compare(

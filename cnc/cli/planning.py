@@ -18,7 +18,7 @@ ALGORITHMS = {
     "no-wait": "one stream after the other where it first fits, never waiting in a bridge",
     "waiting": "the same, but a frame may wait at bridges, alone in its queue",
     "ejection": "ejection chains: displaced streams are placed again",
-    "exact": "all rules at once for a solver (OR-Tools), small networks only; can prove refusals",
+    "exact": "all rules at once for a solver (OR-Tools): an exhaustive search of small networks",
 }
 
 

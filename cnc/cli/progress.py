@@ -37,8 +37,8 @@ def steps() -> Iterator[Callable[[object], None]]:
 def live() -> Iterator[Say]:
     """Say how far long work has come, and nothing in its first second.
 
-    On a terminal that is one line which changes and goes away in the end; elsewhere a line every
-    five seconds at most.
+    On a terminal that is one line which changes and goes away in the end; elsewhere it is logged
+    (-v), every five seconds at most.
     """
     with _changing_line() if sys.stderr.isatty() else _lines() as say:
         yield say
@@ -64,13 +64,16 @@ def _changing_line() -> Iterator[Say]:
 
 @contextmanager
 def _lines() -> Iterator[Say]:
+    import logging  # noqa: PLC0415
+
+    log = logging.getLogger(__name__)
     due = monotonic_s() + _QUIET_S
 
     def say(text: str) -> None:
         nonlocal due
         now = monotonic_s()
         if now >= due:
-            echo(text, err=True)
+            log.info("%s", text)
             due = now + _LINE_EVERY_S
 
     yield say

@@ -2,30 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from cnc import app
-from cnc.cli import planning, progress, render
-from cnc.cli.commands import warn_of_margin
-from cnc.cli.options import FILE, JSON, connect_options, connection, history_option, open_history
+from cnc.cli import logs, planning, progress, render
+from cnc.cli.commands import warn_of
+from cnc.cli.options import (
+    DOCUMENT,
+    FILE,
+    JSON,
+    connect_options,
+    connection,
+    history_option,
+    load,
+    open_history,
+)
+from cnc.cli.sending import intent_of
 from cnc.cli.terminal import echo
-from cnc.errors import CncError
+from cnc.errors import CncError, InputError, Unschedulable
 from cnc.format import counted
 from cnc.lazy import lazy_import
 
 if TYPE_CHECKING:
-    from cnc import rollout
-    from cnc.rollout import Report
+    from cnc import plandiff, rollout
+    from cnc.rollout import Finding, Report
     from cnc.rollout.history import Rollout
 else:
+    plandiff = lazy_import("cnc.plandiff")
     rollout = lazy_import("cnc.rollout")
 
 TAKE_OVER = click.option(
     "--take-over", is_flag=True, help="Override the rollout of another controller."
+)
+FORCE_MARGIN = click.option(
+    "--force-margin",
+    is_flag=True,
+    help="Push although switches have measured gates to open later than the plan allows.",
 )
 
 
@@ -45,6 +61,7 @@ TAKE_OVER = click.option(
     is_flag=True,
     help="Plan an intent from scratch: every stream may move.",
 )
+@FORCE_MARGIN
 @TAKE_OVER
 @connection
 @history_option
@@ -55,6 +72,7 @@ def push(  # noqa: PLR0917  one parameter an option
     resume: bool,
     rollback: bool,
     reoptimise: bool,
+    force_margin: bool,
     take_over: bool,
     identity: Path,
     known_hosts: Path,
@@ -64,7 +82,8 @@ def push(  # noqa: PLR0917  one parameter an option
 ) -> None:
     """Deploy FILE, a plan or an intent, to all its switches, or to none.
 
-    Ports that already run their gate control list are not changed. An intent is planned first,
+    Ports that already run their gate control list are not changed. What `cnc doctor` warns of is
+    said before anything is sent. An intent is planned first,
     within the limits that the switches report; a plan beyond them is refused. Streams that the last
     rollout placed stay where they are if nothing they rest on has changed; those that move are
     listed, since their talkers need the new offset. Where streams of a bridged network get other
@@ -75,9 +94,10 @@ def push(  # noqa: PLR0917  one parameter an option
     """
     connect = connect_options(identity, known_hosts, timeout_s)
     if resume or rollback:
-        if (resume and rollback) or dry_run or reoptimise:
+        if (resume and rollback) or dry_run or reoptimise or force_margin:
             raise click.UsageError(
-                "--resume and --rollback exclude each other, and --dry-run and --reoptimise"
+                "--resume and --rollback exclude each other, and --dry-run, --reoptimise and "
+                "--force-margin"
             )
         network = app.network_of(app.load(file)) if file else None
         with open_history(state_dir) as history, progress.steps() as say:
@@ -102,13 +122,18 @@ def push(  # noqa: PLR0917  one parameter an option
                 connect=connect,
                 running=None if reoptimise else running,
                 addressed=running,
+                force_margin=force_margin,
                 listener=listener,
             )
         moves, exposed = app.moves(running, plan), app.exposed(running, plan)
+        change = plandiff.difference(running, plan) if running else None
         if not as_json:
-            warn_of_margin(plan)
+            warn_of(plan)
+            if change:
+                render.streams(change)
             render.moves(moves, dry_run=dry_run)
             render.exposed(exposed)
+        warnings: list[Finding] = []
         with progress.steps() as say:
             report = rollout.push(
                 plan,
@@ -117,9 +142,20 @@ def push(  # noqa: PLR0917  one parameter an option
                 dry_run=dry_run,
                 take_over=take_over,
                 what=f"push {file.name}",
+                force_margin=force_margin,
                 listener=say,
+                warn=_noting(warnings, as_json=as_json),
             )
-    render.push(report, moves, dry_run=dry_run, as_json=as_json, exposed=exposed)
+    render.push(
+        report,
+        moves,
+        dry_run=dry_run,
+        as_json=as_json,
+        exposed=exposed,
+        warnings=warnings,
+        change=change,
+        all_ports=logs.is_verbose(),
+    )
     if not as_json:
         render.refused(plan)
     _report_left(report)
@@ -128,6 +164,7 @@ def push(  # noqa: PLR0917  one parameter an option
 @click.command()
 @click.argument("number", type=click.IntRange(min=1), required=False)
 @click.option("--dry-run", is_flag=True, help="Show what would change per switch; send nothing.")
+@FORCE_MARGIN
 @TAKE_OVER
 @connection
 @history_option
@@ -135,6 +172,7 @@ def push(  # noqa: PLR0917  one parameter an option
 def rollback(  # noqa: PLR0917  one parameter an option
     number: int | None,
     dry_run: bool,
+    force_margin: bool,
     take_over: bool,
     identity: Path,
     known_hosts: Path,
@@ -147,13 +185,17 @@ def rollback(  # noqa: PLR0917  one parameter an option
     Without a number: the plan before the last one. This is an ordinary rollout with a new number.
     """
     connect = connect_options(identity, known_hosts, timeout_s)
+    warnings: list[Finding] = []
     with open_history(state_dir) as history, progress.steps() as say:
         chosen = app.former_rollout(history, number)
         plan = app.plan_of_rollout(history, chosen.number)
         running = app.running_plan(history, plan)
         moves, exposed = app.moves(running, plan), app.exposed(running, plan)
+        change = plandiff.difference(running, plan) if running else None
         if not as_json:
             echo(f"to rollout {chosen.number} of {chosen.network}: {chosen.what}")
+            if change:
+                render.streams(change)
             render.moves(moves, dry_run=dry_run)
             render.exposed(exposed)
         report = rollout.push(
@@ -163,14 +205,25 @@ def rollback(  # noqa: PLR0917  one parameter an option
             dry_run=dry_run,
             take_over=take_over,
             what=f"back to rollout {chosen.number}",
+            force_margin=force_margin,
             listener=say,
+            warn=_noting(warnings, as_json=as_json),
         )
-    render.push(report, moves, dry_run=dry_run, as_json=as_json, exposed=exposed)
+    render.push(
+        report,
+        moves,
+        dry_run=dry_run,
+        as_json=as_json,
+        exposed=exposed,
+        warnings=warnings,
+        change=change,
+        all_ports=logs.is_verbose(),
+    )
     _report_left(report)
 
 
 @click.command()
-@click.argument("file", type=FILE)
+@click.argument("file", type=DOCUMENT)
 @click.option("--problems", is_flag=True, help="Only the ports that are not as planned.")
 @connection
 @history_option
@@ -186,26 +239,52 @@ def status(  # noqa: PLR0917  one parameter an option
 ) -> None:
     """Show the intended, the running and the pending list of every port of FILE.
 
-    An intent is planned first, as by a push. A rollout that was not confirmed everywhere is
-    reported on the error stream.
+    The ports of an intent that was pushed are compared with the plan that runs; another intent is
+    planned first, as by a push, and without a plan nothing is compared. On the error stream: what
+    was measured since the push beyond what the plan allows for, and a rollout that was not
+    confirmed everywhere.
     """
     connect = connect_options(identity, known_hosts, timeout_s)
-    document = app.load(file)
+    document = load(file, state_dir)
+    intent = intent_of(document)
     with open_history(state_dir) as history:
-        with planning.shown_search() as listener:
+        running = app.running_plan(history, document)
+        unresolved = rollout.unresolved(intent.network.managed.values(), history)
+        left = rollout.left_over(history, intent.name)
+        other = app.other_than_deployed(history, document)
+    if other:
+        render.other_plan(other, file)
+    no_plan = None
+    with planning.shown_search() as listener:
+        try:
             plan = app.plan_to_compare(
-                document,
-                connect=connect,
-                running=app.running_plan(history, document),
-                listener=listener,
+                document, connect=connect, running=running, listener=listener
             )
-        unresolved = rollout.unresolved(plan.intent.network.managed.values(), history)
-        left = rollout.left_over(history, plan.intent.name)
-    ports = rollout.status(plan, connect=connect, left=left)
-    render.status(ports, only_problems=problems, as_json=as_json)
+        except (Unschedulable, InputError) as error:
+            no_plan = error
+            ports = rollout.status_without_plan(intent, connect=connect)
+        else:
+            ports = rollout.status(plan, connect=connect, left=left)
+        exceeded = app.exceeded_figures(document, running, connect=connect, listener=listener)
+    render.status(ports, only_problems=problems, as_json=as_json, compared=no_plan is None)
+    for each in exceeded:
+        render.warning(each.text, each.hint)
     _report(unresolved)
+    if no_plan:
+        raise no_plan
     if unresolved or not all(port.agrees for port in ports):
         raise click.exceptions.Exit(CncError.exit_code)
+
+
+def _noting(warnings: list[Finding], *, as_json: bool) -> Callable[[Sequence[Finding]], None]:
+    """Tells an operator at once what a rollout warns of; a program gets it with the result."""
+
+    def warn(found: Sequence[Finding]) -> None:
+        warnings.extend(found)
+        if not as_json:
+            render.findings(found)
+
+    return warn
 
 
 def _report_left(report: Report) -> None:

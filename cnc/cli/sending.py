@@ -36,11 +36,7 @@ def plan_to_send(lab: Lab, document: Plan | Intent, state_dir: Path) -> Plan:
     it: on a real clock with the margins that switches measure, which grow while a plan runs."""
     with open_history(state_dir) as history, planning.shown_search() as listener:
         running = app.running_plan(history, document)
-        if (
-            running
-            and isinstance(document, Intent)
-            and document.document == running.intent.document
-        ):
+        if running and isinstance(document, Intent) and app.is_pushed(document, running):
             return running
         return app.plan_to_push(document, connect=lab.connect, running=running, listener=listener)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from contextlib import ExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -15,7 +16,15 @@ from cnc.cli.render import traffic as render
 from cnc.cli.sending import await_schedule, intent_of, length_ns, plan_to_send
 from cnc.cli.terminal import echo
 from cnc.errors import CncError
+from cnc.exceeded import exceeded
+from cnc.lazy import lazy_import
 from cnc.model import Plan
+
+if TYPE_CHECKING:
+    from cnc import rollout
+    from cnc.lab import Lab
+else:
+    rollout = lazy_import("cnc.rollout")
 
 
 @click.command()
@@ -53,7 +62,8 @@ def traffic(  # noqa: PLR0917  one parameter an option
     Without --flows: every stream at its planned offset, and best effort that drifts through all
     phases of the cycle. Of an intent that was pushed what runs is sent; another is planned as by
     `cnc push`. Sending begins when the pushed schedule has begun. Exit code 1 if a stream's frame
-    was lost or late, or a closed gate let a frame pass, on an exact clock, in virtual time.
+    was lost or late, or on an exact clock, in virtual time, if a closed gate let a frame pass. On a
+    real clock nothing is judged if a talker was later than the plan allows.
     """
     from cnc.lab import attach  # noqa: PLC0415
     from cnc.lab.platform import Platform, made_by  # noqa: PLC0415
@@ -95,10 +105,25 @@ def traffic(  # noqa: PLR0917  one parameter an option
         own_clocks=lab.nodes.clock_offsets() is not None,
     )
     platform = Platform.here()
-    render.flows(found, measure.wake_up_error(sent, recording), platform, as_json=as_json)
+    is_broken = any(summary.violations(of_gates=False) for summary in found)
+    violations = render.flows(
+        found,
+        measure.wake_up_error(sent, recording),
+        platform,
+        lateness=measure.talker_lateness(plan, sent, recording),
+        exceeded=_exceeded(lab, plan) if is_broken and not platform.exact else None,
+        as_json=as_json,
+    )
     if output:
         platform.write(output, made_by(command_line()))
     if output and not as_json:
         echo(f"every frame is in {output}/frames.csv")
-    if platform.exact and any(summary.violations() for summary in found):
+    if violations:
         raise click.exceptions.Exit(CncError.exit_code)
+
+
+def _exceeded(lab: Lab, plan: Plan) -> str | None:
+    """What a plan rests on that switches have measured otherwise: its bounds are void then."""
+    stated = rollout.read_ports(plan.intent.network, connect=lab.connect, partial=True)
+    found = next(exceeded(plan.intent, plan.intent, stated), None)
+    return found.text if found else None

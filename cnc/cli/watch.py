@@ -11,8 +11,16 @@ from typing import TYPE_CHECKING
 import click
 
 from cnc import app
-from cnc.cli import planning
-from cnc.cli.options import FILE, JSON, connect_options, connection, history_option, open_history
+from cnc.cli import planning, render
+from cnc.cli.options import (
+    DOCUMENT,
+    JSON,
+    connect_options,
+    connection,
+    history_option,
+    load,
+    open_history,
+)
 from cnc.cli.render.output import print_json
 from cnc.cli.signals import until_signal
 from cnc.cli.terminal import echo
@@ -39,7 +47,7 @@ def _listen(
 
 
 @click.command()
-@click.argument("file", type=FILE)
+@click.argument("file", type=DOCUMENT)
 @click.option(
     "--interval",
     "interval_s",
@@ -80,9 +88,11 @@ def watch(  # noqa: PLR0917  one parameter an option
     from cnc.watch import Watcher, service_manager  # noqa: PLC0415
 
     connect = connect_options(identity, known_hosts, timeout_s)
-    document = app.load(file)
+    document = load(file, state_dir)
     with open_history(state_dir) as history, planning.shown_search() as listener:
         running = app.running_plan(history, document)
+        if other := app.other_than_deployed(history, document):
+            render.other_plan(other, file)
         plan = app.plan_to_compare(document, connect=connect, running=running, listener=listener)
     name, network = plan.intent.name, plan.intent.network
     watched = nodes(len(network.bridges), len(network.managed) - len(network.bridges))
@@ -105,7 +115,7 @@ def watch(  # noqa: PLR0917  one parameter an option
                     connect=connect,
                     history=history,
                     what="put back by watch",
-                    restores=True,
+                    force_margin=True,
                 )
             )
             if heal

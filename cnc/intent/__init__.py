@@ -102,6 +102,7 @@ def intent_of(problems: Problems, *, of_plan: bool = False, best_effort: bool = 
         written_out = expand(problems)
         document = validate(written_out, shape.Document)
     except InputError as error:
-        error.hint = error.hint or "`cnc init` writes an example that explains every key"
+        if ": (document): " in str(error):  # any other line says what is expected at its place
+            error.hint = error.hint or "`cnc init` writes an example that explains every key"
         raise
     return build(document, written_out, of_plan=of_plan, best_effort=best_effort)

@@ -46,7 +46,8 @@ TalkerLateness = Annotated[
     Field(
         description="how much later than its offset a talker may start to send for reasons of its "
         "own, other frames apart, a duration such as 50us; default: what its talkers measured, "
-        "where switches and end stations were asked, else gate-margin"
+        "where switches and end stations were asked, else gate-margin, with a warning where that "
+        "is 0 without software gates; 0ns states that the talker is exact"
     ),
 ]
 StationLateness = Annotated[Duration | None, Field(description="default: defaults.talker-lateness")]

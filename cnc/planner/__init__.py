@@ -340,8 +340,8 @@ def _with_fitting_lists(
 def _without_crowded_ports(
     problem: Problem, result: Result, lists: Lists, recovering: Recovery
 ) -> tuple[dict[Member, Placement], Lists, Recovery, dict[str, str]]:
-    """Take out the greatest stream of a port that cannot run its list, or that never recovers,
-    until all ports can and do.
+    """Take out the greatest stream of a port that cannot run its list, or of which no bound is
+    found on how long it takes to recover, until all ports can and there is one.
 
     What others were given stays sound. Raises `Unschedulable` where only kept streams are left.
     """

@@ -35,29 +35,44 @@ class Size(NamedTuple):
     members: int
     orders: int
 
+    def is_within(self, limit: Size) -> bool:
+        return self.members <= limit.members and self.orders <= limit.orders
+
 
 SIZE_MAX = Size(members=150, orders=20_000)
 
 
 def size(problem: Problem) -> Size:
     """The size of a problem. Two kept members never count as a pair."""
-    users: defaultdict[int, Counter[tuple[int, bool]]] = defaultdict(Counter)
+    users: defaultdict[int, Counter[_User]] = defaultdict(Counter)
     for member in problem.members:
+        stream = problem.stream(member)
+        # Beyond its period each further period of latency is another place in each order.
+        reach = max(stream.period_ns, stream.max_latency_ns)
         for link in problem.trees[member.stream][member.path]:
-            users[link][problem.stream(member).period_ns, False] += 1
+            users[link][_User(stream.period_ns, reach, is_kept=False)] += 1
     for placement in problem.kept.values():
+        period = placement.route.period_ns
         for link in placement.route.tree:
-            users[link][placement.route.period_ns, True] += 1
+            users[link][_User(period, period, is_kept=True)] += 1
     orders = 0
     for on_link in users.values():
         for one, other in combinations_with_replacement(on_link, 2):
-            (period, is_kept), (its_period, its_is_kept) = one, other
-            if is_kept and its_is_kept:
+            if one.is_kept and other.is_kept:
                 continue
             count = on_link[one]
             pairs = count * (count - 1) // 2 if one == other else count * on_link[other]
-            orders += pairs * ((period + its_period) // gcd(period, its_period))
+            repeat = gcd(one.period_ns, other.period_ns)
+            orders += pairs * ((one.reach_ns + other.reach_ns) // repeat)
     return Size(len(problem.members), orders)
+
+
+class _User(NamedTuple):
+    """A member on a link: its frames may lie within `reach_ns` after its talker's window opens."""
+
+    period_ns: int
+    reach_ns: int
+    is_kept: bool
 
 
 def is_available() -> bool:
@@ -79,8 +94,7 @@ class Exact:
     @staticmethod
     def fits(problem: Problem) -> bool:
         """Whether the problem is small enough."""
-        its = size(problem)
-        return its.members <= SIZE_MAX.members and its.orders <= SIZE_MAX.orders
+        return size(problem).is_within(SIZE_MAX)
 
     def schedule(self, problem: Problem, budget: Budget) -> Result:
         """Raises InputError for a problem that is too large, and where OR-Tools is missing."""

@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 
 from cnc.delays import start_delay_ns
 from cnc.errors import InputError
-from cnc.model import ClassRole, Intent, Link, Plan, PortRef, Stream, StreamPlan
+from cnc.model import ClassRole, Intent, Link, Plan, PortRef, StreamPlan, TrafficClass
 from cnc.planner.gates import gate_control_lists
 from cnc.planner.graph import Tree
 from cnc.planner.policing import may_be_dropped
@@ -23,7 +23,9 @@ _FOUNDATIONS: Mapping[str, Callable[[Intent], object]] = {
     "gate margin": lambda intent: intent.network.gate_margin_ns,
     "forwarding": lambda intent: intent.network.forwarding,
     "frame overhead": lambda intent: intent.network.overhead,
-    "set of control classes": lambda intent: intent.classes_with(ClassRole.CONTROL),
+    "set of control classes": lambda intent: [
+        _unnamed(its) for its in intent.classes_with(ClassRole.CONTROL)
+    ],
 }
 
 
@@ -56,19 +58,34 @@ def other_foundation(intent: Intent, running: Plan) -> str | None:
 def _change(intent: Intent, running: Plan, name: str) -> str | None:
     """What a stream of both rests on that has changed, in words; None if nothing has."""
     before, after = running.intent, intent
-    if one := _differing(before.streams[name], after.streams[name]):
+    if one := _differing(before, after, name):
         return f"its {one} changed"
     if may_be_dropped(after, name) and not may_be_dropped(before, name):
         return "its policing changed"  # it may lie in the queue of its first switch sooner
-    if (traffic_class := running.class_of(name)) not in after.classes.values():
+    traffic_class = running.class_of(name)
+    if _unnamed(traffic_class) not in map(_unnamed, after.classes.values()):
         return f"class {traffic_class.name} changed"
     ports = (hop.egress for hop in running.streams[name].hops)
     changed = next((port for port in ports if not _is_same(before, after, port)), None)
     return changed and f"{changed} changed"
 
 
-def _differing(one: Stream, other: Stream) -> str | None:
-    """The field in which two streams differ first, in words."""
+def _unnamed(traffic_class: TrafficClass) -> TrafficClass:
+    """A class as ports know it. Its name is the operator's alone: another one moves no frame."""
+    return replace(traffic_class, name="")
+
+
+def _differing(before: Intent, after: Intent, name: str) -> str | None:
+    """The field in which a stream of two intents differs first, in words."""
+    one, other = (
+        replace(
+            intent.streams[name],
+            traffic_classes=tuple(
+                str(its.number) for its in intent.classes_of(intent.streams[name])
+            ),
+        )
+        for intent in (before, after)
+    )
     for field in fields(one):
         if getattr(one, field.name) != getattr(other, field.name):
             return field.name.removesuffix("_ns").removesuffix("_octets").replace("_", " ")

@@ -25,13 +25,22 @@ from cnc.planner import explain, incremental
 from cnc.planner.addresses import LiveAddresses
 from cnc.planner.algorithm import DEFAULT_BUDGET
 from cnc.planner.floor import us
-from cnc.planner.gates import Lists, Window, gated_links, lists_of, windows_of
+from cnc.planner.gates import (
+    Lists,
+    Window,
+    gate_control_lists,
+    gated_links,
+    lists_of,
+    windows_of,
+)
 from cnc.planner.greedy import Greedy
 from cnc.planner.live_filters import LiveFilters
 from cnc.planner.problem import Problem, jitter_bounds, stream_plans
 from cnc.planner.route import Member, Placement
 from cnc.planner.routing import Router
 from cnc.planner.timetable import Timetable
+
+_NAMED_MAX = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,16 +60,24 @@ class Live:
 
     It stays sound if all changes are made that are returned, in the order of the calls. It makes no
     promise about disturbances, which would change for all streams with each that comes or goes.
+    Lists that no change touches keep the room that they have for late frames.
     """
 
-    def __init__(self, plan: Plan) -> None:
-        """Raises `InputError` for a plan that promises to recover from disturbances."""
+    def __init__(self, plan: Plan, *, without_recovery: bool = False) -> None:
+        """Raises `InputError` for a plan that promises to recover from disturbances, unless
+        `without_recovery` gives the promise up. What has become of it is then sound for an intent
+        with `recovery: none`."""
+        # As it was made: the room for late frames is no sign of a list that was made shorter.
+        made_for, loose = plan.intent, incremental.loose_ports(plan)
         if plan.intent.network.disturbance_ns is not None:
-            raise InputError(
-                f"the plan of {plan.intent.name} promises to recover from disturbances, which "
-                "single changes cannot keep up",
-                hint="state `recovery: none` under `defaults` of the intent, or plan with --keep",
-            )
+            if not without_recovery:
+                raise InputError(
+                    _promise(plan),
+                    hint="Live(plan, without_recovery=True) gives the promise up; planning anew "
+                    "with keep=plan (`cnc plan --keep`) renews it; `recovery: none` under "
+                    "`defaults` of the intent asks for none",
+                )
+            plan = _without_recovery(plan)
         self._streams = dict(plan.intent.streams)
         self._addresses = LiveAddresses(plan)
         self._periods = Counter(stream.period_ns for stream in self._streams.values())
@@ -70,7 +87,6 @@ class Live:
         self._gates = dict(plan.gates)
         problem = Problem(plan.intent, {}, router=self._router)
         self._number = {link.source: index for index, link in enumerate(problem.links)}
-        loose = incremental.loose_ports(plan)
         problem = replace(problem, loose=loose)
         kept = incremental.placements(problem, plan.streams)
         # Where streams that do not move would meet if frames were early at all of these ports, the
@@ -88,7 +104,8 @@ class Live:
         self._filters.add(kept.values())
         # The ports that run another list than their streams ask for: it is replaced when that can
         # be, as its cycle may not go with what is left.
-        due = self._lists(range(len(problem.links))).lists if loose else plan.gates
+        asked = replace(problem, intent=made_for, loose=self._shortened)
+        due = gate_control_lists(asked, kept.values()).lists if loose else plan.gates
         self._stale = {port for port, its in plan.gates.items() if due.get(port) != its}
 
     @in_steps()
@@ -264,3 +281,21 @@ class Live:
         """The lists of the ports of `links`, with all members placed now."""
         windows = {link: tuple(its.values()) for link in links if (its := self._windows.get(link))}
         return lists_of(replace(self._table.problem, loose=self._shortened), windows)
+
+
+def _promise(plan: Plan) -> str:
+    """Who would lose what the plan promises of disturbances."""
+    names = [name for name in plan.streams if name in plan.recovery_ns]
+    shown = ", ".join(names[:_NAMED_MAX]) or "every stream that comes"
+    if len(names) > _NAMED_MAX:
+        shown += f" and {len(names) - _NAMED_MAX} more"
+    return (
+        f"the plan of {plan.intent.name} promises when streams are in time again after a "
+        f"disturbance, which single changes cannot keep up: {shown} would lose that promise"
+    )
+
+
+def _without_recovery(plan: Plan) -> Plan:
+    """The same plan for an intent that asks for no recovery."""
+    network = replace(plan.intent.network, disturbance_ns=None)
+    return replace(plan, intent=replace(plan.intent, network=network), recovery_ns={})

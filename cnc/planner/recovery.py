@@ -30,7 +30,7 @@ _NAMED_MAX = 5
 
 
 class Recovery(NamedTuple):
-    """By stream, how long after a disturbance it may be late; by port, why it never recovers."""
+    """By stream, how long after a disturbance it may be late; by port, why no bound is found."""
 
     recovery_ns: dict[str, int]
     refused: dict[PortRef, str]
@@ -263,7 +263,7 @@ class _Search:
         return found
 
     def _never(self, links: Iterable[int], why: str) -> dict[PortRef, str]:
-        """What to say of ports that never recover."""
+        """What to say of ports whose backlog has no bound by this account."""
         found = {}
         for link in sorted(links):
             names = dict.fromkeys(self._visits[n].stream for n in self._crossing[link])
@@ -276,8 +276,10 @@ def _endless(streams: Collection[str], why: str, what_helps: str) -> str:
     if len(streams) > _NAMED_MAX:
         shown += f" and {len(streams) - _NAMED_MAX} more"
     return (
-        f"after a disturbance {shown} would stay late for ever: {why}. {what_helps} would help; "
-        "`recovery: none` under `defaults` accepts it"
+        f"no bound is found on how long frames are late after a disturbance: {why.format(shown)}, "
+        "as this planner counts what may be waiting. Its count is an upper bound: this is not a "
+        f"proof that they stay late. {what_helps} would help; `recovery: none` under `defaults` "
+        "plans without a bound"
     )
 
 
@@ -291,12 +293,9 @@ def _ring(feeders: Mapping[int, Mapping[int, int]], pending: Iterable[int]) -> s
         ring = feeding
 
 
-_STUCK = (
-    "beside the planned windows the gate is never open for long enough to send what one "
-    "disturbance leaves in the queue"
-)
-_CIRCULAR = "its frames make each other late around a ring of ports"
-_BUSY = "the talker sends without a pause, so that it never makes up for one late frame"
+_STUCK = "outside their planned windows the gates leave too little time for {}"
+_CIRCULAR = "{} may make each other late around a ring of ports, cycle after cycle"
+_BUSY = "the talker sends {} one after the other without a pause to make up for a late frame"
 _MORE_ROOM = (
     "Fewer streams, longer periods, a smaller max-frame of best effort or a shorter `recovery`"
 )

@@ -9,13 +9,13 @@
 they run; `path` follows one stream through them.
 """
 
-from cnc.rollout.compare import PortStatus, status
+from cnc.rollout.compare import PortStatus, status, status_without_plan
 from cnc.rollout.doctor import Visit, diagnose, states, visit
 from cnc.rollout.events import Step, StepBegun
 from cnc.rollout.history import FILE_NAME, History, Phase, Rollout
 from cnc.rollout.left_over import NEXT_PUSH, LeftOver, left_over
 from cnc.rollout.path import StreamPath, follow, require_bridged
-from cnc.rollout.preflight import Finding, Verdict
+from cnc.rollout.preflight import Check, Finding, Verdict
 from cnc.rollout.push import push
 from cnc.rollout.recovery import describe, resume, roll_back, unresolved
 from cnc.rollout.rollout import FormerWays, Report
@@ -26,6 +26,7 @@ __all__ = [
     "CHOICES",
     "FILE_NAME",
     "NEXT_PUSH",
+    "Check",
     "Finding",
     "FormerWays",
     "History",
@@ -52,6 +53,7 @@ __all__ = [
     "stated",
     "states",
     "status",
+    "status_without_plan",
     "unresolved",
     "visit",
 ]

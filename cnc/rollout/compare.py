@@ -3,7 +3,7 @@ forwards, or what an end station publishes to its talkers."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import Enum
@@ -16,6 +16,7 @@ from cnc.model import (
     EndStation,
     GateControlList,
     GateMode,
+    Intent,
     Plan,
     PortConfiguration,
     PortRef,
@@ -55,8 +56,9 @@ class PortStatus:
 
     `verdict` is running, pending, no gates, how the port differs, or why its state is unknown; it
     also reports a port without link, or bridged, which is not part of the plan: such a port still
-    `agrees`; one that starves a scheduled class does not, nor a bridge to which frames come
-    otherwise than planned, or copies by one way no longer. `hints` say what to do.
+    `agrees` unless streams cross its cable, which carries no frames; nor does one that starves a
+    scheduled class, nor a bridge to which frames come otherwise than planned, or copies by one way
+    no longer. `hints` say what to do.
     """
 
     port: PortRef
@@ -81,17 +83,89 @@ def status(
     """
 
     settings = left.noted(desired_nodes(plan)) if left else desired_nodes(plan)
+    crossed = _crossed(plan)
+
+    def compared(device: Device, state: SwitchState) -> list[PortStatus]:
+        desired = settings[device.name]
+        leftover = _leftover_ports(device, desired, state)
+        starved = starvation.starved_ports(device, state, plan.intent)
+        if state.agent is None:
+            raise agent_down(device.name)
+        counts = stream_counts(device, plan.intent, desired, state)
+        return [
+            _port_status(
+                PortRef(device.name, port),
+                configuration,
+                state.ports.get(port),
+                starved.get(port),
+                counts.get(port, NO_COUNTS),
+                waits=state.agent.gates_wait,
+                is_leftover=port in leftover,
+                is_crossed=PortRef(device.name, port) in crossed,
+                hint=left.hint(device.name, state.ports.get(port)) if left else None,
+            )
+            for port, configuration in desired.items()
+        ]
+
+    return _of_each_node(plan, settings, compared, connect)
+
+
+def _crossed(plan: Plan) -> set[PortRef]:
+    """The ports at both ends of the cables that frames of streams take."""
+    links = plan.intent.network.links
+    sending = {hop.egress for planned in plan.streams.values() for hop in planned.hops}
+    return sending | {links[port].target for port in sending}
+
+
+def status_without_plan(intent: Intent, *, connect: ConnectOptions) -> list[PortStatus]:
+    """Every port's running and pending schedule, compared with nothing: the intent has no plan."""
+
+    plan = Plan(intent, {}, {}, algorithm="none")
+    settings = desired_nodes(plan)
+
+    def read(device: Device, state: SwitchState) -> list[PortStatus]:
+        if state.agent is None:
+            raise agent_down(device.name)
+        return [
+            _not_compared(PortRef(device.name, port), configuration, state.ports.get(port))
+            for port, configuration in settings[device.name].items()
+        ]
+
+    return _of_each_node(plan, settings, read, connect)
+
+
+def _not_compared(
+    ref: PortRef, desired: PortSettings | None, report: PortReport | None
+) -> PortStatus:
+    verdict = "not compared"
+    if report is None:
+        verdict = "the switch has no such port"
+    elif report.link_fault:
+        verdict += f"; {report.link_fault}"
+    return PortStatus(
+        port=ref,
+        intended=None,
+        running=report.running if report else None,
+        pending=report.pending if report else None,
+        verdict=verdict,
+        agrees=False,
+        is_end_station=isinstance(desired, TalkerConfiguration),
+    )
+
+
+def _of_each_node(
+    plan: Plan,
+    settings: Mapping[str, Mapping[str, PortSettings | None]],
+    judge: Callable[[Device, SwitchState], list[PortStatus]],
+    connect: ConnectOptions,
+) -> list[PortStatus]:
+    """What `judge` says of the ports of each node, or why a node does not tell."""
 
     def read(node: Bridge | EndStation) -> list[PortStatus]:
         desired = settings[node.name]
         try:
             with Device(Managed.of(node, desired), connect) as device:
-                state = device.state(desired)
-                leftover = _leftover_ports(device, desired, state)
-                starved = starvation.starved_ports(device, state, plan.intent)
-                if state.agent is None:
-                    raise agent_down(node.name)
-                counts = stream_counts(device, plan.intent, desired, state)
+                return judge(device, device.state(desired))
         except CncError as error:
             return [
                 PortStatus(
@@ -106,19 +180,6 @@ def status(
                 )
                 for ref in (PortRef(node.name, port) for port in desired)
             ]
-        return [
-            _port_status(
-                PortRef(node.name, port),
-                configuration,
-                state.ports.get(port),
-                starved.get(port),
-                counts.get(port, NO_COUNTS),
-                waits=state.agent.gates_wait,
-                is_leftover=port in leftover,
-                hint=left.hint(node.name, state.ports.get(port)) if left else None,
-            )
-            for port, configuration in desired.items()
-        ]
 
     nodes = list(plan.intent.network.managed.values())
     with ThreadPoolExecutor(max_workers=max(1, len(nodes))) as pool:
@@ -326,6 +387,7 @@ def _port_status(
     counts: StreamCounts,
     *,
     is_leftover: bool,
+    is_crossed: bool,
     hint: str | None,
     waits: str | None = None,
 ) -> PortStatus:
@@ -340,8 +402,10 @@ def _port_status(
         verdict = f"differs: {difference}"
     else:
         verdict = _as_planned(desired, report)
-    if report and report.link_fault:
-        verdict += f"; {report.link_fault}"
+    link_fault = report.link_fault if report else None
+    if link_fault:
+        verdict += f"; {link_fault}"
+        hints.append(wording.link_hint(ref.port))
     if met := [*counts.problems, *counts.past]:
         verdict += f"; {wording.named(met)}"
         hints += counts.hints
@@ -358,7 +422,7 @@ def _port_status(
         running=report.running if report else None,
         pending=report.pending if report else None,
         verdict=verdict,
-        agrees=difference is None and starved is None and not counts.problems,
+        agrees=not (difference or starved or counts.problems or (link_fault and is_crossed)),
         hints=tuple(hints),
         is_end_station=isinstance(desired, TalkerConfiguration),
         forwarding=_forwarding_status(desired, report),

@@ -13,14 +13,12 @@ from typing import TypeVar
 
 from lxml import etree
 
-from cnc import lateness, margin
-from cnc.format import duration
+from cnc import margin
 from cnc.model import Bridge, EndStation, Intent, Plan
-from cnc.packets import longest_packets
 from cnc.rollout import starvation
 from cnc.rollout.parallel import answers
 from cnc.rollout.preflight import Check, Finding, Verdict, examine
-from cnc.rollout.stated_ports import stated
+from cnc.rollout.preflight.cabling import examine_cabling
 from cnc.switch.device import (
     ConnectOptions,
     Device,
@@ -33,6 +31,7 @@ from cnc.switch.device import (
 from cnc.switch.monitoring import ServerReport
 from cnc.switch.payload import desired_nodes
 from cnc.switch.rollout_id import RolloutId, rollout_id_element
+from cnc.switch.topology import TopologyReport
 from cnc.switch.tree import NETCONF
 
 T = TypeVar("T")
@@ -56,10 +55,12 @@ NEEDED_BY_END_STATIONS: Mapping[str, frozenset[str]] = dict.fromkeys(
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """Findings and state of one switch; `state` is None where it could not be read."""
+    """Findings of one switch, its state and who its neighbours are; None where that could not be
+    read."""
 
     findings: tuple[Finding, ...]
     state: SwitchState | None
+    topology: TopologyReport | None = None
 
 
 def visit(intent: Intent, *, connect: ConnectOptions) -> dict[str, Visit]:
@@ -93,32 +94,14 @@ def diagnose(plan: Plan, visits: Mapping[str, Visit]) -> list[Finding]:
         if not any(report.wake_ups for report in state.ports.values())
         and (text := margin.warning(plan, name))
     ]
-    findings += _late_talkers(plan.intent, states(visits))
+    topologies = {name: its.topology for name, its in visits.items() if its.topology}
+    findings += examine_cabling(plan.intent.network, topologies)
     return findings + examine(
         desired_nodes(plan),
         states(visits),
         clock_error_ns=plan.intent.network.clock_error_ns,
-        network=plan.intent.network,
-        packets=longest_packets(plan),
+        plan=plan,
     )
-
-
-def _late_talkers(intent: Intent, states: Mapping[str, SwitchState]) -> Iterator[Finding]:
-    """Whether talkers send as early as the plan expects, where they say how late they were.
-
-    A late talker does not prevent a push, which may restore ports or give it more time.
-    """
-    measured = stated(intent.network, states).lateness
-    for port, worst in sorted(measured.items()):
-        allowed_ns = lateness.allowed_ns(intent, port.node)
-        text = f"its talkers send up to {margin.figures(worst, lateness.SENT)}; "
-        text += f"the plan allows for {duration(allowed_ns)}"
-        verdict, hint = Verdict.OK, None
-        if not margin.covers(allowed_ns, worst):
-            verdict, hint = Verdict.WARNING, lateness.too_small_hint(worst)
-            if lateness.drops_late_frames(intent, port.node):
-                text += ": policing drops frames that are later"
-        yield Finding(*port, Check.LATENESS, verdict, text, hint)
 
 
 def _no_session(error: DeviceError) -> Finding:
@@ -161,7 +144,15 @@ class _Visit:
             self._add(Check.ROLLOUT, Verdict.OK, text)
         if not (server and server.locks):
             self._try_edit(rollout_id or RolloutId.of_this_controller())
-        return Visit(tuple(self._findings), state)
+        topology = None if self._device.is_end_station else self._topology()
+        return Visit(tuple(self._findings), state, topology)
+
+    def _topology(self) -> TopologyReport | None:
+        """Neighbours are nice to know: a switch that does not tell them is none to refuse."""
+        try:
+            return self._device.topology()
+        except DeviceError:
+            return None
 
     def _capabilities(self) -> None:
         present = self._device.capabilities

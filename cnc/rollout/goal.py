@@ -31,8 +31,8 @@ class Goal:
     `ports` has every port and bridge that the goal covers; None: no gates. `clock_error_ns` is the
     allowed difference of two clocks, `stored_clock_error_ns` what the switches are to store of it:
     None in a network of one. `what` is the purpose for the history, which also stores
-    `plan`. A goal that `restores` what ran is not held to what the switches have measured of their
-    gates since.
+    `plan`. With `force_margin` the goal is not held to what the switches have measured of their
+    gates.
 
     `between` is what stays of the plan that runs until frames under way have arrived, beside what
     `ports` has; `former_gates` are the settings by which ports of former ways are gated that
@@ -46,7 +46,7 @@ class Goal:
     clock_error_ns: int
     what: str
     plan: Plan | None = None
-    restores: bool = False
+    force_margin: bool = False
     between: Transition = field(default_factory=Transition)
     former_gates: Mapping[str, Settings] = field(default_factory=dict)
     clocks: Mapping[str, Collection[str]] = field(default_factory=dict)
@@ -58,7 +58,7 @@ class Goal:
         plan: Plan,
         what: str = "push",
         *,
-        restores: bool = False,
+        force_margin: bool = False,
         former: Plan | None = None,
         left: Mapping[str, BridgeForwarding] | None = None,
     ) -> Goal:
@@ -83,7 +83,7 @@ class Goal:
             clock_error_ns=network.clock_error_ns,
             what=what,
             plan=plan,
-            restores=restores,
+            force_margin=force_margin,
             between=between,
             former_gates=_gates_that_go(former, ports) if former and between.moved else {},
             stored_clock_error_ns=stored_clock_error_ns(plan),

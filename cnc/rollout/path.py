@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import NamedTuple
 
 from cnc.elimination import ports_of
 from cnc.errors import InputError
@@ -25,7 +27,15 @@ from cnc.switch.device import ConnectOptions, Device, DeviceError, Managed
 from cnc.switch.payload import desired_nodes
 from cnc.switch.tree import BridgeReport
 
-Ask = Callable[[Sequence[str]], Mapping[str, BridgeReport | DeviceError]]
+
+class Seen(NamedTuple):
+    """What a bridge does, and by port why its link carries no frames, where it does not."""
+
+    bridge: BridgeReport
+    link_faults: Mapping[str, str] = MappingProxyType({})
+
+
+Ask = Callable[[Sequence[str]], Mapping[str, Seen | DeviceError]]
 """What the bridges of these switches do, or why that is unknown."""
 
 
@@ -54,6 +64,7 @@ class StreamPath:
     """The way of a stream: its hops in the order in which frames reach them.
 
     `deviations` are where it leaves the plan, each with its place; empty: all is as planned.
+    `without_link` are the ports on the way whose links carry no frames.
     """
 
     stream: str
@@ -62,6 +73,7 @@ class StreamPath:
     listeners: tuple[str, ...]
     hops: tuple[PathHop, ...]
     deviations: tuple[str, ...]
+    without_link: tuple[PortRef, ...] = ()
 
 
 def follow(plan: Plan, stream: str, *, connect: ConnectOptions) -> StreamPath:
@@ -74,9 +86,9 @@ def follow(plan: Plan, stream: str, *, connect: ConnectOptions) -> StreamPath:
     settings = desired_nodes(plan)
     network = plan.intent.network
 
-    def ask(names: Sequence[str]) -> dict[str, BridgeReport | DeviceError]:
+    def ask(names: Sequence[str]) -> dict[str, Seen | DeviceError]:
         nodes = [Managed.of(network.bridges[name], settings[name]) for name in names]
-        return answers(nodes, lambda node: _report(node, network, connect))
+        return answers(nodes, lambda node: _seen(node, network, connect))
 
     return walk(plan, stream, ask)
 
@@ -111,16 +123,18 @@ def address_of(plan: Plan, stream: str) -> StreamAddress:
     return plan.addresses[stream]
 
 
-def _report(node: Managed, network: Network, connect: ConnectOptions) -> BridgeReport:
+def _seen(node: Managed, network: Network, connect: ConnectOptions) -> Seen:
     device_name = network.bridges[node.name].bridge_device
+    cabled = [port.port for port in network.links if port.node == node.name]
     with Device(node, connect) as device:
-        state = device.state([device_name])
+        state = device.state([device_name, *cabled])
     if state.agent is None:
         raise agent_down(node.name)
     report = state.ports[device_name].forwarding if device_name in state.ports else None
     if report is None:
         raise DeviceError(node.name, f"{device_name}: {NO_BRIDGE}")
-    return report
+    faults = {port: its.link_fault for port, its in state.ports.items() if its.link_fault}
+    return Seen(report, faults)
 
 
 class _Walk:
@@ -134,10 +148,11 @@ class _Walk:
         self._starts = list(
             dict.fromkeys(path[0].egress for path in plan.streams[stream].paths if path)
         )
-        self._reports: dict[str, BridgeReport | DeviceError] = {}
+        self._seen: dict[str, Seen | DeviceError] = {}
         self._hops: list[PathHop] = []
         self._reached: set[str] = set()
         self._deviations: list[str] = []
+        self._without_link: list[PortRef] = []
 
     def walked(self, ask: Ask) -> StreamPath:
         """The way from the talker to wherever frames go; a switch is asked once."""
@@ -145,8 +160,8 @@ class _Walk:
         seen: set[PortRef] = set()
         while ingresses:
             seen.update(ingresses)
-            unknown = sorted({port.node for port in ingresses} - self._reports.keys())
-            self._reports |= ask(unknown)
+            unknown = sorted({port.node for port in ingresses} - self._seen.keys())
+            self._seen |= ask(unknown)
             egresses = [egress for port in ingresses for egress in self._hop(port)]
             ingresses = self._unseen(self._across(egresses), seen)
         self._compare_listeners()
@@ -157,6 +172,7 @@ class _Walk:
             listeners=tuple(sorted(self._reached)),
             hops=tuple(self._hops),
             deviations=tuple(self._deviations),
+            without_link=tuple(self._without_link),
         )
 
     def _across(self, egresses: Iterable[PortRef]) -> list[PortRef]:
@@ -174,24 +190,33 @@ class _Walk:
         """The ports that frames leave a switch by; notes the hop."""
         desired = self._desired[ingress.node]
         planned = _leaving(desired, self._address, ingress.port)
-        report = self._reports[ingress.node]
+        seen = self._seen[ingress.node]
         leaving: tuple[str, ...] = ()
         translation = sequencing = filters = None
         deviation: str | None
-        if isinstance(report, DeviceError):
-            deviation = report.reason
-        elif not_known := self._not_known(ingress, report.forwarding):
+        if isinstance(seen, DeviceError):
+            deviation = seen.reason
+        elif fault := seen.link_faults.get(ingress.port):
+            deviation = f"no frames come in by {ingress.port}: {fault}"
+            self._without_link.append(ingress)
+        elif not_known := self._not_known(ingress, seen.bridge.forwarding):
             deviation = not_known
         else:
-            leaving = _leaving(report.forwarding, self._address, ingress.port)
-            translation = self._translation(ingress, report.forwarding)
-            sequencing = _sequencing(report.forwarding, self._address, ingress.port)
-            filters = filter_in_words(report.forwarding, self._address, ingress.port)
+            does = seen.bridge.forwarding
+            listed = _leaving(does, self._address, ingress.port)
+            leaving = tuple(port for port in listed if port not in seen.link_faults)
+            self._without_link += [
+                PortRef(ingress.node, port) for port in listed if port not in leaving
+            ]
+            translation = self._translation(ingress, does)
+            sequencing = _sequencing(does, self._address, ingress.port)
+            filters = filter_in_words(does, self._address, ingress.port)
             deviation = (
-                _deviation(report.forwarding, self._address, ingress.port, leaving, planned)
-                or self._not_back(ingress.node, report.forwarding)
-                or _not_sequenced(report.forwarding, desired, self._address, ingress.port)
-                or self._not_filtered(ingress, report.forwarding)
+                _deviation(does, self._address, ingress.port, listed, planned)
+                or _without_link(listed, seen.link_faults)
+                or self._not_back(ingress.node, does)
+                or _not_sequenced(does, desired, self._address, ingress.port)
+                or self._not_filtered(ingress, does)
             )
         cabled = [PortRef(ingress.node, port) for port in leaving]
         self._hops.append(
@@ -298,6 +323,12 @@ def _not_sequenced(
         f"frames are {done(running)}" if running else "frames are neither numbered nor recovered"
     )
     return f"{does_so}; planned is {done(wanted)}" if wanted else f"{does_so}, not as planned"
+
+
+def _without_link(ports: Iterable[str], link_faults: Mapping[str, str]) -> str | None:
+    """By which of the ports frames do not leave since there is no link; None: there is."""
+    faults = [f"{port}: {link_faults[port]}" for port in ports if port in link_faults]
+    return f"frames do not leave by {', '.join(faults)}" if faults else None
 
 
 def _deviation(

@@ -11,7 +11,7 @@ from cnc.rollout.goal import Goal
 from cnc.rollout.history import History
 from cnc.rollout.left_over import left_over
 from cnc.rollout.recovery import settle
-from cnc.rollout.rollout import Report, roll_out
+from cnc.rollout.rollout import Report, Warn, ignore_findings, roll_out
 from cnc.switch.device import ConnectOptions
 
 
@@ -23,14 +23,16 @@ def push(
     dry_run: bool = False,
     take_over: bool = False,
     what: str = "push",
-    restores: bool = False,
+    force_margin: bool = False,
     listener: Listener = ignore,
+    warn: Warn = ignore_findings,
 ) -> Report:
     """Deploy `plan` to every switch as one change; see `roll_out`.
 
     Ports that already run their list are not changed; without a difference nothing is sent.
-    `restores`: the switches are to run again what they were given before, so that what they have
-    measured of their gates since then does not prevent it.
+    `warn` is told of what does not prevent the change, before anything is sent. `force_margin`: nor
+    does what switches have measured of their gates, since they are to run again what they ran, or
+    since the operator wants it so.
 
     Where streams of a bridged network get other ways than in the plan that runs, by the history,
     their former ways are removed by a second rollout once no frame comes by them any more: this
@@ -48,7 +50,7 @@ def push(
     former = history.running_plan(network) if history else None
     left = left_over(history, network) if history else None
     goal = Goal.of(
-        plan, what, restores=restores, former=former, left=left.by_switch if left else None
+        plan, what, force_margin=force_margin, former=former, left=left.by_switch if left else None
     )
     require_sound_transition(plan, former, goal.between)
     if not dry_run:
@@ -60,6 +62,7 @@ def push(
         dry_run=dry_run,
         take_over=take_over,
         listener=listener,
+        warn=warn,
     )
     if report.number is None or not goal.former:
         return report

@@ -10,7 +10,7 @@ back when one fails; `recovery` ends the rollouts of controllers that died.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -26,13 +26,12 @@ from cnc.model import (
     StoredPort,
     gates_of,
 )
-from cnc.packets import longest_packets
 from cnc.rollout.compare import needs_change
 from cnc.rollout.events import Listener, Step, StepBegun, ignore
 from cnc.rollout.goal import Goal
 from cnc.rollout.history import History, SwitchChange
 from cnc.rollout.parallel import before_any_change, unanimous
-from cnc.rollout.preflight import Check, examine, refuse
+from cnc.rollout.preflight import Check, Finding, Verdict, examine, refuse
 from cnc.rollout.sessions import Sessions, sessions
 from cnc.rollout.timing import base_time_ns, margin_ns
 from cnc.rollout.transaction import SwitchTimes, Transaction
@@ -44,6 +43,12 @@ from cnc.switch.device import (
     SwitchState,
 )
 from cnc.switch.rollout_id import RolloutId
+
+Warn = Callable[[Sequence[Finding]], None]
+
+
+def ignore_findings(_findings: Sequence[Finding]) -> None:
+    """Where nobody reads what a rollout warns of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,10 +123,12 @@ def roll_out(
     dry_run: bool = False,
     take_over: bool = False,
     listener: Listener = ignore,
+    warn: Warn = ignore_findings,
 ) -> Report:
     """Deploy `goal` to all switches as one change.
 
-    `dry_run` stops after the comparison. Without a `history` the rollout is not recorded, and
+    `dry_run` stops after the comparison. `warn` gets what the switches' state tells an operator to
+    look at, before anything is sent. Without a `history` the rollout is not recorded, and
     rollouts of other controllers are overwritten; with one they are refused, unless `take_over`.
 
     Raises RolloutError when a switch refuses: then no switch has changed, or the error names those
@@ -137,7 +144,7 @@ def roll_out(
             listener(StepBegun(Step.PREFLIGHT, count))
             states = _states(goal, open_sessions)
             goal = goal.beside_former_ways(states)
-            _preflight(goal, states)
+            _preflight(goal, states, warn)
             listener(StepBegun(Step.COMPARE, count))
             if not dry_run:
                 stack.enter_context(_locked(open_sessions))
@@ -156,16 +163,26 @@ def _states(goal: Goal, open_sessions: Sessions) -> dict[str, SwitchState]:
     return open_sessions.ask(open_sessions, lambda device: device.state(goal.read(device.name)))
 
 
-def _preflight(goal: Goal, states: Mapping[str, SwitchState]) -> None:
-    """Raise RolloutError when an agent, a port or a clock prevents the change."""
+def _preflight(goal: Goal, states: Mapping[str, SwitchState], warn: Warn) -> None:
+    """Raise RolloutError when an agent, a port or a clock prevents the change; warn of the rest.
+
+    Not of the TAI offset: schedules agree among themselves without one, and clocks that differ by
+    it fail.
+    """
     findings = examine(
         goal.ports,
         states,
         clock_error_ns=goal.clock_error_ns,
-        network=goal.plan.intent.network if goal.plan else None,
-        packets=longest_packets(goal.plan) if goal.plan else {},
+        plan=goal.plan,
     )
-    refuse(each for each in findings if not (goal.restores and each.check is Check.MARGIN))
+    forced = {Check.MARGIN} if goal.force_margin else set()
+    refuse(each for each in findings if each.check not in forced)
+    if warnings := [
+        each
+        for each in findings
+        if each.check is not Check.TAI_OFFSET and each.verdict in {Verdict.WARNING, Verdict.FAILED}
+    ]:
+        warn(warnings)
 
 
 def _compare(goal: Goal, open_sessions: Sessions, states: Mapping[str, SwitchState]) -> _Comparison:

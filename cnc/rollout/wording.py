@@ -16,6 +16,11 @@ GATES_WAIT_HINT = (
 )
 
 
+def link_hint(port: str) -> str:
+    """What to do about a port whose link carries no frames."""
+    return f"check the cable and the far end; ip link set {port} up"
+
+
 def gate_difference(actual: GateControlList, reference: GateControlList) -> str:
     """Two lists that are not equal: their sizes, and the first entry that differs."""
     text = f"another gate control list: {gates(actual)} instead of {gates(reference)}"

@@ -21,6 +21,7 @@ from cnc.model import (
     PortSettings,
     StoredFilter,
     StoredPort,
+    StreamAddress,
     TalkerConfiguration,
 )
 from cnc.switch.end_station import talker_element, talker_ports
@@ -91,19 +92,28 @@ def with_vlans_left(desired: Mapping[str, Settings], former: Plan | None) -> dic
     if former is None or former.intent.network.forwarding is Forwarding.ROUTED:
         return {**desired}
     bridges, before = former.intent.network.bridges, bridge_forwardings(former)
+    names = {address: name for name, address in former.addresses.items()}
     return {
-        node: _with_vlans(settings, bridges[node].bridge_device, before[node])
+        node: _with_vlans(settings, bridges[node].bridge_device, before[node], names)
         if node in bridges
         else settings
         for node, settings in desired.items()
     }
 
 
-def _with_vlans(desired: Settings, device: str, before: BridgeForwarding) -> Settings:
+def _with_vlans(
+    desired: Settings,
+    device: str,
+    before: BridgeForwarding,
+    names_before: Mapping[StreamAddress, str],
+) -> Settings:
     now = desired.get(device)
     after = now if isinstance(now, BridgeForwarding) else NO_FORWARDING
     left: dict[int, tuple[str, ...]] = dict.fromkeys(before.vlans, ())
-    return {**desired, device: replace(after, vlans={**left, **after.vlans})}
+    # Messages name also the streams that go.
+    names = {its: names_before[its] for its in before.entries if its in names_before}
+    vlans = {**left, **after.vlans}
+    return {**desired, device: replace(after, vlans=vlans, names={**names, **after.names})}
 
 
 def _station_ports(plan: Plan, node: str) -> Settings:
@@ -284,6 +294,11 @@ def _traffic_classes(desired: PortConfiguration) -> Element:
             ),
         ),
     )
+
+
+def gate_table_octets(gates: GateControlList) -> int:
+    """How much of an edit a list takes."""
+    return len(etree.tostring(_gate_table(gates, 0)))
 
 
 def _gate_table(gates: GateControlList, base_time_ns: int) -> Element:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from cnc.format import counted, duration, microseconds
 from cnc.lab import wires
+from cnc.lateness import allowed_ns
 from cnc.model import GateControlList, Link, Network, Plan
 from cnc.traffic.pairing import Stray
 from cnc.traffic.recording import AnyFlow, BridgedFlow, Frame, Recording
@@ -76,10 +77,11 @@ class Summary:
     def lost(self) -> int:
         return self.sent - self.received
 
-    def violations(self) -> list[str]:
+    def violations(self, *, of_gates: bool = True) -> list[str]:
         """The violations of the plan, one line for each kind; empty: none.
 
-        A flow without a bound only has to be held back by closed gates.
+        A flow without a bound only has to be held back by closed gates, of which stamps of a real
+        clock tell nothing: without `of_gates` they are left out.
         """
         name, bound_ns = self.flow.name, self.flow.latency_bound_ns
         violations = []
@@ -95,7 +97,7 @@ class Summary:
                 f"{name}: arrivals vary by {microseconds(self.arrivals_within_ns or 0)} µs of "
                 f"{microseconds(self.jitter_bound_ns or 0)} µs"
             )
-        if self.outside:
+        if self.outside and of_gates:
             violations.append(
                 f"{name}: {counted(self.outside, 'frame')} sent outside the gate's window, by up "
                 f"to {duration(self.outside_max_ns)}"
@@ -157,6 +159,33 @@ def wake_up_error(sent: Sequence[AnyFlow], frames: Sequence[Frame]) -> Spread:
     names = {flow.name for flow in sent if flow.latency_bound_ns is not None}
     names = names or {flow.name for flow in sent}
     return spread([f.sent_ns - f.planned_ns for f in frames if f.flow in names])
+
+
+@dataclass(frozen=True, slots=True)
+class Lateness:
+    """How late a talker sent at most, and what the plan allows it."""
+
+    talker: str
+    late_ns: int
+    allowed_ns: int
+
+    @property
+    def is_allowed(self) -> bool:
+        return self.late_ns <= self.allowed_ns
+
+
+def talker_lateness(
+    plan: Plan, sent: Sequence[AnyFlow], frames: Sequence[Frame]
+) -> Lateness | None:
+    """Of the talkers of streams the one that leaves the least of what the plan allows, or exceeds
+    it most; None where no stream was sent."""
+    talkers = {flow.name: flow.talker for flow in sent if flow.latency_bound_ns is not None}
+    late_ns: dict[str, int] = {}
+    for frame in frames:
+        if talker := talkers.get(frame.flow):
+            late_ns[talker] = max(late_ns.get(talker, 0), frame.sent_ns - frame.planned_ns)
+    found = (Lateness(name, ns, allowed_ns(plan.intent, name)) for name, ns in late_ns.items())
+    return min(found, key=lambda each: each.allowed_ns - each.late_ns, default=None)
 
 
 def summarise(

@@ -21,6 +21,8 @@ class Kind(StrEnum):
     UNFINISHED_ROLLOUT = "unfinished-rollout"
     CLOCK_OFFSET = "clock-offset"
     CLOCK_ERROR = "clock-error"  # clocks may be further apart than the plan allows
+    GATE_MARGIN = "gate-margin"  # gates open later than the plan allows
+    TALKER_LATENESS = "talker-lateness"  # talkers send later than the plan allows
     GATES_WAIT = "gates-wait"  # stored gates are not set until the clock has settled
     TAI_OFFSET = "tai-offset"
     PTP_UNLOCKED = "ptp-unlocked"

@@ -6,13 +6,16 @@ from collections.abc import Callable, Mapping
 
 from cnc.model import (
     BridgeForwarding,
+    Intent,
     PortConfiguration,
     PortSettings,
     StoredPort,
     TalkerConfiguration,
+    gated_port,
 )
 from cnc.rollout import forwarding
 from cnc.rollout.compare import agent_down, difference_of
+from cnc.rollout.preflight.margins import gates_measured, talkers_measured
 from cnc.rollout.talkers import configured_difference
 from cnc.rollout.wording import configured_beside, gates_wait, named
 from cnc.switch.rollout_id import RolloutId
@@ -58,6 +61,21 @@ def drift(poll: Poll, desired: Desired) -> dict[str, str]:
         if (report := poll.state.ports.get(port))
         and (text := difference_of(configuration, report, base_time_ns=None))
     }
+
+
+def late(poll: Poll, desired: Desired, intent: Intent) -> dict[Kind, dict[str, str]]:
+    """Where gates open, and talkers send, later than the plan allows; a switch measures once for
+    all its gates."""
+    gates: dict[str, str] = {}
+    talkers: dict[str, str] = {}
+    for port, report in poll.state.ports.items():
+        measured = gates_measured(gated_port(desired.get(port)), report, intent)
+        if measured and not measured.is_covered:
+            gates[WHOLE] = measured.text
+        measured = talkers_measured(poll.switch, report, intent)
+        if measured and not measured.is_covered:
+            talkers[port] = measured.text
+    return {Kind.GATE_MARGIN: gates, Kind.TALKER_LATENESS: talkers}
 
 
 def unreachable(switch: str, reason: str) -> Verdicts:

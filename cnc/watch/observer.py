@@ -40,6 +40,7 @@ class Observer:
     def __init__(self, plan: Plan, is_known: Callable[[str], bool]) -> None:
         """`is_known` says whether the history has a rollout of this UUID."""
         network = plan.intent.network
+        self._intent = plan.intent
         self._settings = desired_nodes(plan)
         self._desired = self._settings
         self._clock_error_ns = network.clock_error_ns
@@ -111,6 +112,7 @@ class Observer:
             for port in poll.state.ports:
                 reported.pop(port, None)
             found[Kind.DRIFT] = {**reported, **found[Kind.DRIFT]}
+            found |= judge.late(poll, desired, self._intent)
             found |= self._streams[poll.switch].update(poll, desired)
             found[Kind.STARVED] = self._starvation[poll.switch].update(poll.state)
         return [

@@ -261,6 +261,11 @@ def test_a_push_of_an_edited_intent_moves_no_other_stream(
     assert dry.returncode == 0, dry.stderr
     assert "would move" in dry.stdout
     assert "its payload changed" in dry.stdout
+    others = len(edited["streams"]) - 1
+    assert f"{others} other streams keep path and offsets" in dry.stdout
+    assert "would change; -v lists them" in dry.stdout
+    listed = operator.push_intent(edited, "--dry-run", "-v")
+    assert "the gate control list changes" in listed.stdout
     pushed = documented("push", operator.push_intent(edited, "--json").stdout)
     assert [move["stream"] for move in pushed["moved"]] == ["h2-h1"]
     assert pushed["changed"]

@@ -205,7 +205,7 @@ def test_a_switch_that_shows_another_host_key_is_not_trusted(agent, server, doct
     (tmp_path / "known_hosts").write_text(f"[127.0.0.1]:{server.port} {imposter}")
     ran = doctor("--json")
     assert "differs from the one in" in failures(ran)["host key"]
-    assert len(json.loads(ran.stdout)["findings"]) == 1
+    assert len([each for each in json.loads(ran.stdout)["findings"] if each["switch"]]) == 1
 
 
 def test_an_unknown_host_key_comes_with_the_way_to_learn_it(agent, server, doctor, tmp_path):
@@ -223,7 +223,15 @@ def test_a_switch_that_is_down_is_out_of_reach(netconfd, doctor):
     assert "cannot reach the NETCONF server" in failures(doctor("--json"))["reachable"]
 
 
-def test_an_intent_that_cannot_be_planned_is_examined_all_the_same(agent, doctor):
+def test_an_intent_without_a_plan_is_a_failed_check_and_its_switch_is_examined_all_the_same(
+    agent, doctor
+):
     ran = doctor(latency="5us")
-    assert ran.exit_code == 0, ran.output
-    assert "no gate control lists to compare with: cannot schedule every stream" in ran.output
+    assert ran.exit_code == 1, ran.output
+    assert "failed: plan: the network: cannot schedule every stream:\n  set-points: " in ran.output
+    assert ran.output.endswith("checks failed: a push would be refused\n")
+    told = json.loads(doctor("--json", latency="5us").stdout)
+    (failed,) = [each for each in told["findings"] if each["verdict"] == "failed"]
+    assert (failed["switch"], failed["port"], failed["check"]) == (None, None, "plan")
+    assert told["no_plan"] == failed["text"]
+    assert {each["switch"] for each in told["findings"] if each is not failed} == {"s1"}

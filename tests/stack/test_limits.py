@@ -106,14 +106,20 @@ def test_a_pushed_intent_is_planned_within_the_limits_and_status_agrees(cnc, ker
     assert cnc("push", intent).stdout.startswith("no change")
 
 
-def test_status_tells_of_a_list_that_runs_on_a_port_without_a_link(cnc, kernel, tmp_path):
+def test_a_port_without_a_link_that_streams_take_is_a_problem_though_it_runs_its_list(
+    cnc, kernel, tmp_path
+):
     intent = tmp_path / "small.yaml"
     assert cnc("push", intent).exit_code == 0
     kernel.changed(dataclasses.replace(kernel.states["p2"], oper_status=OperStatus.DOWN))
-    told = cnc("status", intent, "--json")
-    assert told.exit_code == 0  # it runs what it should
-    (verdict,) = (p["verdict"] for p in json.loads(told.stdout) if p["port"] == str(EGRESS))
-    assert verdict in {"pending; the link is down", "running; the link is down"}
+    told = cnc("status", intent, "--problems", "--json")
+    assert told.exit_code == 1
+    (port,) = json.loads(told.stdout)
+    assert port["port"] == str(EGRESS)
+    assert port["verdict"] in {"pending; the link is down", "running; the link is down"}
+    shown = cnc("status", intent, "--problems")
+    assert f"1 of 2 ports on 1 switch not as planned: {EGRESS}\n" in shown.stdout
+    assert "hint: check the cable and the far end; ip link set p2 up\n" in shown.stdout
 
 
 def test_a_finished_plan_beyond_the_limits_is_refused_before_anything_is_sent(

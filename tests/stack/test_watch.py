@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
+import re
 import signal
 import socket
 import urllib.request
@@ -14,12 +16,13 @@ from pathlib import Path
 
 import pytest
 import sysrepo
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 from prometheus_client.parser import text_string_to_metric_families
 
 from agent.datastore.subscriptions import Datastore
 from agent.mechanisms.gates.model import GateState
 from agent.model import OperStatus
+from agent.wake_ups import WakeUps
 from cnc import cli
 from cnc.model import PortRef
 from cnc.rollout.history import FILE_NAME, History
@@ -204,6 +207,99 @@ def test_frames_that_wait_and_never_leave_are_told_by_watch_and_status_and_docto
         done = CliRunner().invoke(cli.cnc, [command, str(network.plan)], env=network.environment)
         assert (done.exit_code, f"starved: {waits} " in done.output) == (exit_code, True)
         assert "gate-margin" in done.output
+
+
+def test_a_gate_that_was_later_since_the_push_is_told_and_is_no_difference_of_the_switch(
+    network: Network, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """An intent that states no gate margin is planned with what was measured at its push."""
+    monkeypatch.delenv("TSN_VIRTUAL_TIME", raising=False)
+    intent = network.plan.with_name("measured.yaml")
+    text = INTENT.format(port=network.server.port, period="100ms").replace("500us", "50ms")
+    intent.write_text(text.replace("gate-margin: 0ns", ""))
+    measured = {"late": WakeUps(300, 3_608_000, None)}
+    network.kernel.ports.wake_ups = lambda: measured["late"]
+    network.cnc("push", intent)
+    measured["late"] = WakeUps(500, 8_000_000, None)
+
+    def run(command: str, *options: str) -> Result:
+        return CliRunner().invoke(
+            cli.cnc, [command, *options, str(intent)], env=network.environment
+        )
+
+    status = run("status", "--problems")
+    assert (status.exit_code, status.stdout) == (0, "2 ports on 1 switch: all as planned\n")
+    told = (
+        "gates of s1/p2 were measured up to 8 ms late (the latest of 500 wake-ups); the running "
+        "plan allows for 5 ms"
+    )
+    hint = "hint: `cnc push` plans with 10 ms, which moves 1 stream\n"
+    assert f"cnc: warning: {told}\n{hint}" in status.stderr
+    doctor = run("doctor")
+    assert doctor.exit_code == 0, doctor.output
+    assert f"warning: plan: the network: {told}\n  {hint}" in doctor.stdout
+    process = WatchProcess(tmp_path, intent, *OFTEN, environment=network.environment)
+    event = process.wait_for("began", "gate-margin", switch="s1")
+    assert event["text"] == (
+        "its gates open up to 8 ms late (the latest of 500 wake-ups); the plan allows for 5 ms"
+    )
+    assert process.stop() == 0
+    assert process.events == []
+
+
+def test_push_says_what_doctor_warns_of_and_refuses_gates_that_are_late_by_far_unless_forced(
+    network: Network, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.delenv("TSN_VIRTUAL_TIME", raising=False)
+    intent = network.plan.with_name("late.yaml")
+    text = INTENT.format(port=network.server.port, period="2ms")
+    intent.write_text(text.replace("gate-margin: 0ns", "gate-margin: 20us"))
+    measured = {"late": WakeUps(101, 43_000, None)}
+    network.kernel.ports.wake_ups = lambda: measured["late"]
+
+    def push(*options: str) -> Result:
+        return CliRunner().invoke(cli.cnc, ["push", *options, str(intent)], env=network.environment)
+
+    warning = (
+        "cnc: warning: gate margin: s1/p2: its gates open up to 43 µs late (the latest of 101 "
+        "wake-ups); the plan allows for 20 µs\nhint: state `gate-margin: 50us`, "
+    )
+    assert warning in push("--dry-run").stderr
+    warnings = json.loads(push("--dry-run", "--json").stdout)["warnings"]
+    assert [each["text"] for each in warnings if each["check"] == "gate margin"] == [
+        "its gates open up to 43 µs late (the latest of 101 wake-ups); the plan allows for 20 µs"
+    ]
+    measured["late"] = WakeUps(101, 200_000, None)
+    refused = push()
+    assert "gate-margin: found 20us, but s1/p2 opens its gates up to 200 µs" in str(
+        refused.exception
+    )
+    forced = push("--force-margin")
+    assert forced.exit_code == 0, forced.output
+    assert "its gates open up to 200 µs late" in forced.stderr
+    back = CliRunner().invoke(cli.cnc, ["rollback", "1"], env=network.environment)
+    assert "its gates open up to 200 µs late" in str(back.exception)
+    network.cnc("rollback", "1", "--force-margin")
+
+
+def test_status_of_an_intent_without_a_plan_shows_what_runs_and_then_the_reasons(network: Network):
+    intent = network.plan.with_name("impossible.yaml")
+    text = INTENT.format(port=network.server.port, period="1ms").replace("500us", "5us")
+    intent.write_text(text)
+    shown = CliRunner().invoke(cli.cnc, ["status", str(intent)], env=network.environment)
+    assert shown.exit_code == 1
+    (row,) = [line for line in shown.stdout.splitlines() if " s1/p2 " in line]
+    assert re.split(r"  +", row.strip())[-1] == "not compared"
+    assert "1 ms, 5 entries" in row
+    assert "as planned" not in shown.output
+    assert "cannot schedule every stream:" in str(shown.exception)
+    machine = CliRunner().invoke(
+        cli.cnc, ["status", "--json", str(intent)], env=network.environment
+    )
+    p1, p2 = json.loads(machine.stdout)
+    assert [p1["verdict"], p2["verdict"]] == ["not compared"] * 2
+    assert (p2["agrees"], p2["intended"]) == (False, None)
+    assert p2["running"] or p2["pending"]
 
 
 def test_what_nobody_reports_is_noticed_by_looking(

@@ -6,13 +6,18 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 import cnc
 from cnc import app
 from cnc.errors import InputError, PlanRejected
-from cnc.model import Intent, Plan
+from cnc.intent import from_document
+from cnc.model import Intent, Plan, PortRef, WakeUps
+from cnc.rollout import StatedPorts
+from cnc.switch import ConnectOptions
 
 LINE3 = Path(__file__).parents[2] / "schedules" / "line3.yaml"
+HOW = ConnectOptions(Path("nowhere"), Path("nowhere"))
 ROOMS = ["click", "rich", "paramiko", "ncclient", "lxml", "pydantic", "cnc.planner.search"]
 
 
@@ -102,6 +107,35 @@ def test_an_unsound_running_plan_is_refused_with_codes_and_ports(tmp_path: Path)
     with pytest.raises(PlanRejected, match=r"gate-missing .*s1/") as refused:
         app.load_running_plan(file)
     assert refused.value.hint == "plan without --keep"
+
+
+def test_doctor_finds_that_a_push_would_refuse_an_unsound_plan(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(cnc.rollout, "visit", lambda *_, **__: {})
+    plan = app.plan(app.load_intent(LINE3))
+    assert not app.doctor(plan, connect=HOW).has_failures
+    found = app.doctor(Plan(plan.intent, plan.streams, {}, plan.algorithm), connect=HOW)
+    (failed,) = [each for each in found.findings if each.verdict == "failed"]
+    assert (failed.check, failed.where) == ("plan", "the network")
+    assert "gate-missing" in failed.text
+
+
+def test_doctor_finds_that_a_push_would_refuse_talkers_whose_frames_are_dropped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    document = yaml.safe_load(re.sub(r"max-latency: \S+", "max-latency: 900us", LINE3.read_text()))
+    document |= {"forwarding": "bridged", "policing": "drop"}
+    document["defaults"]["talker-lateness"] = "1us"
+    intent = from_document(document, "line3")
+    late = {PortRef("t1", "eth0"): WakeUps(3_000, 5_000)}
+    monkeypatch.setattr(cnc.rollout, "visit", lambda *_, **__: {})
+    monkeypatch.setattr(cnc.rollout, "stated", lambda *_: StatedPorts({}, {}, late))
+    found = app.doctor(intent, connect=HOW)
+    (failed,) = [each for each in found.findings if each.verdict == "failed"]
+    assert failed.check == "plan"
+    assert "policing drops later frames of torque" in failed.text
+    assert found.no_plan is None
 
 
 def test_a_search_can_be_watched() -> None:

@@ -46,7 +46,7 @@ def test_only_files_that_a_command_reads_are_offered_and_directories(directory: 
     assert offered("check", ".h") == [".hidden.yaml"]
     assert offered("check", "nowhere/") == []
     assert offered("lab", "up", "") == ["a.yaml", "below/", "c.py"]
-    assert offered("diff", "") == ["b.json", "below/"]
+    assert offered("diff", "") == ["a.yaml", "b.json", "below/"]
     assert offered("plan", "--keep", "b.") == ["b.json"]
 
 

@@ -22,7 +22,7 @@ from cnc.model import Emulation, LabClocks, LabKernels, LabTime
 from cnc.traffic import iperf
 from cnc.traffic.flows import Flow
 from cnc.traffic.iperf import Throughput
-from cnc.traffic.measure import Spread, Summary
+from cnc.traffic.measure import Lateness, Spread, Summary
 
 SCHEDULES = Path(__file__).parents[2] / "schedules"
 LINE3, TOPO = SCHEDULES / "line3.yaml", SCHEDULES / "mininet-line.py"
@@ -360,23 +360,72 @@ def test_a_slower_lab_without_a_place_for_its_intent_is_refused(
     assert brought_up == []
 
 
-@pytest.mark.parametrize("exact", [True, False])
-def test_traffic_names_each_violation_only_where_the_clock_is_exact(
-    exact: bool, capsys: pytest.CaptureFixture[str]
-):
-    promised = Flow("motion", "t1", "l1", 6, 6, 46, 200, 1_000_000, 0, latency_bound_ns=50_000)
-    wake_up = Spread(100, 310, 300, 400, 715, 732)
-    lossy = Summary(promised, 10, 8, 0, 0, 0, 0, 0, wake_up, None)
-    traffic_render.flows([lossy], wake_up, Platform("Linux 6.12", "a clock", exact), as_json=False)
-    printed = capsys.readouterr().out
+PROMISED = Flow("motion", "t1", "l1", 6, 6, 46, 200, 1_000_000, 0, latency_bound_ns=50_000)
+WAKE_UP = Spread(100, 310, 300, 400, 715, 732)
+LOSSY = Summary(PROMISED, 10, 8, 0, 0, 0, 0, 0, WAKE_UP, None)
+# Its stamps are those of a real clock: none of its frames seems to have left in its window.
+KEPT = Summary(PROMISED, 10, 10, 0, 10, 5_000, 0, 0, WAKE_UP, None)
+EXACT, REAL = (Platform("Linux 6.12", "a clock", is_exact) for is_exact in (True, False))
+PUNCTUAL, LATE = Lateness("t1", 5_700_000, 10_000_000), Lateness("t1", 17_000_000, 10_000_000)
+
+
+def shown(
+    capsys: pytest.CaptureFixture[str], summary: Summary, platform: Platform, **how: Any
+) -> tuple[list[str], str]:
+    """The violations, and what is printed."""
+    violations = traffic_render.flows([summary], WAKE_UP, platform, as_json=False, **how)
+    return violations, capsys.readouterr().out
+
+
+def test_traffic_names_each_violation_where_the_clock_is_exact(capsys: pytest.CaptureFixture[str]):
+    violations, printed = shown(capsys, LOSSY, EXACT, lateness=LATE)
+    assert violations == ["motion: 2 of 10 frames lost"]
     assert "Talker wake-up latency: mean 310 ns, p99 715 ns, max 732 ns.\n" in printed
-    assert ("VIOLATED  motion: 2 of 10 frames lost" in printed) == exact
-    assert ("are not judged" in printed) != exact
+    assert printed.endswith("VIOLATED  motion: 2 of 10 frames lost\n")
 
 
 def test_traffic_that_kept_every_promise_says_so(capsys: pytest.CaptureFixture[str]):
-    promised = Flow("motion", "t1", "l1", 6, 6, 46, 200, 1_000_000, 0, latency_bound_ns=50_000)
-    wake_up = Spread(100, 310, 300, 400, 715, 732)
-    kept = Summary(promised, 10, 10, 0, 0, 0, 0, 0, wake_up, None)
-    traffic_render.flows([kept], wake_up, Platform("Linux 6.12", "a clock", True), as_json=False)
-    assert capsys.readouterr().out.endswith("Every frame kept its bound and its gates.\n")
+    kept = dataclasses.replace(KEPT, outside=0)
+    violations, printed = shown(capsys, kept, EXACT, lateness=LATE)
+    assert violations == []
+    assert printed.endswith("Every frame kept its bound and its gates.\n")
+
+
+def test_on_a_real_clock_bounds_are_judged_where_talkers_were_as_punctual_as_planned(
+    capsys: pytest.CaptureFixture[str],
+):
+    violations, printed = shown(capsys, KEPT, REAL, lateness=PUNCTUAL)
+    assert violations == []
+    assert printed.endswith(
+        "Every frame kept its bound, on a real clock; talkers up to 5.7 ms of 10 ms late.\n"
+    )
+    violations, printed = shown(capsys, LOSSY, REAL, lateness=PUNCTUAL)
+    assert violations == ["motion: 2 of 10 frames lost"]
+    assert printed.endswith("VIOLATED  motion: 2 of 10 frames lost\n")
+
+
+@pytest.mark.parametrize("summary", [LOSSY, KEPT])
+def test_on_a_real_clock_nothing_is_judged_where_a_talker_was_later_than_planned(
+    summary: Summary, capsys: pytest.CaptureFixture[str]
+):
+    violations, printed = shown(capsys, summary, REAL, lateness=LATE)
+    assert violations == []
+    assert "t1 sent up to 17 ms late; the plan allows 10 ms.\nWith this latency talkers" in printed
+    assert printed.endswith("are not judged.\n")
+
+
+def test_on_a_real_clock_nothing_is_judged_where_gates_were_later_than_planned(
+    capsys: pytest.CaptureFixture[str],
+):
+    violations, printed = shown(capsys, LOSSY, REAL, lateness=PUNCTUAL, exceeded="gates were late")
+    assert violations == []
+    assert printed.endswith("Frames are shown, not judged: gates were late.\n")
+
+
+def test_flows_without_a_bound_are_not_judged_on_a_real_clock(capsys: pytest.CaptureFixture[str]):
+    unbound = dataclasses.replace(
+        LOSSY, flow=dataclasses.replace(PROMISED, latency_bound_ns=None), outside=3
+    )
+    violations, printed = shown(capsys, unbound, REAL, lateness=None)
+    assert violations == []
+    assert printed.endswith("On a real clock flows without a bound are shown, not judged.\n")

@@ -41,7 +41,7 @@ from cnc.planner import plan
 from cnc.policing import FilteredStream, FixedGate, Policing, StreamFilter
 from cnc.rollout.compare import difference_of, needs_change
 from cnc.rollout.history import Outcome, SwitchChange, encoding
-from cnc.rollout.path import StreamPath, walk
+from cnc.rollout.path import Seen, StreamPath, walk
 from cnc.rollout.preflight import Verdict
 from cnc.rollout.preflight.bridges import examine_bridge
 from cnc.switch.counters import port_counters
@@ -501,8 +501,8 @@ def test_a_bridge_is_summed_up_with_its_functions() -> None:
 
 
 def followed(does: Mapping[str, BridgeForwarding], planned: Plan) -> StreamPath:
-    def ask(names: Sequence[str]) -> Mapping[str, BridgeReport | DeviceError]:
-        return {name: BridgeReport((), does[name]) for name in names}
+    def ask(names: Sequence[str]) -> Mapping[str, Seen | DeviceError]:
+        return {name: Seen(BridgeReport((), does[name])) for name in names}
 
     return walk(planned, "axis", ask)
 

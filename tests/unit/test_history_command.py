@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
-from cnc import cli
+from cnc import app, cli, planfile
 from cnc.errors import CncError, InputError
+from cnc.model import Plan
 from cnc.rollout.history import FILE_NAME, History, Outcome, Phase
-from tests.unit.rollout_history import begin, change
+from tests.unit.rollout_history import LINE3, begin, change
 
 
 @pytest.fixture
@@ -165,3 +167,96 @@ def test_a_history_that_cannot_be_opened_is_an_error_with_a_reason(tmp_path: Pat
     failed = cnc("history", "--state-dir", tmp_path / "file" / "below").exception
     assert isinstance(failed, CncError)
     assert "Not a directory" in str(failed)
+
+
+# --- the plan of a rollout, by its number --------------------------------------------------------
+
+
+@pytest.fixture
+def pushed(history: History) -> Plan:
+    """The plan of rollout 1, the newest that was completed; rollout 2 failed."""
+    with begin(history, plan=LINE3) as journal:
+        journal.end(Phase.DONE)
+    with begin(history, plan=LINE3) as journal:
+        journal.end(Phase.ROLLED_BACK)
+    return LINE3
+
+
+def test_the_plan_that_a_rollout_deployed_is_written_to_a_file(
+    pushed: Plan, state_dir: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "running.json"
+    assert cnc("history", 1, "-o", file, "--state-dir", state_dir).exit_code == 0
+    assert planfile.load(file) == pushed
+    assert cnc("check", file).exit_code == 0
+
+
+def test_a_plan_file_needs_the_number_of_a_rollout(pushed: Plan, state_dir: Path) -> None:
+    refused = cnc("history", "line3", "-o", state_dir / "p.json", "--state-dir", state_dir)
+    assert refused.exit_code == 2
+    assert "-o needs the NUMBER of a rollout" in refused.output
+
+
+@pytest.mark.parametrize("command", ["check", "show", "talkers"])
+def test_commands_take_the_number_of_a_rollout_in_place_of_its_plan(
+    command: str, pushed: Plan, state_dir: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "plan.json"
+    planfile.dump(pushed, file)
+    of_file = cnc(command, file, "--state-dir", state_dir)
+    assert of_file.exit_code == 0
+    assert cnc(command, 1, "--state-dir", state_dir).output == of_file.output
+    assert cnc("diff", 1, file, "--state-dir", state_dir).output.startswith("no difference")
+
+
+def test_an_unknown_number_in_place_of_a_file_is_bad_input(pushed: Plan, state_dir: Path) -> None:
+    refused = cnc("check", 7, "--state-dir", state_dir)
+    assert isinstance(refused.exception, InputError)
+    assert "no rollout 7" in str(refused.exception)
+
+
+def test_an_edited_intent_is_compared_as_a_push_would_plan_it(
+    pushed: Plan, state_dir: Path, tmp_path: Path
+) -> None:
+    document = json.loads(json.dumps(pushed.intent.document))
+    del document["streams"]["camera"]
+    document["classes"]["fast"] = document["classes"].pop("cyclic")
+    for stream in document["streams"].values():
+        stream["class"] = "fast"
+    file = tmp_path / "edited.yaml"
+    file.write_text(json.dumps(document))
+    shown = cnc("diff", 1, file, "--json", "--state-dir", state_dir)
+    placed = json.loads(shown.output)["placed"]
+    assert {name: its["after"] for name, its in placed.items()} == {"camera": None}
+
+
+def test_a_plan_that_is_not_the_deployed_one_is_told_apart(
+    pushed: Plan, history: History, tmp_path: Path
+) -> None:
+    assert app.other_than_deployed(history, pushed) is None
+    assert app.other_than_deployed(history, pushed.intent) is None  # planned as it runs
+    other = replace(pushed, streams={})
+    found = app.other_than_deployed(history, other)
+    assert found is not None
+    assert found.number == 1
+
+
+def test_talkers_of_a_pushed_intent_are_those_of_the_plan_that_runs(
+    history: History, state_dir: Path, tmp_path: Path
+) -> None:
+    hop = LINE3.streams["motion"].hops[0]
+    moved = replace(
+        LINE3.streams["motion"],
+        paths=tuple(
+            tuple(replace(its, offset_ns=its.offset_ns + 1000) for its in path)
+            for path in LINE3.streams["motion"].paths
+        ),
+    )
+    running = replace(LINE3, streams={**LINE3.streams, "motion": moved})
+    with begin(history, plan=running) as journal:
+        journal.end(Phase.DONE)
+    file = tmp_path / "line3.yaml"
+    file.write_text(json.dumps(LINE3.intent.document))
+    shown = json.loads(cnc("talkers", file, "--json", "--state-dir", state_dir).output)
+    offsets = [row["offset_ns"] for row in shown if row["stream"] == "motion"]
+    assert offsets == [hop.offset_ns + 1000]

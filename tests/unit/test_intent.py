@@ -392,6 +392,22 @@ def stream(talker: str, listener: str, payload: str = "100B", **keys: str) -> di
     return {"talker": talker, "listeners": [listener], "payload": payload, **keys}
 
 
+def test_only_a_file_that_is_no_intent_is_answered_with_how_to_get_one(
+    line3: dict[str, Any],
+) -> None:
+    with pytest.raises(InputError) as refused:
+        intent.from_document({"topology": {}}, "lab.yaml")
+    assert refused.value.hint == "`cnc init` writes an example that explains every key"
+    line3["streams"]["torque"]["class"] = "cylic"
+    with pytest.raises(InputError, match="expected cyclic") as refused:
+        intent.from_document(line3, "line3.yaml")
+    assert refused.value.hint is None
+    line3["streams"]["torque"]["period"] = 500
+    with pytest.raises(InputError, match="a duration such as") as refused:
+        intent.from_document(line3, "line3.yaml")
+    assert refused.value.hint is None
+
+
 def test_a_file_that_cannot_be_read_says_why(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"none\.yaml: cannot read it: No such file or directory"):
         intent.load(tmp_path / "none.yaml")

@@ -19,11 +19,13 @@ from cnc.model import (
     PortRef,
 )
 from cnc.traffic.measure import (
+    Lateness,
     Spread,
     distance_to_open_ns,
     out_of_order,
     spread,
     summarise,
+    talker_lateness,
     wake_up_error,
 )
 from cnc.traffic.recording import Flow, Frame
@@ -114,6 +116,27 @@ def test_the_wake_up_error_is_how_late_the_talkers_sent():
     frames = [frame(0, 1, 10), frame(1, 1, 30), Frame("b", 0, 0, 999, None)]
     assert wake_up_error([FLOW, background], frames) == Spread(10, 20, 10, 30, 30, 30)
     assert wake_up_error([background], frames).max_ns == 999
+
+
+def test_of_the_talkers_the_one_counts_that_leaves_the_least_of_what_the_plan_allows_it():
+    made = plan()
+    stations = {"t": EndStation("t", lateness_ns=500), "u": EndStation("u", lateness_ns=90)}
+    network = dataclasses.replace(made.intent.network, end_stations=stations)
+    made = dataclasses.replace(made, intent=dataclasses.replace(made.intent, network=network))
+    other = dataclasses.replace(FLOW, name="g", talker="u")
+    unbound = dataclasses.replace(FLOW, name="h", latency_bound_ns=None)
+    frames = [
+        *(frame(0, 300, sent_late_ns=400), frame(1, 300, sent_late_ns=10)),
+        dataclasses.replace(frame(0, 300, sent_late_ns=20), flow="g"),
+        dataclasses.replace(frame(0, 300, sent_late_ns=9_000), flow="h"),
+    ]
+    found = talker_lateness(made, [FLOW, other, unbound], frames)
+    assert found == Lateness("u", 20, 90)
+    assert found.is_allowed
+    late = talker_lateness(made, [FLOW], [frame(0, 300, sent_late_ns=501)])
+    assert late == Lateness("t", 501, 500)
+    assert not late.is_allowed
+    assert talker_lateness(made, [unbound], frames) is None
 
 
 def test_jitter_is_how_much_two_frames_that_arrived_in_a_row_differ():

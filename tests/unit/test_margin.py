@@ -212,8 +212,9 @@ def test_ten_plans_in_a_row_are_equal_whatever_is_measured_below_the_margin() ->
 @pytest.mark.parametrize(
     ("stated", "wake_ups"),
     [
-        pytest.param("0ns", measured(640_000, count=3), id="none, and three late gates"),
+        pytest.param("0ns", measured(64_000, count=3), id="none, and three late gates"),
         pytest.param("50us", measured(50_001), id="one that is too small"),
+        pytest.param("9us", measured(90_000, count=101), id="one that is too small by far"),
     ],
 )
 def test_a_stated_margin_that_measurements_refute_is_refused_with_them(
@@ -223,6 +224,32 @@ def test_a_stated_margin_that_measurements_refute_is_refused_with_them(
         margin.refuse_refuted(intent_with(stated), wake_ups)
     assert margin.figures(wake_ups[WORST]) in str(error.value)
     assert "--ask-switches" in str(error.value.hint)
+    assert str(error.value.hint).endswith("; " + margin.FORCE_HINT)
+
+
+def test_gates_that_no_plan_has_room_for_are_no_matter_of_the_margin() -> None:
+    intent = intent_with("50us")
+    assert margin.keepable_ns(intent) == 500_000 // 4  # t1, s1, s2 and s3 send
+    with pytest.raises(InputError) as error:
+        margin.refuse_refuted(intent, measured(17_000_000))
+    assert error.value.hint == (
+        "no plan has room for gates that are so late: for the shortest period of its streams a "
+        "gate margin is 125 µs at most. Use a real-time kernel (PREEMPT_RT) or "
+        "`gates: full-offload`; in a lab virtual time, or "
+        f"`cnc lab up --slower 200`; {margin.FORCE_HINT}"
+    )
+
+
+def test_of_a_stream_with_several_listeners_the_farthest_counts() -> None:
+    document = json.loads(json.dumps(intent_with("10us").document))
+    document["streams"] = {"motion": {**document["streams"]["motion"], "period": "1ms"}}
+    document["end-stations"].append("l0")
+    document["switches"]["s1"]["ports"].append("l0")
+    document["links"].append(["s1/l0", "l0/eth0"])
+    document["streams"]["motion"]["listeners"] = ["l0"]
+    assert margin.keepable_ns(intents.from_document(document, "line3")) == 1_000_000 // 2
+    document["streams"]["motion"]["listeners"] = ["l0", "l1"]
+    assert margin.keepable_ns(intents.from_document(document, "line3")) == 1_000_000 // 4
 
 
 @pytest.mark.parametrize(
@@ -230,7 +257,8 @@ def test_a_stated_margin_that_measurements_refute_is_refused_with_them(
     [
         pytest.param("0ns", measured(margin.EXACT_MAX_NS), id="exact gates"),
         pytest.param("50us", measured(50_000), id="enough"),
-        pytest.param("50us", measured(90_000_000, count=99_999), id="not enough to tell"),
+        pytest.param("50us", measured(499_999, count=99_999), id="not enough to tell"),
+        pytest.param("50us", measured(90_000_000, count=100), id="a machine that starts"),
         pytest.param(None, measured(90_000_000), id="not stated"),
     ],
 )
@@ -295,6 +323,8 @@ def found_by_doctor(stated: str, wake_ups: WakeUps | None) -> list[Finding]:
         ("50us", WakeUps(1_000_000, 43_000, 21_000), Verdict.OK),
         ("50us", WakeUps(1_000_000, 51_000, 21_000), Verdict.FAILED),
         ("50us", WakeUps(1_000, 51_000), Verdict.WARNING),
+        ("50us", WakeUps(1_000, 500_000), Verdict.FAILED),
+        ("50us", WakeUps(100, 500_000), Verdict.WARNING),
     ],
 )
 def test_doctor_and_push_hold_the_margin_to_what_is_measured(

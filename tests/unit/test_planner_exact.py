@@ -25,6 +25,7 @@ from cnc.model import (
 )
 from cnc.planner import exact
 from cnc.planner.algorithm import Budget, Progress, Result
+from cnc.planner.auto import Auto
 from cnc.planner.exact import Exact, Size
 from cnc.planner.exact_model import PlacementModel
 from cnc.planner.greedy import Dense, NoWait, Waiting
@@ -332,6 +333,45 @@ def test_a_problem_that_is_too_large_is_refused_with_its_size(
     with pytest.raises(InputError, match="links in 12 orders") as refusal:
         solve(problem)
     assert "auto" in str(refusal.value.hint)
+
+
+def test_a_period_more_of_latency_is_one_more_place_in_each_order() -> None:
+    once, thrice = (
+        problem_of(line(), *(stream(f"f{i}", f"e{i}", max_latency_us=limit) for i in (1, 2)))
+        for limit in (1000, 3000)
+    )
+    assert exact.size(once) == Size(members=2, orders=2 * 2)
+    assert exact.size(thrice) == Size(members=2, orders=2 * 6)
+
+
+@pytest.mark.parametrize(("beats", "is_searched"), [((7, 8, 9), True), ((61, 67, 71), False)])
+def test_few_streams_with_many_orders_are_searched_exactly_only_on_request(
+    monkeypatch: pytest.MonkeyPatch, beats: tuple[int, int, int], is_searched: bool
+) -> None:
+    """Of three periods each two meet every 250 us, in which there is room for two frames and not
+    for three; a frame has over a hundred places beside one of another period. With 400 CP-SAT took
+    20 s for six streams."""
+    searched = []
+
+    def schedule(_: Exact, problem: Problem, __: Budget) -> Result:
+        searched.append(problem)
+        return Result(Exact.name, problem.kept)
+
+    monkeypatch.setattr(Exact, "schedule", schedule)
+    monkeypatch.setattr(exact, "is_available", lambda: True)
+    periods_us = [250 * count for count in beats]
+    crowd = problem_of(
+        line(),
+        *(
+            stream(f"f{i}", f"e{1 + i % 3}", period_us=period, max_latency_us=period)
+            for i in range(6)
+            for period in [periods_us[i % 3]]
+        ),
+    )
+    found = Auto().schedule(crowd, Budget(ejections=20))
+    assert not is_complete(crowd, found)
+    assert Exact.fits(crowd)
+    assert bool(searched) is is_searched
 
 
 def test_without_ortools_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -100,6 +100,20 @@ def test_a_stream_whose_class_changed_is_placed_anew(running: Plan) -> None:
     assert judge(planned) == []
 
 
+def test_classes_that_only_get_other_names_move_no_stream(running: Plan) -> None:
+    streams = [replace(its, traffic_classes=("fast",)) for its in (A, B, C)]
+    wanted = intent(FORK, *streams)
+    names = {"cyclic": "fast", "control": "network"}
+    classes = {
+        names.get(name, name): replace(its, name=names.get(name, name))
+        for name, its in wanted.classes.items()
+    }
+    planned = plan(replace(wanted, classes=classes), keep=running)
+    assert moves(running, planned) == []
+    assert planned.gates == running.gates
+    assert judge(planned) == []
+
+
 def test_a_stream_through_a_switch_that_changed_is_placed_anew(running: Plan) -> None:
     with_n = intent(FORK, A, B, C, stream("d", "t", "n"))
     before = plan(with_n, keep=running)

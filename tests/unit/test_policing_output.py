@@ -30,7 +30,7 @@ from cnc.policing import (
 from cnc.rollout.compare import PortStatus
 from cnc.rollout.compare import _port_status as port_status
 from cnc.rollout.goal import Goal
-from cnc.rollout.path import StreamPath, walk
+from cnc.rollout.path import Seen, StreamPath, walk
 from cnc.rollout.policing import Refused, refused_frames
 from cnc.rollout.stream_counts import HINT_TALKERS, Look, compared
 from cnc.switch.device import DeviceError, Managed, StoredSwitch, SwitchState
@@ -237,8 +237,8 @@ def followed(made: Plan, *filters: StreamFilter) -> StreamPath:
     if filters:
         does["s1"] = replace(does["s1"], filters=filters)
 
-    def ask(names: Sequence[str]) -> Mapping[str, BridgeReport | DeviceError]:
-        return {name: BridgeReport((), does[name]) for name in names}
+    def ask(names: Sequence[str]) -> Mapping[str, Seen | DeviceError]:
+        return {name: Seen(BridgeReport((), does[name])) for name in names}
 
     return walk(made, "around", ask)
 

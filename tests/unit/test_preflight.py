@@ -11,7 +11,6 @@ import pytest
 from cnc import intent as intents
 from cnc.errors import RolloutError
 from cnc.model import NS_PER_S, GateControlList, GateEntry, GateLimits, Plan
-from cnc.packets import longest_packets
 from cnc.planner import plan as compute
 from cnc.rollout.preflight import Check, Finding, Verdict, examine, refuse
 from cnc.rollout.preflight.clocks import CONTROLLER_TOLERANCE_NS
@@ -68,8 +67,7 @@ def examined(plan, states, gates=True, network=True):
         {name: desired_ports(plan, name) for name in states},
         states,
         clock_error_ns=1_000,
-        network=plan.intent.network if network else None,
-        packets=longest_packets(plan),
+        plan=plan if network else None,
     )
 
 

@@ -12,9 +12,7 @@ from cnc import planfile
 from cnc.cli import progress, render
 from cnc.model import GateControlList, GateEntry, Plan, PortRef
 
-REASON = (
-    "no room on s1/s2: [its cable] is full, and so is every other way that could have been " * 3
-)
+REASON = "no room on s1/s2: [its cable] is full, and so is every other way that could have been" * 3
 
 
 @pytest.fixture(scope="module")
@@ -37,6 +35,15 @@ def test_a_plan_for_all_streams_says_nothing_of_refusals(
     assert "line3: 4 streams placed by no-wait" in shown
     assert "plan of line3: valid (4 streams, 4 gate control lists)" in shown
     assert "NO place" not in shown
+
+
+def test_no_line_of_a_table_ends_in_blanks_where_it_is_no_terminal(
+    whole: Plan, capsys: pytest.CaptureFixture[str]
+) -> None:
+    render.plan(whole, None)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) > len(whole.streams)
+    assert [line for line in lines if line != line.rstrip()] == []
 
 
 def test_the_summary_names_every_stream_without_a_place(
@@ -124,9 +131,12 @@ def test_a_port_whose_gate_control_list_is_all_but_full_is_named(
     assert "near the limit of their port: s1/s2: 63 of 63 entries\n" in shown
 
 
-def test_progress_waits_a_second_and_then_takes_a_line_every_five(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_progress_off_a_terminal_is_logged_after_a_second_and_then_every_five(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
+    caplog.set_level("INFO", "cnc.cli.progress")
     now_s = 0.0
     monkeypatch.setattr(progress, "monotonic_s", lambda: now_s)
     with progress.live() as say:
@@ -134,7 +144,8 @@ def test_progress_waits_a_second_and_then_takes_a_line_every_five(
             now_s = tenth / 10
             say(f"at {now_s}")
     shown = capsys.readouterr()
-    assert (shown.out, shown.err) == ("", "at 1.0\nat 6.0\nat 11.0\n")
+    assert (shown.out, shown.err) == ("", "")
+    assert caplog.messages == ["at 1.0", "at 6.0", "at 11.0"]
 
 
 @pytest.mark.parametrize(("work_s", "is_shown"), [(0.9, False), (1.1, True)])

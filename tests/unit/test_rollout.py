@@ -241,9 +241,35 @@ def test_gates_that_were_later_than_the_plan_allows_are_refused_before_any_lock(
     assert all(device.calls == ["close"] for device in devices.values())
 
 
+def test_gates_that_were_later_by_far_are_refused_after_few_wake_ups_unless_forced(plan, devices):
+    plan = compute(plan.intent.with_gate_margin(1_000))
+    devices["s2"].wake_ups["s3"] = WakeUps(101, 10_000)
+    with pytest.raises(RolloutError, match=r"s2/s3: its gates open up to 10 µs late") as error:
+        push(plan, connect=CONNECT)
+    assert "--force-margin" in error.value.hint
+    warned = []
+    assert push(plan, connect=CONNECT, force_margin=True, warn=warned.extend).number is not None
+    assert "gate margin" in {each.check for each in warned if each.where == "s2/s3"}
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_what_a_push_warns_of_is_told_before_anything_is_sent(plan, devices, dry_run):
+    plan = compute(plan.intent.with_gate_margin(1_000))
+    devices["s2"].wake_ups["s3"] = WakeUps(2_000, 4_321)
+    told = []
+
+    def warn(findings):
+        told.extend((each.where, each.text) for each in findings if each.check == "gate margin")
+        assert devices["s2"].calls == []
+
+    push(plan, connect=CONNECT, dry_run=dry_run, warn=warn)
+    text = "its gates open up to 4.321 µs late (the latest of 2,000 wake-ups); "
+    assert told == [("s2/s3", text + "the plan allows for 1 µs")]
+
+
 def test_what_was_measured_does_not_prevent_that_switches_get_back_what_they_ran(plan, devices):
     devices["s2"].wake_ups["s3"] = WakeUps(1_234_567, 43_210, 31_000)
-    assert push(plan, connect=CONNECT, restores=True).number is not None
+    assert push(plan, connect=CONNECT, force_margin=True).number is not None
 
 
 # How far the clocks on which a list may run are ahead of TAI.

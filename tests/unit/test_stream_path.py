@@ -16,7 +16,7 @@ from cnc.errors import InputError
 from cnc.forwarding import bridge_forwarding
 from cnc.model import BridgeForwarding, Plan
 from cnc.planner import plan as compute
-from cnc.rollout.path import StreamPath, require_bridged, walk
+from cnc.rollout.path import Seen, StreamPath, require_bridged, walk
 from cnc.switch.device import DeviceError
 from cnc.switch.tree import BridgeReport
 
@@ -33,14 +33,20 @@ def tables(plan: Plan) -> Tables:
     return {name: bridge_forwarding(plan, name) for name in plan.intent.network.bridges}
 
 
-def followed(plan: Plan, kernels: Tables, stream: str = "motion", silent: str = "") -> StreamPath:
-    """Through switches that do this; `silent` does not answer."""
+def followed(
+    plan: Plan, kernels: Tables, stream: str = "motion", silent: str = "", down: str = ""
+) -> StreamPath:
+    """Through switches that do this; `silent` does not answer, the link of the port `down` is."""
+    switch, _, port = down.partition("/")
 
-    def ask(names: Sequence[str]) -> Mapping[str, BridgeReport | DeviceError]:
+    def ask(names: Sequence[str]) -> Mapping[str, Seen | DeviceError]:
         return {
             name: DeviceError(name, "no answer to get in time")
             if name == silent
-            else BridgeReport((), kernels[name])
+            else Seen(
+                BridgeReport((), kernels[name]),
+                {port: "the link is down"} if name == switch else {},
+            )
             for name in names
         }
 
@@ -74,6 +80,31 @@ def test_frames_without_an_entry_end_there(plan: Plan) -> None:
         "s2: frames end here: the kernel has no filtering entry",
         "l1: gets no frame",
     )
+
+
+def test_frames_do_not_leave_by_a_port_whose_link_is_down(plan: Plan) -> None:
+    found = followed(plan, tables(plan), down="s2/s3")
+    assert [(hop.switch, hop.leaves_by) for hop in found.hops] == [("s1", ("s2",)), ("s2", ())]
+    assert found.deviations == (
+        "s2: frames do not leave by s3: the link is down",
+        "l1: gets no frame",
+    )
+
+
+def test_frames_do_not_come_in_by_a_port_whose_link_is_down(
+    plan: Plan, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = followed(plan, tables(plan), down="s1/t1")
+    assert found.deviations == (
+        "s1: no frames come in by t1: the link is down",
+        "l1: gets no frame",
+    )
+    render.path(found, as_json=False)
+    assert capsys.readouterr().out.endswith("hint: check the cable and the far end of s1/t1\n")
+
+
+def test_a_link_that_the_stream_does_not_take_may_be_down(plan: Plan) -> None:
+    assert followed(plan, tables(plan), down="s1/t2").deviations == ()
 
 
 def test_frames_that_leave_elsewhere_are_followed_there(plan: Plan) -> None:

@@ -13,7 +13,7 @@ from cnc.forwarding import bridge_forwardings
 from cnc.identification import Inward, IpIdentification, NextProtocol, Outward, Translation
 from cnc.model import BridgeForwarding, Plan
 from cnc.planner import plan as compute
-from cnc.rollout.path import StreamPath, walk
+from cnc.rollout.path import Seen, StreamPath, walk
 from cnc.switch.device import DeviceError, Managed
 from cnc.switch.payload import desired_ports
 from cnc.switch.tree import BridgeReport
@@ -41,8 +41,8 @@ def followed(plan: Plan, change: Callable[[dict[str, BridgeForwarding]], None]) 
     does = bridge_forwardings(plan)
     change(does)
 
-    def ask(names: Sequence[str]) -> Mapping[str, BridgeReport | DeviceError]:
-        return {name: BridgeReport((), does[name]) for name in names}
+    def ask(names: Sequence[str]) -> Mapping[str, Seen | DeviceError]:
+        return {name: Seen(BridgeReport((), does[name])) for name in names}
 
     return walk(plan, "camera", ask)
 

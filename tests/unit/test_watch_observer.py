@@ -6,11 +6,14 @@ import dataclasses
 
 import pytest
 
-from cnc.model import ClassRole, GateControlList
+from cnc.model import ClassRole, GateControlList, WakeUps
 from cnc.switch.counters import PortCounters
+from cnc.switch.device import SwitchState
+from cnc.switch.end_station import TalkerReport
 from cnc.switch.rollout_id import RolloutId
 from cnc.switch.subscription import NETCONF_EVENTS
 from cnc.switch.tree import AgentReport, ClassTraffic, PtpReport
+from cnc.watch import judge
 from cnc.watch.observer import Observer
 from tests.unit.watched_switches import PLAN, bare, poll, received, report, unreachable
 
@@ -50,6 +53,42 @@ def test_a_lost_schedule_is_told_once_when_it_is_lost_and_once_when_it_is_back(o
     (event,) = observer.take(poll("s2", 20))
     assert told([event]) == ended("drift", "s2", "s3")
     assert (event.at - event.since).total_seconds() == 20
+
+
+def test_gates_that_open_later_than_the_plan_allows_are_told_once_for_their_switch(
+    observer, monkeypatch
+):
+    monkeypatch.delenv("TSN_VIRTUAL_TIME", raising=False)
+    late = {
+        "ports": lambda reports: {
+            port: dataclasses.replace(each, wake_ups=WakeUps(400, 43_210))
+            for port, each in reports.items()
+        }
+    }
+    (event,) = observer.take(poll("s1", 0, **late))
+    assert told([event]) == began("gate-margin", "s1")
+    assert event.text == (
+        "its gates open up to 43.21 µs late (the latest of 400 wake-ups); the plan allows for 0 ns"
+    )
+    assert observer.take(poll("s1", 10, **late)) == []
+    (event,) = observer.take(poll("s1", 20))
+    assert told([event]) == ended("gate-margin", "s1")
+
+
+def test_talkers_that_send_later_than_the_plan_allows_are_told(monkeypatch):
+    monkeypatch.delenv("TSN_VIRTUAL_TIME", raising=False)
+    talkers = TalkerReport(lateness={("motion", 1): WakeUps(3_000, 43_000)})
+    eth0 = dataclasses.replace(report(None), talker=talkers)
+    state = SwitchState(AgentReport(37, 100), {"eth0": eth0}, 0, 0)
+    station = dataclasses.replace(poll("s1"), switch="t1", state=state)
+    found = judge.late(station, {"eth0": None}, PLAN.intent)
+    assert found == {
+        "gate-margin": {},
+        "talker-lateness": {
+            "eth0": "its talkers send up to 43 µs late (the latest of 3,000 periods); the plan "
+            "allows for 0 ns"
+        },
+    }
 
 
 def test_a_reported_drift_is_told_at_once_and_lasts_until_the_port_is_seen_to_be_right(observer):

@@ -72,13 +72,14 @@ class Traffic(Document):
     """`cnc lab traffic`."""
 
     platform: Platform
-    """`exact`: frames are judged, since only sleeping takes time."""
+    """`exact`: gates are judged, too, since only sleeping takes time."""
     wake_up_error: Spread
     """How late talkers woke."""
     flows: list[BridgedFlowFigures | FlowFigures]
     violations: list[str] | None
-    """How frames broke what the plan promises; the exit code is 1 if there is anything. null: the
-    clock is not exact, nothing is judged."""
+    """How frames broke what the plan promises; the exit code is 1 if there is anything. null:
+    nothing is judged, since the clock is not exact, and talkers were later than the plan allows or
+    no stream was sent."""
 
 
 class Iperf3(Document):

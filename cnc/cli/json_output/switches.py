@@ -91,6 +91,13 @@ class Push(Document):
     """Streams that may lose frames between the commit and the base time; left out if none may."""
     former_ways: FormerWays | None = Field(None, exclude_if=is_none)
     """Left out where no stream of a bridged network got another way."""
+    warnings: list[Finding] = Field([], exclude_if=is_empty)
+    """What does not prevent the push, as `cnc doctor` finds it; left out if there is nothing."""
+    added: list[str] = Field([], exclude_if=is_empty)
+    """Streams that the plan of the last completed rollout did not place; left out if there are
+    none, or no such plan."""
+    removed: list[str] = Field([], exclude_if=is_empty)
+    """Streams that it placed and this plan does not; left out if there are none."""
     times: dict[str, SwitchTimes]
     """Where the time went, by switch: making the payload, NETCONF, from YANG to the kernel."""
 
@@ -156,8 +163,8 @@ class PortState(Document):
     port: PortName
     """NODE/PORT."""
     agrees: bool
-    """The kernel runs what is intended, nothing else is pending, and frames of streams come as
-    planned, by all their ways."""
+    """The kernel runs what is intended, nothing else is pending, a cable that streams take has a
+    link, and frames of streams come as planned, by all their ways."""
     verdict: str
     """running, pending, no gates, or in words how the port differs or why its state is unknown."""
     intended: Gates | None

@@ -1,8 +1,8 @@
 """What the commands print: text for people, JSON for programs; a module a command family."""
 
-from cnc.cli.render.comparison import plan_difference
-from cnc.cli.render.doctor import diagnosis
-from cnc.cli.render.history import rollout, rollouts
+from cnc.cli.render.comparison import plan_difference, streams
+from cnc.cli.render.doctor import diagnosis, findings
+from cnc.cli.render.history import other_plan, rollout, rollouts
 from cnc.cli.render.lab import captured, kernels_up, lab_status, lab_up, lab_without_gates
 from cnc.cli.render.output import INTERRUPTED, error, interrupted, misuse, warning
 from cnc.cli.render.path import path
@@ -18,6 +18,7 @@ __all__ = [
     "difference",
     "error",
     "exposed",
+    "findings",
     "intent",
     "interrupted",
     "kernels_up",
@@ -27,6 +28,7 @@ __all__ = [
     "limits",
     "misuse",
     "moves",
+    "other_plan",
     "path",
     "plan",
     "plan_difference",
@@ -35,6 +37,7 @@ __all__ = [
     "rollout",
     "rollouts",
     "status",
+    "streams",
     "talkers",
     "verdict",
     "warning",

@@ -42,14 +42,8 @@ def plan_difference(found: PlanDifference, *, as_json: bool) -> None:
     if found.same:
         echo("no difference in streams, gate control lists or the figures that they depend on")
         return
-    for names, what in (
-        (found.added, "added"),
-        (found.removed, "removed"),
-        (found.refused, "new but not placed"),
-    ):
-        if names:
-            echo(f"streams {what}: {some(names, ', ')}")
-    wanted = [row for name, its in found.wanted.items() for row in _fields(name, its)]
+    _names(found)
+    wanted = _requirements(found)
     placed = [row for name, its in found.placed.items() for row in _placement(name, its)]
     sent = [
         _Row(name, "address", str(its.before or _NOTHING), str(its.after or _NOTHING))
@@ -65,6 +59,29 @@ def plan_difference(found: PlanDifference, *, as_json: bool) -> None:
     foundations = (row for name, its in found.foundations.items() for row in _foundation(name, its))
     _print_rows("rests on", [*foundations, *macs])
     _print_rows("port", [_gates(port, its) for port, its in found.gates.items()])
+
+
+def streams(found: PlanDifference) -> None:
+    """What a push changes for streams, before anything is sent; `moves` tells which ones move."""
+    _names(found)
+    _print_rows("stream", _requirements(found))
+    kept = found.kept
+    if kept and found.changes_streams:
+        echo(f"{counted(kept, 'other stream')} {'keeps' if kept == 1 else 'keep'} path and offsets")
+
+
+def _names(found: PlanDifference) -> None:
+    for names, what in (
+        (found.added, "added"),
+        (found.removed, "removed"),
+        (found.refused, "new but not placed"),
+    ):
+        if names:
+            echo(f"streams {what}: {some(names, ', ')}")
+
+
+def _requirements(found: PlanDifference) -> list[_Row]:
+    return [row for name, its in found.wanted.items() for row in _fields(name, its)]
 
 
 def _print_rows(of: str, rows: Sequence[_Row]) -> None:

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cnc.cli.render.output import new_table, open_console, print_json, print_table, some
+from cnc.cli.render.output import (
+    new_table,
+    open_console,
+    print_json,
+    print_table,
+    some,
+    warning,
+)
 from cnc.cli.terminal import echo
 from cnc.format import settings_summary
 from cnc.model import BridgeForwarding, GateControlList, PortSettings, gates_of
@@ -14,6 +22,15 @@ from cnc.model import BridgeForwarding, GateControlList, PortSettings, gates_of
 if TYPE_CHECKING:
     from cnc.plandiff import Change
     from cnc.rollout.history import Rollout, SwitchChange
+
+
+def other_plan(deployed: Rollout, file: Path) -> None:
+    """Warn that a file is not the plan that was deployed last, so that ports differ from it."""
+    warning(
+        f"rollout {deployed.number} ({deployed.what}) deployed another plan of {deployed.network} "
+        f"than {file}: ports that run it are not as {file} plans",
+        f"name {deployed.number} in place of {file}; `cnc diff {file} {deployed.number}` compares",
+    )
 
 
 def rollouts(unfinished: Sequence[Rollout], newest: Sequence[Rollout], *, as_json: bool) -> None:

@@ -6,10 +6,12 @@ set; FORCE_COLOR asks for colours in a pipe.
 
 from __future__ import annotations
 
+import io
 import os
+import re
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, cast
 
 import click
 
@@ -45,9 +47,11 @@ def error(raised: CncError, *, as_json: bool = False) -> None:
         echo(f"hint: {raised.hint}", err=True)
 
 
-def warning(text: str, hint: str) -> None:
+def warning(text: str, hint: str | None) -> None:
     """What may go wrong although the command does its work, on the error stream."""
-    echo(f"cnc: warning: {text}\nhint: {hint}", err=True)
+    echo(f"cnc: warning: {text}", err=True)
+    if hint:
+        echo(f"hint: {hint}", err=True)
 
 
 def misuse(raised: click.ClickException, *, as_json: bool) -> None:
@@ -143,7 +147,19 @@ def open_console() -> Any:
             return super().render_str(printable(text), **how)
 
     # A pipe has no width: wide enough for most tables. Text in [brackets] is no markup.
-    return Printing(markup=False, width=None if _has_width() else _PIPE_COLUMNS)
+    width = None if _has_width() else _PIPE_COLUMNS
+    file = None if sys.stdout.isatty() else cast(IO[str], _Unpadded())
+    return Printing(markup=False, width=width, file=file)
+
+
+class _Unpadded(io.TextIOBase):
+    """The output stream without the blanks that fill the lines of a table."""
+
+    def write(self, text: str) -> int:
+        return sys.stdout.write(re.sub(r" +(?=\n)", "", text))
+
+    def flush(self) -> None:
+        sys.stdout.flush()
 
 
 def _has_width() -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cnc.cli.render.output import new_table, open_console, print_json, print_table
+from cnc.cli.render.output import new_table, open_console, print_json, print_table, some
 from cnc.cli.terminal import echo
 from cnc.format import counted
 
@@ -59,4 +59,5 @@ def path(found: StreamPath, *, as_json: bool) -> None:
         open_console().print(
             f"leaves the plan: {deviation}", style="bold red", highlight=False, soft_wrap=True
         )
-    echo(f"hint: {HINT}")
+    ports = some([str(port) for port in found.without_link], ", ")
+    echo(f"hint: {f'check the cable and the far end of {ports}' if ports else HINT}")

@@ -13,8 +13,9 @@ from cnc.format import counted, duration, gate_summary, nodes, settings_summary
 from cnc.model import NS_PER_S, StreamPlan
 
 if TYPE_CHECKING:
+    from cnc.plandiff import PlanDifference
     from cnc.planner import Move
-    from cnc.rollout import PortStatus, Report
+    from cnc.rollout import Finding, PortStatus, Report
     from cnc.rollout.stream_counts import Copies
 
 _MOVES_MAX = 100
@@ -71,7 +72,12 @@ def push(
     dry_run: bool,
     as_json: bool,
     exposed: Mapping[str, str] = MappingProxyType({}),
+    warnings: Sequence[Finding] = (),
+    change: PlanDifference | None = None,
+    all_ports: bool = True,
 ) -> None:
+    """What a push did. Where it was for streams, which `change` tells and `streams` has shown, the
+    ports are a total unless `all_ports`."""
     if as_json:
         from cnc.cli.json_output.switches import (  # noqa: PLC0415
             Exposed,
@@ -101,6 +107,9 @@ def push(
             exposed=[Exposed(stream=name, why=why) for name, why in exposed.items()],
             former_ways=FormerWays.model_validate(ways) if (ways := report.former_ways) else None,
             times=dict(report.times),
+            warnings=list(warnings),
+            added=change.added if change else [],
+            removed=change.removed if change else [],
         )
         print_json(document)
         return
@@ -108,6 +117,23 @@ def push(
         bridges = ", and every bridge forwards as planned" if report.compares_forwarding else ""
         echo(f"no change: every port already runs its gate control list{bridges}")
         return
+    if all_ports or change is None or not change.changes_streams:
+        _ports(report, dry_run=dry_run)
+    else:
+        nodes = len({its.port.node for its in report.changes})
+        ports = f"{counted(len(report.changes), 'port')} on {counted(nodes, 'node')}"
+        echo(f"{ports} {'would change' if dry_run else 'changed'}; -v lists them")
+    if dry_run:
+        echo("dry run: nothing was sent")
+        return
+    echo(f"all switches confirmed in {duration(report.total_ns)}; {_start(report)}")
+    if (ways := report.former_ways) and ways.left is None:
+        streams = counted(len(ways.streams), "stream")
+        by = f", by rollout {ways.removed_by}" if ways.removed_by else ""
+        echo(f"the former ways of {streams} are removed{by}")
+
+
+def _ports(report: Report, *, dry_run: bool) -> None:
     table = new_table("would change" if dry_run else "changed", "port", "why", "before", "after")
     for change in report.changes:
         forwarding = change.forwarding
@@ -118,14 +144,6 @@ def push(
             settings_summary(change.after, forwarding.after if forwarding else None),
         )
     print_table(table)
-    if dry_run:
-        echo("dry run: nothing was sent")
-        return
-    echo(f"all switches confirmed in {duration(report.total_ns)}; {_start(report)}")
-    if (ways := report.former_ways) and ways.left is None:
-        streams = counted(len(ways.streams), "stream")
-        by = f", by rollout {ways.removed_by}" if ways.removed_by else ""
-        echo(f"the former ways of {streams} are removed{by}")
 
 
 def _start(report: Report) -> str:
@@ -141,8 +159,11 @@ def _start(report: Report) -> str:
     )
 
 
-def status(ports: Sequence[PortStatus], *, only_problems: bool, as_json: bool) -> None:
-    """The ports, or those that differ; and in a line how many of all do."""
+def status(
+    ports: Sequence[PortStatus], *, only_problems: bool, as_json: bool, compared: bool = True
+) -> None:
+    """The ports, or those that differ; and in a line how many of all do, where there is a plan that
+    they were `compared` with."""
     differing = [port for port in ports if not port.agrees]
     shown = differing if only_problems else ports
     if as_json:
@@ -167,7 +188,8 @@ def status(ports: Sequence[PortStatus], *, only_problems: bool, as_json: bool) -
             )
         print_table(table)
         _print_copies(shown, only_problems=only_problems)
-    echo(_summary(ports, differing))
+    if compared:
+        echo(_summary(ports, differing))
     for hint in dict.fromkeys(hint for port in shown for hint in port.hints):
         echo(f"hint: {hint}")
 

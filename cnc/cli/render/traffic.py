@@ -12,7 +12,7 @@ from cnc.format import counted, duration, microseconds, rate
 if TYPE_CHECKING:
     from cnc.lab.platform import Platform
     from cnc.traffic.iperf import Throughput
-    from cnc.traffic.measure import Spread, Summary
+    from cnc.traffic.measure import Lateness, Spread, Summary
 
 
 _NOT_JUDGED = (
@@ -21,9 +21,27 @@ _NOT_JUDGED = (
 )
 
 
-def flows(found: Sequence[Summary], wake_up: Spread, platform: Platform, *, as_json: bool) -> None:
-    """Each flow's figures, the clock that they were measured with, and what broke its promise."""
-    violations = [line for summary in found for line in summary.violations()]
+def flows(
+    found: Sequence[Summary],
+    wake_up: Spread,
+    platform: Platform,
+    *,
+    lateness: Lateness | None,
+    exceeded: str | None = None,
+    as_json: bool,
+) -> list[str]:
+    """Each flow's figures, the clock that they were measured with, and what broke its promise.
+
+    Returns the violations. On a real clock bounds are judged, if talkers were no later than the
+    plan allows and nothing else that it rests on was `exceeded`; `lateness` is None where no stream
+    was sent.
+    """
+    is_judged = platform.exact or (lateness is not None and lateness.is_allowed and not exceeded)
+    violations = [
+        line
+        for summary in (found if is_judged else ())
+        for line in summary.violations(of_gates=platform.exact)
+    ]
     if as_json:
         from cnc.cli.json_output.lab import Traffic, flow_figures  # noqa: PLC0415
 
@@ -31,10 +49,10 @@ def flows(found: Sequence[Summary], wake_up: Spread, platform: Platform, *, as_j
             platform=platform,
             wake_up_error=wake_up,
             flows=[flow_figures(summary) for summary in found],
-            violations=violations if platform.exact else None,
+            violations=violations if is_judged else None,
         )
         print_json(document)
-        return
+        return violations
     from cnc.traffic.flows import BridgedFlow  # noqa: PLC0415
 
     is_bridged = any(isinstance(its.flow, BridgedFlow) for its in found)
@@ -67,18 +85,32 @@ def flows(found: Sequence[Summary], wake_up: Spread, platform: Platform, *, as_j
                 else ()
             ),
             microseconds(its.jitter.p80_ns) if its.jitter else "",
-            style="bold red" if its.violations() else None,
+            style="bold red" if its.violations(of_gates=platform.exact) else None,
         )
     print_table(table)
     figures = (duration(ns) for ns in (wake_up.mean_ns, wake_up.p99_ns, wake_up.max_ns))
     echo("Talker wake-up latency: mean {}, p99 {}, max {}.".format(*figures))
     echo(f"Measured on {platform}.")
-    if not platform.exact:
-        echo(_NOT_JUDGED)
-    for line in violations if platform.exact else ():
+    for line in violations:
         open_console().print(f"VIOLATED  {line}", style="bold red", highlight=False, soft_wrap=True)
-    if platform.exact and not violations:
-        open_console().print("Every frame kept its bound and its gates.", style="bold green")
+    if platform.exact:
+        kept = "Every frame kept its bound and its gates."
+    elif lateness is None:
+        echo("On a real clock flows without a bound are shown, not judged.")
+        return violations
+    else:
+        late, allowed = duration(lateness.late_ns), duration(lateness.allowed_ns)
+        if not lateness.is_allowed:
+            echo(f"{lateness.talker} sent up to {late} late; the plan allows {allowed}.")
+            echo(_NOT_JUDGED)
+        elif exceeded:
+            echo(f"Frames are shown, not judged: {exceeded}.")
+        kept = (
+            f"Every frame kept its bound, on a real clock; talkers up to {late} of {allowed} late."
+        )
+    if is_judged and not violations:
+        open_console().print(kept, style="bold green")
+    return violations
 
 
 def _or_empty(time_ns: int | None) -> str:

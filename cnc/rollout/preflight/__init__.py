@@ -5,7 +5,7 @@
 
 `finding` result of a check       `switches` agent, kernel, ports of each
 `ports`   one port               `clocks`   all compared with each other
-`mtus`    the longest packets
+`mtus`    the longest packets    `cabling`  neighbours, in doctor
 """
 
 from cnc.rollout.preflight.finding import Check, Finding, Verdict, refuse

@@ -25,6 +25,7 @@ class Check(StrEnum):
     PORT = "ports exist"
     BRIDGE = "bridge"
     LINK = "link up"
+    CABLING = "cabling"
     SPEED = "link speed"
     MTU = "MTU"
     QUEUES = "transmit queues"
@@ -39,6 +40,7 @@ class Check(StrEnum):
     CONTROLLER_CLOCK = "controller's clock"
     PTP = "PTP"
     GATES_WAIT = "gates wait"
+    PLAN = "plan"
 
 
 class Verdict(StrEnum):
@@ -52,9 +54,12 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The outcome of one check on one switch, or on one of its ports; `hint` says what to do."""
+    """The outcome of one check on one switch, or on one of its ports; `hint` says what to do.
 
-    switch: str
+    `switch` is None where the whole network is meant.
+    """
+
+    switch: str | None
     port: str | None
     check: Check
     verdict: Verdict
@@ -64,6 +69,8 @@ class Finding:
     @property
     def where(self) -> str:
         """`switch` or `switch/port`."""
+        if self.switch is None:
+            return "the network"
         return f"{self.switch}/{self.port}" if self.port else self.switch
 
 

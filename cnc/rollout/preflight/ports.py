@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from cnc import margin
 from cnc.check import Violation, judge_limits
-from cnc.format import counted, duration, rate
+from cnc.format import counted, rate
 from cnc.model import (
-    GateMode,
     Link,
     Network,
     PortConfiguration,
@@ -18,6 +16,7 @@ from cnc.model import (
     transmission_ns,
 )
 from cnc.rollout.preflight.finding import Check, Finding, Verdict
+from cnc.rollout.wording import link_hint
 from cnc.switch.tree import CLASSIFY_BRIDGED, PortReport
 
 # net/sched/sch_taprio.c: the speed that it assumes where none is known
@@ -76,8 +75,7 @@ def _link(report: PortReport, port: str) -> Outcome:
         return Verdict.UNKNOWN, "not reported", None
     if report.link_fault is None:
         return Verdict.OK, report.oper_status, None
-    hint = f"check the cable and the far end; ip link set {port} up"
-    return Verdict.WARNING, f"{report.link_fault}: no frames pass", hint
+    return Verdict.WARNING, f"{report.link_fault}: no frames pass", link_hint(port)
 
 
 def _speed(speed_bps: int | None, link: Link, desired: PortConfiguration | None) -> Outcome:
@@ -114,23 +112,6 @@ def _queues(tx_queues: int, classes: int) -> Outcome:
         f"needs {needed}, has {tx_queues} (the kernel: Multi-queue device is required)",
         "use an interface with more queues, or fewer traffic classes",
     )
-
-
-def examine_margin(
-    ref: PortRef, desired: PortConfiguration, report: PortReport, gate_margin_ns: int
-) -> Iterator[Finding]:
-    """Whether the port's gates open as early as its plan expects, where that is measured."""
-    measured = report.wake_ups
-    if measured is None or desired.mode is not GateMode.SOFTWARE:
-        return
-    text = f"its gates open up to {margin.figures(measured)}; "
-    text += f"the plan allows for {duration(gate_margin_ns)}"
-    verdict, hint = Verdict.OK, None
-    if not margin.covers(gate_margin_ns, measured):
-        is_refuted = margin.is_refuted(gate_margin_ns, measured)
-        verdict = Verdict.FAILED if is_refuted else Verdict.WARNING
-        hint = margin.too_small_hint(measured)
-    yield Finding(*ref, Check.MARGIN, verdict, text, hint)
 
 
 def examine_limits(

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 
+from cnc import margin
 from cnc.model import (
     BridgeForwarding,
+    Intent,
     Network,
+    Plan,
     PortConfiguration,
     PortRef,
     PortSettings,
     TalkerConfiguration,
     gated_port,
 )
-from cnc.packets import Packets
+from cnc.packets import longest_packets
 from cnc.rollout.compare import agent_down
 from cnc.rollout.preflight.bridges import EACH_PRIORITY, examine_bridge, examine_rings
 from cnc.rollout.preflight.clocks import examine_clocks
 from cnc.rollout.preflight.finding import Check, Finding, Verdict
+from cnc.rollout.preflight.margins import examine_margins
 from cnc.rollout.preflight.mtus import examine_mtu
-from cnc.rollout.preflight.ports import examine_limits, examine_margin, examine_port
+from cnc.rollout.preflight.ports import examine_limits, examine_port
 from cnc.rollout.preflight.streams import examine_kernel, examine_tags
 from cnc.switch.device import SwitchState
 from cnc.switch.tree import AgentReport, BridgeReport
@@ -30,7 +34,6 @@ _NO_GATES = (
     "linux-image-amd64; a lab: run the commands in such a kernel, scripts/vm bash SCRIPT"
 )
 
-NO_PACKETS: Mapping[PortRef, Packets] = MappingProxyType({})
 Desired = Mapping[str, Mapping[str, PortSettings | None]]
 
 
@@ -39,18 +42,20 @@ def examine(
     states: Mapping[str, SwitchState],
     *,
     clock_error_ns: int,
-    network: Network | None = None,
-    packets: Mapping[PortRef, Packets] = NO_PACKETS,
+    plan: Plan | None = None,
 ) -> list[Finding]:
     """All findings about a change, those that prevent it and those that do not.
 
-    `desired` is the configuration by switch and port, None for no gates. `network` is that of the
-    intent; without it rates and limits are not checked. `packets` are the longest by port.
+    `desired` is the configuration by switch and port, None for no gates. Without the
+    `plan` that it is of, rates, limits, margins and packets are not checked.
     """
+    packets = longest_packets(plan) if plan else {}
+    intent = plan.intent if plan else None
+    keepable_ns = cache(lambda: margin.keepable_ns(intent) if intent else 0)
     findings = [
         finding
         for name, state in states.items()
-        for finding in _examine_switch(name, desired[name], state, network)
+        for finding in _examine_switch(name, desired[name], state, intent, keepable_ns)
     ]
     findings += [
         finding
@@ -59,7 +64,8 @@ def examine(
         for finding in examine_mtu(PortRef(name, port), report.mtu_octets, packets)
     ]
     alive = {name: state for name, state in states.items() if state.agent}
-    if network:
+    if plan:
+        network = plan.intent.network
         planned = _by_port({name: desired[name] for name in alive})
         reports = {
             PortRef(name, port): report
@@ -95,7 +101,8 @@ def _examine_switch(
     name: str,
     ports: Mapping[str, PortSettings | None],
     state: SwitchState,
-    network: Network | None,
+    intent: Intent | None,
+    keepable_ns: Callable[[], int],
 ) -> Iterator[Finding]:
     if state.agent is None:
         down = agent_down(name)
@@ -114,11 +121,12 @@ def _examine_switch(
             yield from examine_bridge(ref, configuration, report, _classes(ports.values()))
             yield from examine_tags(ref, configuration, report.forwarding if report else None)
             continue
-        link = network.links.get(ref) if network else None
+        link = intent.network.links.get(ref) if intent else None
         report = state.ports.get(port)
         yield from examine_port(ref, configuration, report, link)
-        if network and report and (gated := gated_port(configuration)):
-            yield from examine_margin(ref, gated, report, network.gate_margin_ns)
+        if intent and report:
+            desired = gated_port(configuration)
+            yield from examine_margins(ref, desired, report, intent, keepable_ns)
 
 
 def _classes(ports: Iterable[PortSettings | None]) -> Sequence[int]:
