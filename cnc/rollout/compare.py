@@ -220,7 +220,9 @@ def _gates_need_change(
 ) -> str | None:
     current = stored.configuration if stored else None
     if desired is None:
-        return "the plan has no gate control list for this port" if current else None
+        return (
+            "the gate control list is removed: no stream leaves by this port" if current else None
+        )
     if current is None or stored is None:
         return "no gate control list yet"
     if current != desired:

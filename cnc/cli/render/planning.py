@@ -275,7 +275,9 @@ def gate_margin(planned: Plan) -> None:
         )
     if shares := best_effort_shares(planned):
         port, share, without = shares
-        text += f"; best effort has {share:.1%} of {port} ({without:.1%} without it)"
+        text += (
+            f"; best effort keeps {share:.1%} of {port}, the worst port ({without:.1%} without it)"
+        )
     echo(text)
 
 
@@ -301,15 +303,15 @@ def _recovery(computed: Plan) -> None:
     """What recovery from disturbances costs: nothing, unless frames are late."""
     disturbance = duration(computed.intent.network.disturbance_ns or 0)
     text = (
-        f"after a disturbance of up to {disturbance} all streams are in time again within "
-        f"{duration(max(computed.recovery_ns.values()))}"
+        f"if a port cannot send for up to {disturbance}, all streams are back within their bounds "
+        f"{duration(max(computed.recovery_ns.values()))} later"
     )
     switched = [port for port in computed.gates if port.node in computed.intent.network.bridges]
     if switched:
         share, port = max((_backlog_share(computed, port), port) for port in switched)
         text += (
-            "; no link time is set aside for that, late frames may go ahead of best effort for up "
-            f"to {share:.1%} of the time ({port})"
+            "; no bandwidth is reserved for this: until then late frames may take up to "
+            f"{share:.1%} of {port} from best effort"
         )
     echo(text)
     dropped = sum(
@@ -318,9 +320,8 @@ def _recovery(computed: Plan) -> None:
     )
     if dropped:
         echo(
-            f"of {dropped} of {counted(len(computed.streams), 'stream')} a frame that comes "
-            "otherwise than planned is dropped at the first switch (policing: drop), and need not "
-            "be recovered from"
+            f"policing: drop for {dropped} of {counted(len(computed.streams), 'stream')}: their "
+            "out-of-profile frames are dropped at the first switch, and need no recovery"
         )
 
 
