@@ -112,8 +112,8 @@ def latest(intent: Intent, wake_ups: Mapping[PortRef, WakeUps]) -> tuple[PortRef
 
 
 def keepable_ns(intent: Intent) -> int:
-    """About the largest gate margin that a plan has room for: each sender on the way of a frame may
-    be late by it, one after the other, within the shortest period.
+    """By how much each sender on the way of a frame may be late, one after the other, within the
+    shortest period: a larger gate margin is hard to plan with.
 
     The ways are those with the fewest links.
     """
@@ -185,14 +185,16 @@ def figures(measured: WakeUps, of: str = "wake-ups") -> str:
 
 
 def too_small_hint(measured: WakeUps, keepable_ns: int) -> str:
-    """What to do about a margin that is too small, where there is room for one of `keepable_ns`."""
+    """What to do about a margin that is too small; to state a larger one than `keepable_ns` is of
+    little use."""
     needed_ns = rounded_up(measured.maximum_ns)
     if needed_ns > keepable_ns:
         factor = rounded_up(-(-needed_ns // max(1, keepable_ns)))
         return (
-            "no plan has room for gates that are so late: for the shortest period of its streams a "
-            f"gate margin is {duration(keepable_ns)} at most. Use a real-time kernel (PREEMPT_RT) "
-            f"or `gates: full-offload`; in a lab virtual time, or `cnc lab up --slower {factor}`"
+            "gates that are so late are too late for these streams: within the shortest period "
+            f"each sender on the way may be late by {duration(keepable_ns)}. Use a real-time "
+            "kernel (PREEMPT_RT) or `gates: full-offload`; in a lab virtual time, or "
+            f"`cnc lab up --slower {factor}`"
         )
     return (
         f"state `gate-margin: {in_intent(needed_ns)}`, or leave it out and let "

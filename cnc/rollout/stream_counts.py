@@ -20,7 +20,7 @@ from cnc.model import (
     PortSettings,
     StreamAddress,
 )
-from cnc.policing import FilteredStream, Policing
+from cnc.policing import FilteredStream, Policing, StreamFilter
 from cnc.rollout.copies import (
     Path,
     Silence,
@@ -197,7 +197,7 @@ def compared(bridge: str, desired: BridgeForwarding, first: Look, second: Look) 
         its.in_words(str(desired.names.get(path.address, path.address)), path.port)
         for path, its in silent.items()
     ]
-    hints = [HINT_TALKERS] if lately else []
+    hints = list(dict.fromkeys(_refused_hint(desired.filters[place]) for place in sorted(places)))
     hints += [HINT_PATHS] if silences or lost else []
     return StreamCounts(
         tuple(_filtered(desired, forwardings[1], lately)),
@@ -206,6 +206,16 @@ def compared(bridge: str, desired: BridgeForwarding, first: Look, second: Look) 
         problems=(*refused_frames(desired, going_on, lately), *silences, *lost),
         hints=tuple(hints),
     )
+
+
+def _refused_hint(its: StreamFilter) -> str:
+    """What to do about frames that a filter has met and that do not come as planned."""
+    if isinstance(its.of, FilteredStream):
+        return HINT_TALKERS
+    hint = f"find the program that sends on the station at {its.of.port}"
+    if its.policing is Policing.COUNT:
+        hint += "; `policing: drop` keeps its frames out"
+    return hint
 
 
 _Key = TypeVar("_Key")

@@ -227,14 +227,14 @@ def test_a_stated_margin_that_measurements_refute_is_refused_with_them(
     assert str(error.value.hint).endswith("; " + margin.FORCE_HINT)
 
 
-def test_gates_that_no_plan_has_room_for_are_no_matter_of_the_margin() -> None:
+def test_where_gates_are_too_late_for_the_periods_no_larger_margin_is_proposed() -> None:
     intent = intent_with("50us")
     assert margin.keepable_ns(intent) == 500_000 // 4  # t1, s1, s2 and s3 send
     with pytest.raises(InputError) as error:
         margin.refuse_refuted(intent, measured(17_000_000))
     assert error.value.hint == (
-        "no plan has room for gates that are so late: for the shortest period of its streams a "
-        "gate margin is 125 µs at most. Use a real-time kernel (PREEMPT_RT) or "
+        "gates that are so late are too late for these streams: within the shortest period each "
+        "sender on the way may be late by 125 µs. Use a real-time kernel (PREEMPT_RT) or "
         "`gates: full-offload`; in a lab virtual time, or "
         f"`cnc lab up --slower 200`; {margin.FORCE_HINT}"
     )

@@ -101,6 +101,7 @@ def seen(made: Plan, *met: Mapping[str, int]) -> PortStatus:
         None,
         compared("br0", desired, looks[0], looks[-1]),
         is_leftover=False,
+        is_crossed=True,
         hint=None,
     )
 
@@ -128,6 +129,12 @@ def test_frames_that_come_while_status_looks_are_a_problem(made: Plan) -> None:
     )
     assert not found.agrees
     assert found.hints == (HINT_TALKERS,)
+    stranger = seen(made, {"around": 12, "e1": 1}, {"around": 12, "e1": 9})
+    assert stranger.hints == ("find the program that sends on the station at e1",)
+    counting = replace(made, intent=replace(made.intent, policing=PolicingRules(Policing.COUNT)))
+    assert seen(counting, {"e1": 1}, {"e1": 9}).hints == (
+        "find the program that sends on the station at e1; `policing: drop` keeps its frames out",
+    )
     counts = [each for each in found.counts.filters if each.out_of_window]
     assert [(each.stream, each.port, each.out_of_window, each.lately) for each in counts] == [
         ("around", "e1", 15, 3),

@@ -339,5 +339,13 @@ def status_of(
     ref: PortRef, desired: PortSettings, report: PortReport | None, waits: str
 ) -> PortStatus:
     return port_status(
-        ref, desired, report, None, NO_COUNTS, is_leftover=False, hint=None, waits=waits
+        ref,
+        desired,
+        report,
+        None,
+        NO_COUNTS,
+        is_leftover=False,
+        is_crossed=True,
+        hint=None,
+        waits=waits,
     )

@@ -189,6 +189,7 @@ def seen(
         None,
         compared("br0", desired, look(made, 0, before), second),
         is_leftover=False,
+        is_crossed=True,
         hint=None,
     )
 

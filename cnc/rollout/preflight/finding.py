@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from cnc.errors import RolloutError
+from cnc.margin import FORCE_HINT
 
 
 class Check(StrEnum):
@@ -79,6 +80,8 @@ def refuse(findings: Iterable[Finding]) -> None:
     failures = [finding for finding in findings if finding.verdict is Verdict.FAILED]
     if failures:
         hints = dict.fromkeys(failure.hint for failure in failures if failure.hint)
+        if any(failure.check is Check.MARGIN for failure in failures):
+            hints[FORCE_HINT] = None
         raise RolloutError(
             "\n".join(f"{failure.where}: {failure.text}" for failure in failures),
             hint="; ".join(hints) or None,

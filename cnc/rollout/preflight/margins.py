@@ -70,7 +70,7 @@ def examine_margins(
         if not gates.is_covered:
             verdict, hint = Verdict.WARNING, margin.too_small_hint(gates.wake_ups, keepable_ns())
         if margin.is_refuted(gates.allowed_ns, gates.wake_ups):
-            verdict, hint = Verdict.FAILED, f"{hint}; {margin.FORCE_HINT}"
+            verdict = Verdict.FAILED
         yield Finding(*ref, Check.MARGIN, verdict, gates.text, hint)
     if talkers := talkers_measured(ref.node, report, intent):
         verdict, text, hint = Verdict.OK, talkers.text, None
