@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 
@@ -29,6 +30,7 @@ from agent.netconfd.capabilities import (
 from agent.netconfd.errors import RpcError, RpcErrors, bad_element
 from agent.netconfd.subscription_errors import PUSH_MODULE, SUBSCRIBED_MODULE
 from agent.netconfd.wire import Fields, Message, ProtocolError
+from agent.sysrepo.startup import NotStored, Startup
 
 # The module that defines each operation, by which access control knows it.
 MODULES: Mapping[str, str] = {
@@ -76,6 +78,7 @@ class Services:
     library: CurrentLibrary
     budget: MemoryBudget
     subscriptions: Subscriptions
+    startup: Startup
     # sysrepo's number for the installed modules, and what `DataModel.build` takes.
     content_id: Callable[[], int]
     modules: Callable[[], bytes]
@@ -169,8 +172,12 @@ class Calls:
 
     async def _replace(self, fields: Fields, body: bytes) -> Message:
         target = fields.choice("target", REPLACEABLE)
-        session = self._session
-        await session.call(session.datastores.replace, target, _text(body))
+        text = _text(body)
+        await self._write(
+            fields.optional_text("source"),
+            target,
+            lambda: self._session.datastores.replace(target, text),
+        )
         return _OK
 
     async def _copy(self, fields: Fields, _: bytes) -> Message:
@@ -181,9 +188,39 @@ class Calls:
             "candidate",
         ):
             raise ProtocolError("discard-changes copies running to candidate")
-        session = self._session
-        await session.call(session.datastores.copy, source, target)
+        await self._write(
+            source,
+            target,
+            lambda: self._session.datastores.copy(source, target),
+            is_exact=True,
+        )
         return _OK
+
+    async def _write(
+        self,
+        source: str | None,
+        target: str,
+        write: Callable[[], None],
+        *,
+        is_exact: bool = False,
+    ) -> None:
+        """Write a whole datastore; `is_exact`: it becomes equal to the source."""
+        if target != "startup":
+            await self._session.call(write)
+            return
+        # All else may change while it is copied.
+        is_settled = source == "running"
+        must_equal = source if is_exact and is_settled else None
+
+        def write_startup() -> None:
+            with self._services.startup.change(must_equal):
+                write()
+
+        try:
+            async with self._services.commits.none_pending() if is_settled else nullcontext():
+                await self._session.call(write_startup)
+        except NotStored as error:
+            raise RpcError("resource-denied", str(error)) from None
 
     async def _validate(self, fields: Fields, _: bytes) -> Message:
         # A configuration that is in no datastore is validated by the session process itself.
