@@ -79,6 +79,7 @@ class Services:
     budget: MemoryBudget
     subscriptions: Subscriptions
     startup: Startup
+    max_confirm_timeout_s: Callable[[], int]
     # sysrepo's number for the installed modules, and what `DataModel.build` takes.
     content_id: Callable[[], int]
     modules: Callable[[], bytes]
@@ -265,7 +266,14 @@ class Calls:
     async def _commit(self, fields: Fields, _: bytes) -> Message:
         confirmation = None
         if fields.flag("confirmed"):
-            timeout_s = fields.optional_number("timeout_s") or DEFAULT_TIMEOUT_S
+            longest_s = self._services.max_confirm_timeout_s()
+            timeout_s = fields.optional_number("timeout_s") or min(DEFAULT_TIMEOUT_S, longest_s)
+            if timeout_s > longest_s:
+                raise bad_element(
+                    "confirm-timeout",
+                    str(timeout_s),
+                    f"at most {longest_s} s (max-confirm-timeout)",
+                )
             confirmation = Confirmation(timeout_s, fields.optional_text("persist"))
         persist_id = fields.optional_text("persist_id")
         await self._services.commits.commit(self._session, confirmation, persist_id)

@@ -95,6 +95,7 @@ class Broker:
             MemoryBudget(lambda: self.settings.limits.max_held_octets),
             self._subscriptions,
             startup,
+            lambda: self.settings.limits.max_confirm_timeout_s,
             lambda: content_id(connection),
             self._export,
         )
