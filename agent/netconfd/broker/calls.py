@@ -206,9 +206,23 @@ class Calls:
         is_exact: bool = False,
     ) -> None:
         """Write a whole datastore; `is_exact`: it becomes equal to the source."""
-        if target != "startup":
-            await self._session.call(write)
-            return
+        try:
+            if target == "startup":
+                await self._write_startup(source, write, is_exact=is_exact)
+            else:
+                await self._session.call(write)
+        except RpcErrors as errors:
+            for each in errors.errors:
+                if each.tag == "access-denied":
+                    each.message += (
+                        f" This operation makes all of {target} equal to its source, and this is "
+                        "the first difference that the user may not change"
+                    )
+            raise
+
+    async def _write_startup(
+        self, source: str | None, write: Callable[[], None], *, is_exact: bool
+    ) -> None:
         # All else may change while it is copied.
         is_settled = source == "running"
         must_equal = source if is_exact and is_settled else None
