@@ -38,6 +38,9 @@ from agent.sysrepo.library import data_file
 
 LOG = logging.getLogger(__name__)
 
+# sysrepo's own record, in a file like those of startup. An earlier one names other modules.
+_INSTALLED_MODULES = "sysrepo"
+
 
 class Unreadable(Exception):
     """The file of a datastore is unreadable; the text names the file and a remedy."""
@@ -255,7 +258,11 @@ def _modules(connection: SysrepoConnection) -> list[str]:
 
 def _files(connection: SysrepoConnection) -> dict[str, Path]:
     """The files of startup by module; none of a module whose data another plugin keeps."""
-    files = {module: data_file("startup", module) for module in _modules(connection)}
+    files = {
+        module: data_file("startup", module)
+        for module in _modules(connection)
+        if module != _INSTALLED_MODULES
+    }
     return {module: file for module, file in files.items() if file.exists() or _good(file).exists()}
 
 

@@ -297,6 +297,13 @@ def test_a_damaged_startup_without_a_good_copy_becomes_what_is_running(switch, c
         assert description(operator, "startup") == "not saved"
 
 
+def test_the_record_of_installed_modules_is_no_part_of_what_is_kept_and_put_back(switch, client):
+    copies = {each.name for each in switch.disk.data.glob("*.good")}
+    assert "ietf-interfaces.startup.good" in copies
+    assert "sysrepo.startup" in {each.name for each in switch.disk.data.glob("*.startup")}
+    assert "sysrepo.startup.good" not in copies
+
+
 def test_startup_that_is_damaged_under_the_server_is_mended_by_the_next_save(switch, client):
     put(client, "later")
     damage(switch, "ietf-interfaces", b"")
