@@ -43,6 +43,7 @@ from agent.sysrepo import (
 )
 from agent.sysrepo.data import get_json, module_names
 from agent.sysrepo.operational import provide
+from agent.sysrepo.startup import mend
 
 LOG = logging.getLogger(__name__)
 
@@ -106,6 +107,7 @@ class Datastore:
             _refuse_missing_modules(present)
             self._on_interfaces = GATES_ON_INTERFACES in present
             self._refuse_second_agent()
+            mend(self._connection)
             self._changes = Changes(switch, self._read_running, settle_timeout_s, memory_file)
             self._open.callback(self._changes.close)
             self._follow_configuration()

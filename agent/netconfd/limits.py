@@ -65,6 +65,7 @@ class Limits:
     max_held_octets: int
     max_request_cpu_s: int
     max_session_memory_mib: int
+    max_confirm_timeout_s: int
     max_subscriptions_per_session: int
     min_push_period_cs: int
 
@@ -87,6 +88,7 @@ class Limits:
             max_held_octets=container["max-messages-held"],
             max_request_cpu_s=container["max-request-cpu"],
             max_session_memory_mib=container["max-session-memory"],
+            max_confirm_timeout_s=container["max-confirm-timeout"],
             max_subscriptions_per_session=container["max-subscriptions-per-session"],
             min_push_period_cs=container["min-push-period"],
         )

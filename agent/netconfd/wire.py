@@ -11,14 +11,19 @@ apart, and what is not as agreed ends the connection.
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
+import logging
 import os
 import socket
 import struct
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from agent.sysrepo.instances import Instances, Step
+
+LOG = logging.getLogger(__name__)
 
 # Lengths of head and body, in octets.
 _LENGTHS = struct.Struct("!II")
@@ -26,6 +31,9 @@ MAX_HEAD_OCTETS = 262_144
 # What the broker sends: all that a user may read.
 MAX_ANSWER_OCTETS = 256 * 2**20
 MAX_PACKET_OCTETS = 131_072
+# Of packets to a peer that stands still. A front and its broker have a few for each session, and of
+# sessions 4096 at most; what is longer in vain is ended by its service's watchdog.
+MAX_UNSENT = 16_384
 
 
 class ProtocolError(Exception):
@@ -63,8 +71,10 @@ async def read(reader: asyncio.StreamReader, max_body_octets: int) -> Message | 
 def send_packet(
     connection: socket.socket, packet: Mapping[str, Any], descriptors: Sequence[int] = ()
 ) -> None:
-    """Send a packet. Raises OSError."""
+    """Send a packet. Raises OSError; EMSGSIZE if it is longer than one may be."""
     octets = json.dumps(packet, separators=(",", ":")).encode()
+    if len(octets) > MAX_PACKET_OCTETS:
+        raise OSError(errno.EMSGSIZE, os.strerror(errno.EMSGSIZE))
     socket.send_fds(connection, [octets], list(descriptors))
 
 
@@ -73,7 +83,8 @@ def receive_packet(
 ) -> tuple[dict[str, Any], list[int]] | None:
     """The next packet with its descriptors, None if the other end is closed.
 
-    Raises OSError (BlockingIOError if there is none yet) or ProtocolError.
+    It comes without descriptors if this process could not take all of them: it has as many as it
+    may have. Raises OSError (BlockingIOError if there is none yet) or ProtocolError.
     """
     octets, descriptors, flags, _ = socket.recv_fds(
         connection, MAX_PACKET_OCTETS, max_descriptors, socket.MSG_CMSG_CLOEXEC
@@ -81,13 +92,93 @@ def receive_packet(
     if not octets:
         return None
     try:
-        if flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC):
+        if flags & socket.MSG_TRUNC:
             raise ProtocolError("a packet that is too long")
-        return _object(octets), descriptors
+        packet = _object(octets)
     except ProtocolError:
-        for descriptor in descriptors:
-            os.close(descriptor)
+        close_all(descriptors)
         raise
+    if flags & socket.MSG_CTRUNC:
+        close_all(descriptors)
+        return packet, []
+    return packet, descriptors
+
+
+class Outbox:
+    """Packets to one peer, in order. One that stands still for some seconds, on a machine that
+    swaps, is not gone: what its socket does not take is sent when it reads again.
+
+    Create it in the event loop; the socket does not block. `on_lost` is called when the peer is
+    gone, with the reason, and has to call `close`.
+    """
+
+    def __init__(self, connection: socket.socket, on_lost: Callable[[str], None]) -> None:
+        self._connection = connection
+        self._on_lost = on_lost
+        self._loop = asyncio.get_running_loop()
+        self._unsent: deque[tuple[Mapping[str, Any], list[int]]] = deque()
+        self._is_closed = False
+
+    def send(self, packet: Mapping[str, Any], descriptors: Sequence[int] = ()) -> None:
+        """Send now or later, after `close` never; the descriptors stay the caller's to close.
+
+        Raises OSError if this packet cannot be sent; others can.
+        """
+        if self._is_closed or (not self._unsent and self._is_taken(packet, descriptors)):
+            return
+        if len(self._unsent) == MAX_UNSENT:
+            self._on_lost(f"it has not read {MAX_UNSENT} packets")
+            return
+        self._unsent.append((packet, _duplicates(descriptors)))
+        self._loop.add_writer(self._connection, self._flush)
+
+    def close(self) -> None:
+        """Send nothing more. The socket must be open still."""
+        self._is_closed = True
+        self._loop.remove_writer(self._connection)
+        while self._unsent:
+            close_all(self._unsent.popleft()[1])
+
+    def _is_taken(self, packet: Mapping[str, Any], descriptors: Sequence[int]) -> bool:
+        """Whether nothing is left to be sent of it, as the peer has it, or is gone."""
+        try:
+            send_packet(self._connection, packet, descriptors)
+        except BlockingIOError:
+            return False
+        except ConnectionError as error:
+            self._on_lost(error.strerror or "unknown")
+        return True
+
+    def _flush(self) -> None:
+        while self._unsent:
+            packet, descriptors = self._unsent[0]
+            try:
+                if not self._is_taken(packet, descriptors):
+                    return
+            except OSError as error:
+                LOG.error("a packet is lost: %s", error)
+            if not self._unsent:
+                # The peer is gone, and this is closed.
+                return
+            close_all(self._unsent.popleft()[1])
+        self._loop.remove_writer(self._connection)
+
+
+def close_all(descriptors: Iterable[int]) -> None:
+    """Close these descriptors."""
+    for descriptor in descriptors:
+        os.close(descriptor)
+
+
+def _duplicates(descriptors: Sequence[int]) -> list[int]:
+    """Raises OSError."""
+    result: list[int] = []
+    try:
+        result.extend(map(os.dup, descriptors))
+    except OSError:
+        close_all(result)
+        raise
+    return result
 
 
 def _object(octets: bytes) -> dict[str, Any]:

@@ -178,27 +178,19 @@ def test_with_an_earlier_revision_of_its_module_it_says_what_to_install(
 
 
 @pytest.mark.parametrize(
-    ("datastore", "module", "content"),
-    [
-        ("startup", "ietf-interfaces", b"\x07{]"),
-        ("running", "ietf-interfaces", b""),
-        ("running", "ietf-netconf-acm", b"\x07{]"),
-    ],
+    ("module", "content"), [("ietf-interfaces", b""), ("ietf-netconf-acm", b"\x07{]")]
 )
-def test_no_start_with_an_unreadable_datastore_but_its_file_and_a_remedy(
-    netconfd, sysrepo_repository, datastore, module, content
+def test_no_start_with_an_unreadable_running_datastore_but_its_file_and_a_remedy(
+    netconfd, sysrepo_repository, module, content
 ):
     netconfd.stop()
-    files = {
-        "startup": sysrepo_repository.path / "data" / f"{module}.startup",
-        "running": SHARED_MEMORY / f"{sysrepo_repository.shm_prefix}_{module}.running",
-    }
-    broken, whole = files.pop(datastore), *files.values()
+    whole = sysrepo_repository.path / "data" / f"{module}.startup"
+    broken = SHARED_MEMORY / f"{sysrepo_repository.shm_prefix}_{module}.running"
     broken.write_bytes(content)
     with pytest.raises(AssertionError) as refusal:
         netconfd.start()
     log = str(refusal.value)
-    assert f"cannot serve: the datastore {datastore} is unreadable: {broken}: " in log
+    assert f"cannot serve: the datastore running is unreadable: {broken}: " in log
     assert "\x07" not in log, "what a broken file holds does not reach the terminal"
     assert f"cp {whole} {broken}" in log
     assert netconfd.wait() == 1

@@ -10,6 +10,7 @@ from contextlib import AsyncExitStack, ExitStack, contextmanager
 import asyncssh
 import pytest
 import sysrepo
+from ncclient.operations import RPCError
 from ncclient.transport.errors import SessionCloseError, SSHError
 
 from agent.netconfd.session.framing import encode
@@ -207,6 +208,26 @@ def test_channels_of_one_connection_are_limited(netconfd, good):
 
     assert asyncio.run(open_many()) == (16, asyncssh.OPEN_RESOURCE_SHORTAGE)
     assert is_served(good)
+
+
+def test_a_confirm_timeout_is_no_longer_than_configured(netconfd, good):
+    with pytest.raises(RPCError, match="at most 3600 s") as refusal:
+        good.commit(confirmed=True, timeout="3601")
+    assert refusal.value.tag == "invalid-value"
+    set_limits(good, max_confirm_timeout=5)
+    with pytest.raises(RPCError, match="at most 5 s"):
+        good.commit(confirmed=True, timeout="6")
+    # what a commit without a timeout has is no longer either
+    good.commit(confirmed=True, persist="nobody knows")
+    with netconfd.connect() as other:
+        assert wait_until(lambda: commits(other), timeout_s=30)
+
+
+def commits(client):
+    try:
+        return client.commit().ok
+    except RPCError:
+        return False
 
 
 def test_an_idle_session_ends_but_not_one_that_listens(netconfd, good):

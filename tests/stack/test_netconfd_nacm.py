@@ -375,3 +375,13 @@ def _counters(client):
         for each in nacm.data.iter()
         if "denied-" in str(each.tag)
     }
+
+
+def test_a_copy_that_is_denied_says_that_it_would_change_more_than_the_user_has(
+    operator, shared_netconfd
+):
+    set_nacm(operator, permit_write("half", P1))
+    with shared_netconfd.connect(username="half") as half:
+        error = refused(half.copy_config, source="candidate", target="startup")
+    assert 'Access to the data model "ietf-netconf-acm" is denied' in error.message
+    assert "makes all of startup equal to its source, and this is the first diff" in error.message

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
+from ncclient.transport import TransportError
 
 from tests.scale.stopwatch import cpu_s
 from tests.stack.attacks import ATTACKS, attacked
@@ -275,3 +277,22 @@ def test_a_session_process_has_two_sockets_and_can_have_nothing_else(netconfd):
     assert sum(link.startswith("socket:") for link in links) == 2 + 2
     for name in ("open files", "processes", "file size"):
         assert re.search(rf"^Max {name} +0 +0 ", limits, re.MULTILINE)
+
+
+@pytest.mark.parametrize("process", ["broker", "spawner"])
+def test_a_process_without_a_free_descriptor_refuses_the_login_and_keeps_the_sessions(
+    netconfd, process
+):
+    pid = {"broker": netconfd.broker_pid, "spawner": netconfd.spawner_pid}[process]
+    with netconfd.connect() as client:
+        taken = {int(each.name) for each in Path(f"/proc/{pid}/fd").iterdir()}
+        free = min(set(range(len(taken) + 1)) - taken)
+        former = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (free, former[1]))
+        with pytest.raises((OSError, TransportError)):
+            netconfd.connect()
+        assert wait_until(lambda: "no descriptor left" in netconfd.log)
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, former)
+        assert client.get_config("running").ok
+        netconfd.connect().close_session()
+        assert client.get_config("running").ok

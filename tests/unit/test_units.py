@@ -127,6 +127,26 @@ def test_the_agent_may_change_the_network_load_bpf_programs_and_nothing_else():
     assert service["AmbientCapabilities"] == service["CapabilityBoundingSet"]
 
 
+def test_root_follows_no_link_that_an_agent_has_left_in_place_of_its_bpf_directory(tmp_path):
+    (script,) = re.findall(r"ExecStartPre=.*/bin/sh -c '(.*)'", (UNITS / AGENT).read_text())
+    directory, victim, log = tmp_path / "bpf", tmp_path / "victim", tmp_path / "log"
+    victim.mkdir()
+    directory.symlink_to(victim)
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    for name in ("mount", "chown"):
+        program = programs / name
+        program.write_text(f'#!/bin/sh\nshift $(($# - 1))\necho {name} $(realpath "$1") >>{log}\n')
+        program.chmod(0o755)
+    subprocess.run(
+        ["sh", "-c", script.replace("/run/tsn-agent/bpf", str(directory))],
+        env={"PATH": f"{programs}:/usr/sbin:/usr/bin:/sbin:/bin"},
+        check=True,
+    )
+    assert log.read_text() == f"mount {directory}\nchown {directory}\n"
+    assert victim.is_dir()
+
+
 def test_one_program_alone_may_set_the_clock_and_it_starts_before_those_that_count_on_it():
     may = {name: unit(name)["Service"].get("CapabilityBoundingSet", "") for name in SERVICES}
 

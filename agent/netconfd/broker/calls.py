@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 
@@ -29,6 +30,7 @@ from agent.netconfd.capabilities import (
 from agent.netconfd.errors import RpcError, RpcErrors, bad_element
 from agent.netconfd.subscription_errors import PUSH_MODULE, SUBSCRIBED_MODULE
 from agent.netconfd.wire import Fields, Message, ProtocolError
+from agent.sysrepo.startup import NotStored, Startup
 
 # The module that defines each operation, by which access control knows it.
 MODULES: Mapping[str, str] = {
@@ -76,6 +78,8 @@ class Services:
     library: CurrentLibrary
     budget: MemoryBudget
     subscriptions: Subscriptions
+    startup: Startup
+    max_confirm_timeout_s: Callable[[], int]
     # sysrepo's number for the installed modules, and what `DataModel.build` takes.
     content_id: Callable[[], int]
     modules: Callable[[], bytes]
@@ -169,8 +173,12 @@ class Calls:
 
     async def _replace(self, fields: Fields, body: bytes) -> Message:
         target = fields.choice("target", REPLACEABLE)
-        session = self._session
-        await session.call(session.datastores.replace, target, _text(body))
+        text = _text(body)
+        await self._write(
+            fields.optional_text("source"),
+            target,
+            lambda: self._session.datastores.replace(target, text),
+        )
         return _OK
 
     async def _copy(self, fields: Fields, _: bytes) -> Message:
@@ -181,9 +189,53 @@ class Calls:
             "candidate",
         ):
             raise ProtocolError("discard-changes copies running to candidate")
-        session = self._session
-        await session.call(session.datastores.copy, source, target)
+        await self._write(
+            source,
+            target,
+            lambda: self._session.datastores.copy(source, target),
+            is_exact=True,
+        )
         return _OK
+
+    async def _write(
+        self,
+        source: str | None,
+        target: str,
+        write: Callable[[], None],
+        *,
+        is_exact: bool = False,
+    ) -> None:
+        """Write a whole datastore; `is_exact`: it becomes equal to the source."""
+        try:
+            if target == "startup":
+                await self._write_startup(source, write, is_exact=is_exact)
+            else:
+                await self._session.call(write)
+        except RpcErrors as errors:
+            for each in errors.errors:
+                if each.tag == "access-denied":
+                    each.message += (
+                        f" This operation makes all of {target} equal to its source, and this is "
+                        "the first difference that the user may not change"
+                    )
+            raise
+
+    async def _write_startup(
+        self, source: str | None, write: Callable[[], None], *, is_exact: bool
+    ) -> None:
+        # All else may change while it is copied.
+        is_settled = source == "running"
+        must_equal = source if is_exact and is_settled else None
+
+        def write_startup() -> None:
+            with self._services.startup.change(must_equal):
+                write()
+
+        try:
+            async with self._services.commits.none_pending() if is_settled else nullcontext():
+                await self._session.call(write_startup)
+        except NotStored as error:
+            raise RpcError("resource-denied", str(error)) from None
 
     async def _validate(self, fields: Fields, _: bytes) -> Message:
         # A configuration that is in no datastore is validated by the session process itself.
@@ -228,7 +280,14 @@ class Calls:
     async def _commit(self, fields: Fields, _: bytes) -> Message:
         confirmation = None
         if fields.flag("confirmed"):
-            timeout_s = fields.optional_number("timeout_s") or DEFAULT_TIMEOUT_S
+            longest_s = self._services.max_confirm_timeout_s()
+            timeout_s = fields.optional_number("timeout_s") or min(DEFAULT_TIMEOUT_S, longest_s)
+            if timeout_s > longest_s:
+                raise bad_element(
+                    "confirm-timeout",
+                    str(timeout_s),
+                    f"at most {longest_s} s (max-confirm-timeout)",
+                )
             confirmation = Confirmation(timeout_s, fields.optional_text("persist"))
         persist_id = fields.optional_text("persist_id")
         await self._services.commits.commit(self._session, confirmation, persist_id)

@@ -11,6 +11,8 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -187,6 +189,20 @@ class Commits:
                 await self._restore(self._pending, f"cancelled by {session}", session)
             except OSError as error:
                 raise RpcError("operation-failed", f"not cancelled yet: {error}") from None
+
+    @asynccontextmanager
+    async def none_pending(self) -> AsyncIterator[None]:
+        """Nothing is committed or reverted within. Raises RpcError if a confirmed commit is
+        pending: what is running may be taken back."""
+        async with self._lock:
+            if self._pending is not None:
+                raise RpcError(
+                    "in-use",
+                    f"a confirmed commit of {self._pending.owner} is pending, and what is running "
+                    "may be taken back: confirm or cancel it first",
+                    "protocol",
+                )
+            yield
 
     async def release(self, session: Session) -> None:
         """Revert the session's pending commit, discard its changes, and release its locks."""

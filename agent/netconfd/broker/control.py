@@ -38,6 +38,7 @@ class Control:
         self._loop = asyncio.get_running_loop()
         self._tasks: set[asyncio.Task[None]] = set()
         self._ended = self._loop.create_future()
+        self._outbox = wire.Outbox(connection, self._lose)
         self._loop.add_reader(connection, self._readable)
         self.send_configuration()
 
@@ -68,6 +69,7 @@ class Control:
         """End the connection."""
         if not self._ended.done():
             self._loop.remove_reader(self._connection)
+            self._outbox.close()
             self._connection.close()
             self._ended.set_result(None)
 
@@ -87,26 +89,36 @@ class Control:
         task.add_done_callback(self._tasks.discard)
 
     async def _answer(self, packet: Mapping[str, Any], descriptors: list[int]) -> None:
-        sockets = [socket.socket(fileno=each) for each in descriptors]
+        fields = wire.Fields(packet)
         try:
-            fields = wire.Fields(packet)
             number = fields.number("id")
             call = fields.choice("call", ("open", "keys", "modules"))
-            if call == "open" and len(sockets) == 1:
-                user, peer = fields.text("user"), fields.text("peer")
-                answer = await self._open_session(user, peer, sockets.pop())
-                self._send({"id": number, **answer})
-            elif call == "keys":
-                keys = self._settings.keys_of(fields.text("user"))
-                self._send({"id": number, "keys": keys})
-            elif call == "modules":
-                await self._send_modules(number)
+            user, peer = (fields.optional_text(each) or "" for each in ("user", "peer"))
         except wire.ProtocolError as error:
             LOG.error("the connection with the front ends: %s", error)
+            wire.close_all(descriptors)
             self.close()
+            return
+        try:
+            if call == "open":
+                answer = await self._open(user, peer, descriptors)
+                self._outbox.send({"id": number, **answer})
+            elif call == "keys":
+                self._outbox.send({"id": number, "keys": self._settings.keys_of(user)})
+            else:
+                await self._send_modules(number)
+        except Exception as error:
+            # What fails for one login must not end the sessions of others.
+            LOG.exception("a request of the front failed: %s", call)
+            self._send({"id": number, "failed": f"the broker failed: {error}"})
         finally:
-            for each in sockets:
-                each.close()
+            wire.close_all(descriptors)
+
+    async def _open(self, user: str, peer: str, descriptors: list[int]) -> Mapping[str, Any]:
+        """Takes the descriptor out of `descriptors`."""
+        if not descriptors:
+            return {"failed": "the broker has no descriptor left for a session"}
+        return await self._open_session(user, peer, socket.socket(fileno=descriptors.pop()))
 
     async def _send_modules(self, number: int) -> None:
         """As a file in memory: it is too long for a packet."""
@@ -115,14 +127,14 @@ class Control:
         with os.fdopen(descriptor, "wb") as file:
             file.write(octets)
             file.flush()
-            self._send({"id": number}, [descriptor])
+            self._outbox.send({"id": number}, [descriptor])
 
-    def _send(self, packet: Mapping[str, Any], descriptors: list[int] | None = None) -> None:
-        if self._ended.done():
-            return
+    def _send(self, packet: Mapping[str, Any]) -> None:
         try:
-            wire.send_packet(self._connection, packet, descriptors or [])
+            self._outbox.send(packet)
         except OSError as error:
-            # The front reads all the time. One that does not is frozen, and is started anew.
-            LOG.error("the front does not read: %s", error)
-            self.close()
+            LOG.error("the front is not told of %s: %s", "".join(packet), error)
+
+    def _lose(self, reason: str) -> None:
+        LOG.error("the connection with the front ends: %s", reason)
+        self.close()

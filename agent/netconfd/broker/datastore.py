@@ -27,8 +27,6 @@ from agent.sysrepo import (
     LibyangError,
     SysrepoConnection,
     SysrepoError,
-    SysrepoLyError,
-    SysrepoSysError,
 )
 from agent.sysrepo.data import (
     NO_CONFIG,
@@ -42,7 +40,6 @@ from agent.sysrepo.data import (
 )
 from agent.sysrepo.errors import items_of
 from agent.sysrepo.instances import Instances, Step
-from agent.sysrepo.library import data_file
 from agent.sysrepo.nacm import check_readable, set_nacm_user
 from agent.sysrepo.originator import Originator, set_originator
 
@@ -62,10 +59,6 @@ MayRead = Callable[[Sequence[NodeStep], bool], bool]
 _NAME = re.compile(r"(?:[A-Za-z_][A-Za-z0-9_.-]*:)?[A-Za-z_][A-Za-z0-9_.-]*", re.ASCII)
 # Of paths in one read. Beyond it, everything is read.
 MAX_PATHS = 256
-
-
-class Unreadable(Exception):
-    """The file of a datastore is unreadable; the text names the file and a remedy."""
 
 
 @dataclass(frozen=True)
@@ -288,26 +281,3 @@ def _may_read(context: Context, target: str, may_read: MayRead) -> bool:
 def _step(step: Step) -> str:
     keys = "".join(f"[{name}={literal(value)}]" for name, value in step.keys)
     return f"/{step.name}{keys}"
-
-
-def check_stored(connection: SysrepoConnection) -> None:
-    """Read the configuration in startup and running once, whole.
-
-    sysrepo does not look into a file before it is asked for what is in it, and no request could be
-    answered then. Raises Unreadable, or SysrepoError where the data are not to blame.
-    """
-    with connection.get_ly_ctx() as context:
-        modules = list(module_names(context).values())
-    for datastore, other in (("startup", "running"), ("running", "startup")):
-        with connection.start_session(datastore) as session:
-            for module in modules:
-                try:
-                    with get_data(session, f"/{module}:*"):
-                        pass
-                except (SysrepoLyError, SysrepoSysError) as error:
-                    file = data_file(datastore, module)
-                    raise Unreadable(
-                        f"the datastore {datastore} is unreadable: {file}: {str(error)!r}. "
-                        f"Put a good copy there; {other} has the same format: "
-                        f"cp {data_file(other, module)} {file}"
-                    ) from None

@@ -24,12 +24,13 @@ from agent.netconfd.broker.confirmed_commit import Commits, Snapshot
 from agent.netconfd.broker.connection import SessionConnection
 from agent.netconfd.broker.control import Control
 from agent.netconfd.broker.current_library import CurrentLibrary
-from agent.netconfd.broker.datastore import Datastores, Unreadable, check_stored
+from agent.netconfd.broker.datastore import Datastores
 from agent.netconfd.broker.events.sources import Notifications
 from agent.netconfd.broker.memory_budget import MemoryBudget
 from agent.netconfd.broker.monitoring import Monitoring
 from agent.netconfd.broker.sessions import Session, Sessions
 from agent.netconfd.broker.settings import NotInstalled, Settings
+from agent.netconfd.broker.startup_state import StartupState
 from agent.netconfd.broker.subscription_state import SubscriptionState
 from agent.netconfd.broker.subscriptions import Subscriptions
 from agent.netconfd.capabilities import CAPABILITIES
@@ -38,6 +39,7 @@ from agent.netconfd.garbage import Garbage
 from agent.service_manager import notify, stay_alive_until
 from agent.sysrepo import SysrepoConnection, SysrepoError, schema_context
 from agent.sysrepo.library import content_id
+from agent.sysrepo.startup import Startup, Unreadable, check_stored, mend
 
 LOG = logging.getLogger(__name__)
 
@@ -55,7 +57,7 @@ class _Refusal(NamedTuple):
 class Broker:
     """All sessions over one sysrepo connection."""
 
-    def __init__(self, connection: SysrepoConnection, state_dir: Path) -> None:
+    def __init__(self, connection: SysrepoConnection, state_dir: Path, startup: Startup) -> None:
         """Create it in a running event loop. Raises NotInstalled or SysrepoError."""
         self._connection = connection
         self.settings = Settings(connection)
@@ -78,6 +80,7 @@ class Broker:
         self._subscription_state = SubscriptionState(
             connection, self._subscriptions, self._notifications.stream
         )
+        self._startup_state = StartupState(connection)
         self._commits = Commits(
             Snapshot(state_dir / "confirmed-commit.xml"),
             self._sessions,
@@ -91,6 +94,8 @@ class Broker:
             self._library,
             MemoryBudget(lambda: self.settings.limits.max_held_octets),
             self._subscriptions,
+            startup,
+            lambda: self.settings.limits.max_confirm_timeout_s,
             lambda: content_id(connection),
             self._export,
         )
@@ -130,6 +135,7 @@ class Broker:
         await self._notifications.close()
         await asyncio.to_thread(self._subscription_state.close)
         await asyncio.to_thread(self._monitoring.close)
+        await asyncio.to_thread(self._startup_state.close)
         await self._own.close()
         await asyncio.to_thread(self._access.close)
         await asyncio.to_thread(self.settings.close)
@@ -233,8 +239,11 @@ async def _run(state_dir: Path, serve: Serve) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     with SysrepoConnection(cache_running=True) as connection:
+        mend(connection)
         check_stored(connection)
-        broker = Broker(connection, state_dir)
+        startup = Startup(connection)
+        startup.keep()
+        broker = Broker(connection, state_dir, startup)
         try:
             await broker.recover()
             serving = asyncio.ensure_future(serve(broker))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import socket
 import time
 from collections.abc import Callable, Mapping
@@ -22,7 +21,15 @@ CONNECT_TIMEOUT_S = 5.0
 _CONNECT_PAUSE_S = 0.1
 
 
-class BrokerGone(Exception):
+class BrokerError(Exception):
+    """The broker does not do what it was asked to do; the text gives the reason."""
+
+
+class Unanswered(BrokerError):
+    """One request could not be sent, or not be answered. Others may be."""
+
+
+class BrokerGone(BrokerError):
     """There is no broker, or it has ended; nothing can be served without it."""
 
     def __init__(
@@ -58,7 +65,8 @@ def connect(path: Path) -> socket.socket:
 class Control:
     """Requests to the broker, any number at once. Create it in the event loop.
 
-    `limits` and `clients` are those in force now, once `configured` has returned.
+    `limits` and `clients` are those in force now, once `configured` has returned. Each request may
+    raise BrokerGone or Unanswered.
     """
 
     limits: Limits
@@ -68,6 +76,7 @@ class Control:
         connection.setblocking(False)
         self._connection = connection
         self._loop = asyncio.get_running_loop()
+        self._outbox = wire.Outbox(connection, lambda _reason: self.close())
         self._numbers = 0
         self._waiting: dict[int, asyncio.Future[Answer]] = {}
         self._configured = self._loop.create_future()
@@ -84,7 +93,7 @@ class Control:
             raise BrokerGone
 
     async def open(self, user: str, peer: str, end: socket.socket) -> Mapping[str, Any]:
-        """Open a session whose process has the other end of `end`. Raises BrokerGone.
+        """Open a session whose process has the other end of `end`.
 
         Returns its number (`opened`), `name`, `limits` and `may_commit`, or why not (`refused`).
         """
@@ -92,19 +101,22 @@ class Control:
         return answer
 
     async def keys_of(self, user: str) -> str:
-        """The configured keys of a user, as lines of an authorized_keys file. Raises BrokerGone."""
+        """The configured keys of a user, as lines of an authorized_keys file."""
         answer, _ = await self._ask({"call": "keys", "user": user})
         return str(answer["keys"])
 
     async def modules(self) -> int:
-        """A descriptor of the installed modules, for `session.process`. Raises BrokerGone."""
+        """A descriptor of the installed modules, for `session.process`."""
         _, descriptors = await self._ask({"call": "modules"})
+        if not descriptors:
+            raise Unanswered("this process has no descriptor left for the YANG modules")
         return descriptors[0]
 
     def close(self) -> None:
         """End the connection, and with it all sessions."""
         if not self.gone.done():
             self._loop.remove_reader(self._connection)
+            self._outbox.close()
             self._connection.close()
             self.gone.set_result(None)
             for each in self._waiting.values():
@@ -122,9 +134,10 @@ class Control:
         answer: asyncio.Future[Answer] = self._loop.create_future()
         self._waiting[number] = answer
         try:
-            wire.send_packet(self._connection, {"id": number, **request}, descriptors or [])
-        except OSError:
-            self.close()
+            self._outbox.send({"id": number, **request}, descriptors or [])
+        except OSError as error:
+            del self._waiting[number]
+            raise Unanswered(f"the broker cannot be asked: {error}") from None
         return await answer
 
     def _readable(self) -> None:
@@ -155,7 +168,8 @@ class Control:
             answer = self._waiting.pop(packet["id"])
             # Whoever asked may have been cancelled since.
             if answer.done():
-                for each in descriptors:
-                    os.close(each)
+                wire.close_all(descriptors)
+            elif "failed" in packet:
+                answer.set_exception(Unanswered(packet["failed"]))
             else:
                 answer.set_result((packet, descriptors))

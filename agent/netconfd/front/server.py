@@ -20,7 +20,13 @@ from agent.netconfd.broker.server import serve_front
 from agent.netconfd.data_model import DataModel
 from agent.netconfd.front import options
 from agent.netconfd.front.call_home import CallHome
-from agent.netconfd.front.control import BrokerGone, Control, connect
+from agent.netconfd.front.control import (
+    BrokerError,
+    BrokerGone,
+    Control,
+    Unanswered,
+    connect,
+)
 from agent.netconfd.front.logins import Logins, NoPam, Pam, UnsafeFile
 from agent.netconfd.front.penalties import Offence
 from agent.netconfd.front.serve import serve
@@ -46,7 +52,7 @@ class Front:
         control.on_modules_changed = self._renew_modules
 
     async def start(self) -> None:
-        """Have the broker's modules loaded. Raises BrokerGone or SpawnerError."""
+        """Have the broker's modules loaded. Raises BrokerError or SpawnerError."""
         await self._control.configured()
         await self._spawner.use_modules(await self._control.modules())
 
@@ -56,8 +62,9 @@ class Front:
         self._tasks.add(task)
         try:
             await self._serve(transport)
-        except (BrokerGone, SpawnerError) as error:
-            raise Refused(str(error) or "the server ends") from None
+        except (BrokerError, SpawnerError) as error:
+            LOG.error("%s@%s refused: %s", transport.user, transport.peer, error)
+            raise Refused(str(error)) from None
         finally:
             self._tasks.discard(task)
 
@@ -105,7 +112,7 @@ class Front:
     async def _use_new_modules(self) -> None:
         try:
             await self._spawner.use_modules(await self._control.modules())
-        except (BrokerGone, SpawnerError) as error:
+        except (BrokerError, SpawnerError) as error:
             LOG.error("new sessions have the former YANG modules: %s", error)
 
 
@@ -215,6 +222,7 @@ def main() -> int:
         asyncssh.KeyImportError,
         NoPam,
         SpawnerError,
+        Unanswered,
         UnsafeFile,
     ) as error:
         LOG.error("cannot serve: %s", error)

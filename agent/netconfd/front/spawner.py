@@ -52,13 +52,13 @@ class Spawner:
         """For `fork`."""
         self._control = control
         self._pid = pid
-        self._unsent: deque[tuple[Mapping[str, Any], Sequence[int]]] = deque()
         # The spawner answers in order.
         self._unprepared: deque[asyncio.Future[None]] = deque()
         self._unstarted: deque[tuple[int, asyncio.Future[None]]] = deque()
         self._running: dict[int, _Running] = {}
         self._is_attached = False
         self._loop: asyncio.AbstractEventLoop
+        self._outbox: wire.Outbox
         self.died: asyncio.Future[str]
 
     @classmethod
@@ -87,6 +87,8 @@ class Spawner:
         """
         self._loop = asyncio.get_running_loop()
         self.died = self._loop.create_future()
+        # It may be loading modules while there are more commands than the socket holds.
+        self._outbox = wire.Outbox(self._control, self._lose)
         self._loop.add_reader(self._control, self._receive)
         self._is_attached = True
 
@@ -96,8 +98,8 @@ class Spawner:
         Raises SpawnerError; the sessions to come get what was loaded before, then.
         """
         prepared: asyncio.Future[None] = self._loop.create_future()
-        self._unprepared.append(prepared)
         self._send({"modules": True}, [modules])
+        self._unprepared.append(prepared)
         await prepared
 
     async def start(
@@ -114,11 +116,11 @@ class Spawner:
         Returns what is set when the process has ended. Raises SpawnerError.
         """
         started: asyncio.Future[None] = self._loop.create_future()
+        command = {"start": number, "session": session, "limits": asdict(limits)}
+        self._send(command, [client, broker])
         self._unstarted.append((number, started))
         running = _Running(limits, self._loop.create_future())
         self._running[number] = running
-        command = {"start": number, "session": session, "limits": asdict(limits)}
-        self._send(command, [client, broker])
         try:
             await started
         except asyncio.CancelledError:
@@ -138,27 +140,14 @@ class Spawner:
         await asyncio.to_thread(os.waitpid, self._pid, 0)
 
     def _send(self, packet: Mapping[str, Any], descriptors: Sequence[int] = ()) -> None:
+        try:
+            self._outbox.send(packet, descriptors)
+        except OSError as error:
+            raise SpawnerError(f"the process that starts sessions: {error}") from None
+        finally:
+            wire.close_all(descriptors)
         if not self._is_attached:
-            _close_all(descriptors)
             raise SpawnerDied("the process that starts sessions has ended")
-        self._unsent.append((packet, descriptors))
-        self._flush()
-
-    def _flush(self) -> None:
-        while self._unsent:
-            packet, descriptors = self._unsent[0]
-            try:
-                wire.send_packet(self._control, packet, descriptors)
-            except BlockingIOError:
-                # It is loading modules, and there are more commands than the socket holds.
-                self._loop.add_writer(self._control, self._flush)
-                return
-            except OSError as error:
-                self._lose(error.strerror)
-                return
-            self._unsent.popleft()
-            _close_all(descriptors)
-        self._loop.remove_writer(self._control)
 
     def _receive(self) -> None:
         try:
@@ -197,11 +186,8 @@ class Spawner:
             return
         self._is_attached = False
         self._loop.remove_reader(self._control)
-        self._loop.remove_writer(self._control)
+        self._outbox.close()
         self._control.close()
-        for _, descriptors in self._unsent:
-            _close_all(descriptors)
-        self._unsent.clear()
         for waiting in (*self._unprepared, *(started for _, started in self._unstarted)):
             _settle(waiting, SpawnerDied(reason))
         for running in self._running.values():
@@ -217,11 +203,6 @@ def _settle(waiting: asyncio.Future[None], error: SpawnerError | None) -> None:
         waiting.set_result(None)
     else:
         waiting.set_exception(error)
-
-
-def _close_all(descriptors: Sequence[int]) -> None:
-    for descriptor in descriptors:
-        os.close(descriptor)
 
 
 def _log(number: int, text: str) -> None:

@@ -44,6 +44,7 @@ STDIN, STDOUT, STDERR = range(3)
 # Of one session on stderr, in its whole life: a process that was taken over must not fill the log.
 MAX_SAID_OCTETS = 65_536
 _READ_OCTETS = 4096
+NO_DESCRIPTOR = "the process that starts sessions has no descriptor left"
 _FROM_FRONT_DESCRIPTORS = 2
 
 
@@ -131,10 +132,14 @@ class _Spawner(Generic[Shared]):
         packet, descriptors = received
         try:
             match packet:
-                case {"modules": True}:
+                case {"modules": True} if descriptors:
                     self._use_modules(*descriptors)
-                case {"start": number, "session": session, "limits": limits}:
+                case {"modules": True}:
+                    self._send({"not_prepared": NO_DESCRIPTOR})
+                case {"start": number, "session": session, "limits": limits} if descriptors:
                     self._start(number, session, ProcessLimits(**limits), *descriptors)
+                case {"start": _}:
+                    self._send({"not_started": NO_DESCRIPTOR})
                 case {"kill": number}:
                     self._kill(number)
         finally:

@@ -93,14 +93,19 @@ class Datastores:
             opaque=edit.is_opaque,
         )
 
-    async def replace(self, operation: str, target: str, config: etree._Element) -> None:
-        """Replace the datastore's content with <config>; subscribers may refuse."""
+    async def replace(
+        self, operation: str, target: str, config: etree._Element, source: str | None = None
+    ) -> None:
+        """Replace the datastore's content with <config>; subscribers may refuse.
+
+        `source`: the datastore that <config> was read from.
+        """
         model = self._model
         with self._errors():
             xml = edit_config.whole(model.context, config, model.modules)
             tree = model.context.parse_data_mem(xml, "xml", parse_only=True, strict=True)
             xml = edit_config.printed(tree)
-        await self._call("replace", xml.encode(), operation=operation, target=target)
+        await self._call("replace", xml.encode(), operation=operation, target=target, source=source)
 
     async def validate_config(self, config: etree._Element) -> None:
         """YANG validation of a <config> that is in no datastore."""

@@ -75,7 +75,7 @@ async def _copy_config(request: Request) -> list[etree._Element]:
         await request.broker.call("copy", operation="copy-config", source=source, target=target)
     else:
         config = await request.datastores.whole(source, with_defaults)
-        await request.datastores.replace("copy-config", target, config)
+        await request.datastores.replace("copy-config", target, config, source=source)
     return []
 
 
