@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import time
 from contextlib import AsyncExitStack, ExitStack, contextmanager
@@ -84,6 +85,21 @@ def test_the_last_sessions_are_for_those_who_may_commit(netconfd, good):
     assert _opens(netconfd)
     set_limits(good, reserved_sessions=0)
     assert wait_until(lambda: _opens(netconfd, username="observer"))
+
+
+def test_sessions_of_readers_and_the_many_of_one_user_yield_the_processor(netconfd):
+    def next_nice(**options):
+        """How much nicer than the server the process of one more session is."""
+        before = set(netconfd.session_pids)
+        sessions.enter_context(netconfd.connect(**options))
+        (process,) = set(netconfd.session_pids) - before
+        priorities = [os.getpriority(os.PRIO_PROCESS, each) for each in (netconfd.pid, process)]
+        return priorities[1] - priorities[0]
+
+    with ExitStack() as sessions:
+        assert [next_nice(username="observer") for _ in range(2)] == [19, 19]
+        assert [next_nice() for _ in range(6)] == [0, 5, 10, 15, 19, 19]
+        assert next_nice(username="root") == 0
 
 
 def wait_for_refusal(netconfd):

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from agent.netconfd import errors
-from agent.netconfd.broker import sessions
+from agent.netconfd.broker import server, sessions
 from agent.netconfd.broker.events import config, log
 from agent.netconfd.front import logins, ssh, trusted_hosts
 from agent.netconfd.limits import Limits
@@ -42,6 +42,10 @@ FIXED = {
     "text of an error": f"{errors.MAX_TEXT_OCTETS // 1024} KiB",
     "edits that a notification of a configuration change names": f"{config.MAX_EDITS}",
     "log of notifications": f"{log.MAX_OCTETS // MIB} MiB",
+    "nice value of a session's process": (
+        f"{server.MAX_NICE}; of users who may commit {server.NICE_PER_SESSION} for each session "
+        "that the user has already"
+    ),
     "requests processed in sysrepo at a time": f"{sessions.MAX_CALLS} for each",
     "hosts without penalties after a login": (
         f"{trusted_hosts.MAX_TRUSTED_HOSTS}, {trusted_hosts.TRUST_S // 3600} h"

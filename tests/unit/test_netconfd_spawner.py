@@ -89,6 +89,11 @@ def test_the_log_says_in_words_how_each_session_ended():
     assert "session 4: RuntimeError: a defect" in log
 
 
+def test_a_session_process_is_as_nice_as_it_is_told_from_its_server_on():
+    (front, *sessions), _ = seen_by("polite")
+    assert sessions == [min(front + nice, 19) for nice in (0, 5, 19)]
+
+
 def kinds(files):
     """Without the numbers of sockets and pipes."""
     return [file.partition(":[")[0] for file in files]
@@ -132,9 +137,8 @@ def test_a_session_process_has_given_up_what_it_does_not_need(confined):
 
 @pytest.mark.skipif(not FILTERS, reason="this machine has no libseccomp, or no seccomp")
 def test_a_session_process_can_do_nothing_to_its_users_other_processes_and_files(confined):
-    assert confined["others"] == dict.fromkeys(
-        ("signal", "limit", "rename", "delete", "link", "fork", "execute"), "EPERM"
-    )
+    ways = "signal", "priority", "own priority", "limit", "rename", "delete", "link", "fork"
+    assert confined["others"] == dict.fromkeys((*ways, "execute"), "EPERM")
 
 
 def test_without_a_filter_for_system_calls_the_log_says_what_to_install():

@@ -69,6 +69,15 @@ async def ends(front):
     return seen
 
 
+async def polite(front):
+    """The nice values of the front and of three sessions."""
+    seen = [os.getpriority(os.PRIO_PROCESS, 0)]
+    for nice in (0, 5, 19):
+        client = await front.session(limits=replace(LIMITS, nice=nice))
+        seen.append(await client.ask("nice"))
+    return seen
+
+
 QUESTIONS = ("files", "new descriptors", "given up", "limits", "others", "memory")
 
 
@@ -241,6 +250,7 @@ SCENARIOS = {
     for each in (
         an_echo,
         ends,
+        polite,
         confined,
         unfiltered,
         signalled,

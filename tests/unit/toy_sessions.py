@@ -24,7 +24,7 @@ from pathlib import Path
 from agent.netconfd.session_process import ProcessLimits
 
 MIB = 2**20
-LIMITS = ProcessLimits(memory_octets=64 * MIB, request_cpu_s=1000)
+LIMITS = ProcessLimits(memory_octets=64 * MIB, request_cpu_s=1000, nice=0)
 PR_GET_PDEATHSIG, PR_GET_DUMPABLE, PR_GET_NO_NEW_PRIVS = 2, 3, 39
 WAIT_S = 30
 FILE = "a-file-that-does-not-exist"
@@ -37,7 +37,11 @@ def serve(process):
     """Obey one line at a time until the client sends no more."""
     if process.start.get("before") == "write a file":
         return write_a_file(process)
-    before = {"files": open_files(), "given up": given_up()}
+    before = {
+        "files": open_files(),
+        "given up": given_up(),
+        "nice": os.getpriority(os.PRIO_PROCESS, 0),
+    }
     loop = asyncio.new_event_loop()
     process.confine()
     process.client.setblocking(False)
@@ -51,6 +55,7 @@ async def obey(process, before):
         "pid": os.getpid,
         "files": lambda: before["files"],
         "given up": lambda: before["given up"],
+        "nice": lambda: before["nice"],
         "start": lambda: dict(process.start),
         "shared": lambda: process.shared,
         "new descriptors": lambda: new_descriptors(process.client),
@@ -130,6 +135,8 @@ def others():
     spawner = os.getppid()
     ways = {
         "signal": lambda: os.kill(spawner, 0),
+        "priority": lambda: os.setpriority(os.PRIO_PROCESS, spawner, 19),
+        "own priority": lambda: os.setpriority(os.PRIO_PROCESS, 0, 0),
         "limit": lambda: resource.prlimit(spawner, resource.RLIMIT_CPU, (1, 1)),
         "rename": lambda: Path(FILE).rename(FILE + "x"),
         "delete": lambda: Path(FILE).unlink(),
