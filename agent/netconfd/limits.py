@@ -12,6 +12,19 @@ from typing import Any
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
+# A session process takes 6 MiB, 8 at work: together at most half of the machine's memory.
+MEMORY_PER_SESSION_OCTETS = 16 * 2**20
+MIN_SESSIONS, MAX_SESSIONS = 16, 256
+
+
+def with_numbers_of_sessions(container: Mapping[str, Any], memory_octets: int) -> Mapping[str, Any]:
+    """The container with the numbers of sessions that are not configured, on a machine with so much
+    memory.
+    """
+    affordable = memory_octets // MEMORY_PER_SESSION_OCTETS
+    most = max(MIN_SESSIONS, min(affordable, MAX_SESSIONS))
+    return {"max-sessions": most, "max-sessions-per-user": most // 2, **container}
+
 
 @dataclass(frozen=True)
 class PenaltyLimits:
@@ -70,7 +83,10 @@ class Limits:
 
     @classmethod
     def from_json(cls, container: Mapping[str, Any]) -> Limits:
-        """From the container `limits` as RFC 7951 JSON with its defaults. Raises KeyError."""
+        """From the container `limits` as RFC 7951 JSON with its defaults.
+
+        The numbers of sessions have none: see `with_numbers_of_sessions`. Raises KeyError.
+        """
         return cls(
             max_sessions=container["max-sessions"],
             reserved_sessions=container["reserved-sessions"],

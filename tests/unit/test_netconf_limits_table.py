@@ -6,11 +6,13 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+import pytest
+
 from agent.netconfd import errors
 from agent.netconfd.broker import server, sessions
 from agent.netconfd.broker.events import config, log
 from agent.netconfd.front import logins, ssh, trusted_hosts
-from agent.netconfd.limits import Limits
+from agent.netconfd.limits import Limits, with_numbers_of_sessions
 from agent.netconfd.session import edit_config, filters, messages
 from tests.unit.netconf_limits import default_container, server_module
 
@@ -82,6 +84,8 @@ def configurable():
 def shown_default(leaf):
     if leaf.keyword() == "leaf-list":
         return ", ".join(leaf.defaults())
+    if leaf.default() is None:
+        return f"{default_container()[leaf.name()]} or fewer"
     default = int(leaf.default())
     if leaf.units() == "octets" and default % MIB == 0:
         return f"{default // MIB} MiB"
@@ -147,3 +151,20 @@ def test_each_field_has_the_value_of_its_leaf():
                     [],
                     ["messages"],
                 ), (name, field)
+
+
+@pytest.mark.parametrize(
+    ("memory_mib", "sessions", "of_one_user"),
+    [(64, 16, 8), (512, 32, 16), (1024, 64, 32), (4096, 256, 128), (65_536, 256, 128)],
+)
+def test_a_machine_with_little_memory_has_fewer_sessions(memory_mib, sessions, of_one_user):
+    container = default_container(memory_mib * MIB)
+    assert (container["max-sessions"], container["max-sessions-per-user"]) == (
+        sessions,
+        of_one_user,
+    )
+
+
+def test_configured_numbers_of_sessions_hold_whatever_the_memory():
+    configured = {"max-sessions": 200, "max-sessions-per-user": 150}
+    assert with_numbers_of_sessions(configured, memory_octets=64 * MIB) == configured

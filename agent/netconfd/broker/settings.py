@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from agent.netconfd.limits import Client, Limits
+from agent.netconfd.limits import Client, Limits, with_numbers_of_sessions
 from agent.sysrepo import SysrepoConnection, SysrepoError
 from agent.sysrepo.changes import follow
 from agent.sysrepo.data import module_names
@@ -35,9 +36,10 @@ class Configuration:
 
         Raises KeyError if it is of an earlier revision of the module, which lacks leaves.
         """
+        limits = with_numbers_of_sessions(container["limits"], _memory_octets())
         return cls(
-            limits=Limits.from_json(container["limits"]),
-            limits_json=container["limits"],
+            limits=Limits.from_json(limits),
+            limits_json=limits,
             clients=frozenset(
                 Client(each["address"], each["port"])
                 for each in container.get("call-home", {}).get("client", ())
@@ -105,3 +107,8 @@ class Settings:
     def _use(self, container: dict[str, Any]) -> None:
         self._current = Configuration.from_json(container)
         self._on_change()
+
+
+def _memory_octets() -> int:
+    """The machine's memory."""
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
