@@ -95,6 +95,23 @@ async def confined(front):
     return seen
 
 
+async def aimed(front):
+    """A session process has the kernel signal another one of its user for what arrives."""
+    with subprocess.Popen(["sleep", "600"]) as victim:  # noqa: ASYNC220
+        try:
+            client = await front.session({"victim": victim.pid})
+            ways = await client.ask("aim")
+            # Its next command arrives.
+            await client.ask("start")
+            try:
+                ended = victim.wait(timeout=1)
+            except subprocess.TimeoutExpired:
+                ended = None
+            return {"ways": ways, "ended": ended}
+        finally:
+            victim.kill()
+
+
 async def unfiltered(front):
     """A session on a machine without libseccomp."""
     return await (await front.session()).ask("new descriptors")
@@ -251,6 +268,7 @@ SCENARIOS = {
         an_echo,
         ends,
         polite,
+        aimed,
         confined,
         unfiltered,
         signalled,

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import errno
+import fcntl
 import gc
 import json
 import logging
@@ -15,6 +16,7 @@ import os
 import resource
 import signal
 import socket
+import struct
 import sys
 import tempfile
 from contextlib import suppress
@@ -25,6 +27,9 @@ from agent.netconfd.session_process import ProcessLimits
 
 MIB = 2**20
 LIMITS = ProcessLimits(memory_octets=64 * MIB, request_cpu_s=1000, nice=0)
+# asm/fcntl.h, asm/ioctls.h
+F_SETSIG, FIOSETOWN, FIOASYNC = 10, 0x8901, 0x5452
+# linux/prctl.h
 PR_GET_PDEATHSIG, PR_GET_DUMPABLE, PR_GET_NO_NEW_PRIVS = 2, 3, 39
 WAIT_S = 30
 FILE = "a-file-that-does-not-exist"
@@ -63,6 +68,7 @@ async def obey(process, before):
         "frozen objects": gc.get_freeze_count,
         "others": others,
         "memory": take_memory,
+        "aim": lambda: aim(process.client.fileno(), process.start["victim"]),
         "say much": say_much,
         "raise": fail,
         "compute": compute,
@@ -143,6 +149,19 @@ def others():
         "link": lambda: Path(FILE + "x").symlink_to(FILE),
         "fork": os.fork,
         "execute": lambda: os.execv(sys.executable, ["python"]),  # noqa: S606
+    }
+    return {name: outcome(way) for name, way in ways.items()}
+
+
+def aim(descriptor, victim):
+    """Have the kernel signal another process when something arrives at this descriptor."""
+    owner, on = struct.pack("i", victim), struct.pack("i", 1)
+    ways = {
+        "signal": lambda: fcntl.fcntl(descriptor, F_SETSIG, signal.SIGKILL),
+        "owner": lambda: fcntl.fcntl(descriptor, fcntl.F_SETOWN, victim),
+        "flag": lambda: fcntl.fcntl(descriptor, fcntl.F_SETFL, os.O_NONBLOCK | os.O_ASYNC),
+        "owner by ioctl": lambda: fcntl.ioctl(descriptor, FIOSETOWN, owner),
+        "flag by ioctl": lambda: fcntl.ioctl(descriptor, FIOASYNC, on),
     }
     return {name: outcome(way) for name, way in ways.items()}
 
