@@ -18,6 +18,7 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from agent.netconfd import date_and_time
 from agent.sysrepo.instances import Instances, Step
 
 # Lengths of head and body, in octets.
@@ -151,6 +152,19 @@ class Fields:
     def optional_number(self, name: str) -> int | None:
         """A non-negative integer, None if it is absent or null."""
         return None if self._members.get(name) is None else self.number(name)
+
+    def optional_time_ns(self, name: str) -> int | None:
+        """A time as `date_and_time` has it, in ns since 1970; None if it is absent or null."""
+        value = self._members.get(name)
+        if value is None:
+            return None
+        if (
+            not isinstance(value, int)
+            or isinstance(value, bool)
+            or not date_and_time.EARLIEST_NS <= value <= date_and_time.LATEST_NS
+        ):
+            raise ProtocolError(f"{name} is not a time")
+        return value
 
     def numbers(self, name: str) -> list[int]:
         """A list of non-negative integers."""
