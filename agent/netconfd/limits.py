@@ -28,7 +28,7 @@ def with_numbers_of_sessions(container: Mapping[str, Any], memory_octets: int) -
 
 @dataclass(frozen=True)
 class PenaltyLimits:
-    """What a network block is refused for, and for how long. 0 s for an offence means none."""
+    """What a host is refused for, and for how long. 0 s for an offence means none."""
 
     failed_login_s: int
     no_login_s: int
@@ -36,7 +36,7 @@ class PenaltyLimits:
     session_failure_s: int
     min_s: int
     max_s: int
-    max_blocks: int
+    max_hosts: int
     exempt: tuple[Network, ...]
 
     @classmethod
@@ -49,7 +49,7 @@ class PenaltyLimits:
             session_failure_s=container["session-failure"],
             min_s=container["min-penalty"],
             max_s=container["max-penalty"],
-            max_blocks=container["max-blocks"],
+            max_hosts=container["max-hosts"],
             exempt=tuple(ipaddress.ip_network(each, strict=False) for each in container["exempt"]),
         )
 
