@@ -7,23 +7,15 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
-# A session process takes 6 MiB, 8 at work: together at most half of the machine's memory.
-MEMORY_PER_SESSION_OCTETS = 16 * 2**20
-MIN_SESSIONS, MAX_SESSIONS = 16, 256
-
-
-def with_numbers_of_sessions(container: Mapping[str, Any], memory_octets: int) -> Mapping[str, Any]:
-    """The container with the numbers of sessions that are not configured, on a machine with so much
-    memory.
-    """
-    affordable = memory_octets // MEMORY_PER_SESSION_OCTETS
-    most = max(MIN_SESSIONS, min(affordable, MAX_SESSIONS))
-    return {"max-sessions": most, "max-sessions-per-user": most // 2, **container}
+# What the process of a session takes at work; an idle one has 6 MiB.
+SESSION_OCTETS = 8 * 2**20
+# As many may be open on any machine, for those who may commit.
+MIN_SESSIONS = 16
 
 
 @dataclass(frozen=True)
@@ -66,6 +58,7 @@ class Limits:
     max_sessions: int
     reserved_sessions: int
     max_sessions_per_user: int
+    sessions_memory_percent: int
     max_unauthenticated: int
     unauthenticated_drop_start: int
     unauthenticated_drop_percent: int
@@ -83,14 +76,12 @@ class Limits:
 
     @classmethod
     def from_json(cls, container: Mapping[str, Any]) -> Limits:
-        """From the container `limits` as RFC 7951 JSON with its defaults.
-
-        The numbers of sessions have none: see `with_numbers_of_sessions`. Raises KeyError.
-        """
+        """From the container `limits` as RFC 7951 JSON with its defaults. Raises KeyError."""
         return cls(
             max_sessions=container["max-sessions"],
             reserved_sessions=container["reserved-sessions"],
             max_sessions_per_user=container["max-sessions-per-user"],
+            sessions_memory_percent=container["sessions-memory-share"],
             max_unauthenticated=container["max-unauthenticated"],
             unauthenticated_drop_start=container["unauthenticated-drop-start"],
             unauthenticated_drop_percent=container["unauthenticated-drop-rate"],
@@ -105,6 +96,16 @@ class Limits:
             max_session_memory_mib=container["max-session-memory"],
             max_subscriptions_per_session=container["max-subscriptions-per-session"],
             min_push_period_cs=container["min-push-period"],
+        )
+
+    def on_a_machine_of(self, memory_octets: int) -> Limits:
+        """The same with no more sessions than their share of so much memory holds."""
+        share_octets = memory_octets * self.sessions_memory_percent // 100
+        most = max(MIN_SESSIONS, share_octets // SESSION_OCTETS)
+        return replace(
+            self,
+            max_sessions=min(self.max_sessions, most),
+            max_sessions_per_user=min(self.max_sessions_per_user, most // 2),
         )
 
 

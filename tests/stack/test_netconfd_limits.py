@@ -78,6 +78,17 @@ def test_sessions_are_limited_for_each_user(netconfd, good):
         netconfd.connect(username="observer").close_session()
 
 
+def test_sessions_are_no_more_than_their_share_of_the_memory_holds(netconfd, good):
+    set_limits(good, sessions_memory_share=1)
+    hundredth_octets = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 100
+    most_of_one_user = max(16, hundredth_octets // (8 * MIB)) // 2
+    with opened(netconfd, most_of_one_user - 1):
+        with pytest.raises((SSHError, SessionCloseError, OSError)):
+            wait_for_refusal(netconfd)
+        assert f"user operator has {most_of_one_user} sessions open" in netconfd.log
+        assert is_served(good)
+
+
 def test_the_last_sessions_are_for_those_who_may_commit(netconfd, good):
     set_limits(good, max_sessions=2)
     assert wait_until(lambda: not _opens(netconfd, username="observer"))

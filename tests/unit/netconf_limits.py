@@ -9,7 +9,7 @@ from pathlib import Path
 
 import libyang
 
-from agent.netconfd.limits import Limits, with_numbers_of_sessions
+from agent.netconfd.limits import Limits
 
 YANG = Path(__file__).parents[2] / "yang"
 NACM = """module ietf-netconf-acm {
@@ -26,13 +26,12 @@ def server_module() -> libyang.Module:
     return context.parse_module_file((YANG / "tsn-netconf-server.yang").open())
 
 
-def default_container(memory_octets=2**40):
-    """The container `limits` as RFC 7951 JSON, on a machine with so much memory."""
+def default_container():
+    """The container `limits` as RFC 7951 JSON."""
     tree = server_module().context.create_data_path("/tsn-netconf-server:netconf-server")
     tree.validate(no_state=True)
     text = tree.print_mem("json", with_siblings=True, include_implicit_defaults=True)
-    container = json.loads(text)["tsn-netconf-server:netconf-server"]["limits"]
-    return dict(with_numbers_of_sessions(container, memory_octets))
+    return json.loads(text)["tsn-netconf-server:netconf-server"]["limits"]
 
 
 @cache

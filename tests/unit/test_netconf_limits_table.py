@@ -12,9 +12,9 @@ from agent.netconfd import errors
 from agent.netconfd.broker import server, sessions
 from agent.netconfd.broker.events import config, log
 from agent.netconfd.front import logins, ssh, trusted_hosts
-from agent.netconfd.limits import Limits, with_numbers_of_sessions
+from agent.netconfd.limits import Limits
 from agent.netconfd.session import edit_config, filters, messages
-from tests.unit.netconf_limits import default_container, server_module
+from tests.unit.netconf_limits import default_container, limits, server_module
 
 PAGE = Path(__file__).parents[2] / "docs" / "SECURITY.md"
 SECTION = "## Limits of the NETCONF server\n"
@@ -84,8 +84,6 @@ def configurable():
 def shown_default(leaf):
     if leaf.keyword() == "leaf-list":
         return ", ".join(leaf.defaults())
-    if leaf.default() is None:
-        return f"{default_container()[leaf.name()]} or fewer"
     default = int(leaf.default())
     if leaf.units() == "octets" and default % MIB == 0:
         return f"{default // MIB} MiB"
@@ -127,9 +125,9 @@ class Read(dict):
 
 def test_the_server_reads_each_leaf_into_a_field_of_its_own():
     read = []
-    limits = Limits.from_json(Read(default_container(), read))
+    taken = Limits.from_json(Read(default_container(), read))
     assert sorted(read) == sorted(configurable())
-    fields = vars(limits) | vars(limits.penalties)
+    fields = vars(taken) | vars(taken.penalties)
     assert len(fields) - 1 == len(read)
 
 
@@ -141,12 +139,12 @@ def test_each_field_has_the_value_of_its_leaf():
         for name, value in part.items():
             if isinstance(value, int):
                 part[name] = next(numbers)
-    limits = Limits.from_json(container)
-    for part, fields in ((container, limits), (container["penalties"], limits.penalties)):
+    taken = Limits.from_json(container)
+    for part, fields in ((container, taken), (container["penalties"], taken.penalties)):
         for name, value in part.items():
             if isinstance(value, int):
                 (field,) = (each for each, number in vars(fields).items() if number == value)
-                words = re.sub("-(timeout|percent|rate|penalty)$", "", name).split("-")
+                words = re.sub("-(timeout|percent|rate|share|penalty)$", "", name).split("-")
                 assert [word for word in words if word not in field.split("_")] in (
                     [],
                     ["messages"],
@@ -154,17 +152,21 @@ def test_each_field_has_the_value_of_its_leaf():
 
 
 @pytest.mark.parametrize(
-    ("memory_mib", "sessions", "of_one_user"),
-    [(64, 16, 8), (512, 32, 16), (1024, 64, 32), (4096, 256, 128), (65_536, 256, 128)],
+    ("memory_mib", "share", "sessions", "of_one_user"),
+    [
+        (64, 50, 16, 8),
+        (512, 50, 32, 16),
+        (512, 75, 48, 24),
+        (1024, 50, 64, 32),
+        (4096, 50, 256, 128),
+        (65_536, 50, 256, 128),
+    ],
 )
-def test_a_machine_with_little_memory_has_fewer_sessions(memory_mib, sessions, of_one_user):
-    container = default_container(memory_mib * MIB)
-    assert (container["max-sessions"], container["max-sessions-per-user"]) == (
-        sessions,
-        of_one_user,
-    )
+def test_a_machine_with_little_memory_has_fewer_sessions(memory_mib, share, sessions, of_one_user):
+    there = limits(sessions_memory_percent=share).on_a_machine_of(memory_mib * MIB)
+    assert (there.max_sessions, there.max_sessions_per_user) == (sessions, of_one_user)
 
 
-def test_configured_numbers_of_sessions_hold_whatever_the_memory():
-    configured = {"max-sessions": 200, "max-sessions-per-user": 150}
-    assert with_numbers_of_sessions(configured, memory_octets=64 * MIB) == configured
+def test_numbers_of_sessions_that_the_memory_holds_are_as_configured():
+    few = limits(max_sessions=3, max_sessions_per_user=2)
+    assert few.on_a_machine_of(64 * MIB) == few

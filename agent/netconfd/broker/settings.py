@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from agent.netconfd.limits import Client, Limits, with_numbers_of_sessions
+from agent.netconfd.limits import Client, Limits
 from agent.sysrepo import SysrepoConnection, SysrepoError
 from agent.sysrepo.changes import follow
 from agent.sysrepo.data import module_names
@@ -36,10 +36,9 @@ class Configuration:
 
         Raises KeyError if it is of an earlier revision of the module, which lacks leaves.
         """
-        limits = with_numbers_of_sessions(container["limits"], _memory_octets())
         return cls(
-            limits=Limits.from_json(limits),
-            limits_json=limits,
+            limits=Limits.from_json(container["limits"]).on_a_machine_of(_memory_octets()),
+            limits_json=container["limits"],
             clients=frozenset(
                 Client(each["address"], each["port"])
                 for each in container.get("call-home", {}).get("client", ())
