@@ -33,6 +33,7 @@ from tests.stack.yang_push_client import (
     about,
     commit,
     delete,
+    edits,
     establish,
     establish_stream,
     interface,
@@ -336,6 +337,26 @@ def test_a_client_that_does_not_read_costs_the_broker_no_memory_and_is_told_of_t
         before = private_octets(netconfd.broker_pid)
         asyncio.run(_not_reading(netconfd, operator, commits))
         assert private_octets(netconfd.broker_pid) < before + 8 * 2**20
+
+
+def test_each_further_subscription_on_change_takes_little_memory(netconfd):
+    with netconfd.connect() as operator, netconfd.connect(username="observer") as greedy:
+        # A megabyte and a half: 20 as a tree of libyang's.
+        commit(operator, *(interface(f"p{n}", _description(f"{n} " * 60)) for n in range(3000)))
+        (process,) = netconfd.session_pids[1:]
+
+        def held(count):
+            for _ in range(count):
+                subscribed(greedy, ON_CHANGE, "")
+                update(greedy)
+            return private_octets(process)
+
+        first = held(1)
+        assert held(15) < first + 15 * 2 * 2**20
+        commit(operator, interface("p1", _description("another")))
+        assert [edits(update(greedy, "push-change-update")) for _ in range(16)] == [
+            [("replace", "/ietf-interfaces:interfaces/interface=p1/description")]
+        ] * 16
 
 
 def test_subscriptions_to_everything_hold_up_no_commit(netconfd):
