@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 from datetime import UTC, datetime, timedelta, timezone
 from types import SimpleNamespace
 from unittest.mock import Mock
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from lxml import etree
 
@@ -23,6 +24,7 @@ from agent.netconfd.broker.subscription_state import _subscription
 from agent.netconfd.broker.subscriptions import Subscriptions, Terms
 from agent.netconfd.errors import RpcError
 from agent.netconfd.session import subscriptions as session_subscriptions
+from agent.netconfd.session.broker import Broker
 from agent.netconfd.session.operations.request import Request
 from agent.netconfd.session.terms import OnChange, Periodic
 from agent.netconfd.session.terms import Terms as SessionTerms
@@ -133,6 +135,34 @@ def test_any_number_of_a_session_or_subscription_is_answered(name, number):
     fields = crossed({"session_id": number, "subscription": number})
     with pytest.raises(RpcError):
         asyncio.run(calls.perform(name, fields, b""))
+
+
+@settings(max_examples=30)
+@given(st.sampled_from('x"\xe9\U0001f600'), st.integers(0, wire.MAX_HEAD_OCTETS))
+def test_a_name_of_any_length_arrives_or_is_too_big(character, count):
+    name = character * count
+
+    async def call():
+        ours, theirs = socket.socketpair()
+        broker = Broker()
+        await broker.connect(ours)
+        reader, writer = await asyncio.open_unix_connection(sock=theirs)
+        try:
+            asking = asyncio.create_task(broker.call("get-schema", identifier=name))
+            arriving = asyncio.create_task(wire.read(reader, 0))
+            await asyncio.wait((asking, arriving), return_when=asyncio.FIRST_COMPLETED)
+            if asking.done():
+                return asking.exception()
+            writer.write(wire.encode(wire.Message({"reply": True})))
+            await asking
+            return wire.Fields(arriving.result().head).text("identifier")
+        finally:
+            arriving.cancel()
+            writer.close()
+            await broker.close()
+
+    answer = asyncio.run(call())
+    assert answer == name or {each.tag for each in answer.errors} == {"too-big"}
 
 
 @pytest.mark.parametrize("time_ns", [date_and_time.EARLIEST_NS - 1, date_and_time.LATEST_NS + 1])
