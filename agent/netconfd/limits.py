@@ -7,15 +7,20 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
+# What the process of a session takes at work; an idle one has 6 MiB.
+SESSION_OCTETS = 8 * 2**20
+# As many may be open on any machine, for those who may commit.
+MIN_SESSIONS = 16
+
 
 @dataclass(frozen=True)
 class PenaltyLimits:
-    """What a network block is refused for, and for how long. 0 s for an offence means none."""
+    """What a host is refused for, and for how long. 0 s for an offence means none."""
 
     failed_login_s: int
     no_login_s: int
@@ -23,7 +28,7 @@ class PenaltyLimits:
     session_failure_s: int
     min_s: int
     max_s: int
-    max_blocks: int
+    max_hosts: int
     exempt: tuple[Network, ...]
 
     @classmethod
@@ -36,7 +41,7 @@ class PenaltyLimits:
             session_failure_s=container["session-failure"],
             min_s=container["min-penalty"],
             max_s=container["max-penalty"],
-            max_blocks=container["max-blocks"],
+            max_hosts=container["max-hosts"],
             exempt=tuple(ipaddress.ip_network(each, strict=False) for each in container["exempt"]),
         )
 
@@ -53,6 +58,7 @@ class Limits:
     max_sessions: int
     reserved_sessions: int
     max_sessions_per_user: int
+    sessions_memory_percent: int
     max_unauthenticated: int
     unauthenticated_drop_start: int
     unauthenticated_drop_percent: int
@@ -76,6 +82,7 @@ class Limits:
             max_sessions=container["max-sessions"],
             reserved_sessions=container["reserved-sessions"],
             max_sessions_per_user=container["max-sessions-per-user"],
+            sessions_memory_percent=container["sessions-memory-share"],
             max_unauthenticated=container["max-unauthenticated"],
             unauthenticated_drop_start=container["unauthenticated-drop-start"],
             unauthenticated_drop_percent=container["unauthenticated-drop-rate"],
@@ -91,6 +98,16 @@ class Limits:
             max_confirm_timeout_s=container["max-confirm-timeout"],
             max_subscriptions_per_session=container["max-subscriptions-per-session"],
             min_push_period_cs=container["min-push-period"],
+        )
+
+    def on_a_machine_of(self, memory_octets: int) -> Limits:
+        """The same with no more sessions than their share of so much memory holds."""
+        share_octets = memory_octets * self.sessions_memory_percent // 100
+        most = max(MIN_SESSIONS, share_octets // SESSION_OCTETS)
+        return replace(
+            self,
+            max_sessions=min(self.max_sessions, most),
+            max_sessions_per_user=min(self.max_sessions_per_user, most // 2),
         )
 
 

@@ -15,10 +15,15 @@ Shared = TypeVar("Shared")
 
 @dataclass(frozen=True)
 class ProcessLimits:
-    """What one session may cost. Memory counts from what the process has at its start."""
+    """What one session may cost.
+
+    Memory counts from what the process has at its start, `nice` from the nice value of the server
+    (setpriority(2)).
+    """
 
     memory_octets: int
     request_cpu_s: int
+    nice: int
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,18 @@
 """Which system calls a session process can still make (seccomp(2), by libseccomp).
 
 Without new descriptors it could still signal the other processes of its user, and rename or delete
-its user's files. With this filter it computes, reads, writes and waits.
+its user's files. With this filter it computes, reads, writes and waits. Some calls can do more than
+that, and are permitted with some arguments only: what arrives at a descriptor signals the process
+that was made its owner (fcntl(2), F_SETOWN).
 """
 
 from __future__ import annotations
 
 import ctypes
 import errno
+import fcntl
 import os
+import termios
 
 from agent.netconfd import confinement
 
@@ -18,6 +22,7 @@ _LIBRARY = "libseccomp.so.2"
 _ALLOW = 0x7FFF_0000
 _FAIL = 0x0005_0000
 _EQUAL = 4
+_MASKED_EQUAL = 7
 _UNKNOWN = -1
 
 _PERMITTED = (
@@ -32,9 +37,6 @@ _PERMITTED = (
     "sendmsg",
     "shutdown",
     "close",
-    "fcntl",
-    "fcntl64",
-    "ioctl",
     "lseek",
     "fstat",
     "getsockname",
@@ -75,8 +77,6 @@ _PERMITTED = (
     "exit",
     "exit_group",
 )
-# The limits of its own, 0, and not of another process.
-_PERMITTED_ON_ITSELF = ("prlimit64",)
 
 
 class Unavailable(Exception):
@@ -89,9 +89,29 @@ class _Comparison(ctypes.Structure):
     _fields_ = (
         ("argument", ctypes.c_uint),
         ("operator", ctypes.c_int),
+        # With _MASKED_EQUAL, the mask; the value follows.
         ("value", ctypes.c_uint64),
         ("other", ctypes.c_uint64),
     )
+
+
+def _is(argument: int, value: int) -> _Comparison:
+    return _Comparison(argument, _EQUAL, value)
+
+
+def _is_without(argument: int, mask: int) -> _Comparison:
+    return _Comparison(argument, _MASKED_EQUAL, mask, 0)
+
+
+# Whether an operation waits; no signals for what arrives (O_ASYNC).
+_GET_FLAGS = (_is(1, fcntl.F_GETFL),)
+_SET_FLAGS = (_is(1, fcntl.F_SETFL), _is_without(2, os.O_ASYNC))
+_PERMITTED_WITH = (
+    # The limits of its own, 0, and not of another process.
+    ("prlimit64", (_is(0, 0),)),
+    *((name, arguments) for name in ("fcntl", "fcntl64") for arguments in (_GET_FLAGS, _SET_FLAGS)),
+    ("ioctl", (_is(1, termios.FIONBIO),)),
+)
 
 
 class SystemCallFilter:
@@ -109,23 +129,26 @@ class SystemCallFilter:
         self._filter = ctypes.c_void_p(self._library.seccomp_init(_FAIL | errno.EPERM))
         if not self._filter:
             raise Unavailable(f"{_LIBRARY} does not know this machine")
-        on_itself = _Comparison(argument=0, operator=_EQUAL, value=0)
         for name in _PERMITTED:
-            self._permit(name, 0, None)
-        for name in _PERMITTED_ON_ITSELF:
-            self._permit(name, 1, ctypes.byref(on_itself))
+            self._permit(name)
+        for name, arguments in _PERMITTED_WITH:
+            self._permit(name, *arguments)
 
     def load(self) -> None:
         """From now on no other system call, in this process. Raises OSError."""
         _check(self._library.seccomp_load(self._filter))
 
-    def _permit(self, name: str, count: int, comparisons: object) -> None:
+    def _permit(self, name: str, *arguments: _Comparison) -> None:
         number = self._library.seccomp_syscall_resolve_name(name.encode())
         # Not every machine has all of them.
         if number != _UNKNOWN:
             _check(
                 self._library.seccomp_rule_add_array(
-                    self._filter, ctypes.c_uint32(_ALLOW), number, count, comparisons
+                    self._filter,
+                    ctypes.c_uint32(_ALLOW),
+                    number,
+                    len(arguments),
+                    (_Comparison * len(arguments))(*arguments),
                 )
             )
 

@@ -21,6 +21,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from agent.netconfd import date_and_time
 from agent.sysrepo.instances import Instances, Step
 
 LOG = logging.getLogger(__name__)
@@ -242,6 +243,19 @@ class Fields:
     def optional_number(self, name: str) -> int | None:
         """A non-negative integer, None if it is absent or null."""
         return None if self._members.get(name) is None else self.number(name)
+
+    def optional_time_ns(self, name: str) -> int | None:
+        """A time as `date_and_time` has it, in ns since 1970; None if it is absent or null."""
+        value = self._members.get(name)
+        if value is None:
+            return None
+        if (
+            not isinstance(value, int)
+            or isinstance(value, bool)
+            or not date_and_time.EARLIEST_NS <= value <= date_and_time.LATEST_NS
+        ):
+            raise ProtocolError(f"{name} is not a time")
+        return value
 
     def numbers(self, name: str) -> list[int]:
         """A list of non-negative integers."""

@@ -19,7 +19,7 @@ from cnc.errors import CncError
 from cnc.model import Management
 from cnc.switch.known_hosts import KnownHosts
 from cnc.switch.options import ConnectOptions
-from cnc.switch.transport import open_session
+from cnc.switch.transport import HungUp, open_session
 
 # Longest error message of a switch that is shown whole, in characters.
 _TEXT_MAX = 4000
@@ -87,6 +87,12 @@ def open_to(switch: str, management: Management, options: ConnectOptions) -> man
             f"{where} does not accept the key {options.identity}",
             hint="add its public key to the switch's authorized keys",
         ) from error
+    except HungUp as error:
+        raise DeviceError(
+            switch,
+            f"the NETCONF server at {where} has ended the connection before it answered the login",
+            hint="its log has the reason: it may be too busy for a login within its hello-timeout",
+        ) from error
     except SSHUnknownHostError as error:
         raise HostKeyRefused(
             switch,
@@ -99,8 +105,8 @@ def open_to(switch: str, management: Management, options: ConnectOptions) -> man
         raise DeviceError(
             switch,
             f"the NETCONF server at {where} refuses {management.user} a session: {error}",
-            hint=f"its log has the reason: too many sessions, or {management.user} is in no group "
-            "of the switch's NACM configuration",
+            hint="its log has the reason: too many sessions, no time for one, or "
+            f"{management.user} is in no group of the switch's NACM configuration",
         ) from error
     except Exception as error:
         # ncclient and paramiko parse what any host may send, and do not document what they raise.

@@ -22,6 +22,7 @@ from lxml import etree
 from ncclient import manager
 from ncclient.transport import SSHSession
 from ncclient.transport.errors import (
+    AuthenticationError,
     SessionCloseError,
     SessionError,
     SSHUnknownHostError,
@@ -59,8 +60,8 @@ def open_session(
 
     `host_keys` are the accepted ones. `timeout_s` is how long to wait for a session, whatever the
     host sends until then, and for each reply. Raises OSError, SSHUnknownHostError for another host
-    key, AuthenticationError for a user or key that is not accepted, and the errors of ncclient and
-    paramiko.
+    key, AuthenticationError for a user or key that is not accepted, HungUp where no answer came to
+    either, and the errors of ncclient and paramiko.
     """
     handler = manager.make_device_handler(None)
     session = PromptSession(handler, timeout_s)
@@ -117,6 +118,10 @@ def _shut_down(connected: socket.socket) -> None:
     """End a connection for all threads that read from it or write to it."""
     with suppress(OSError):  # the host may have closed it
         connected.shutdown(socket.SHUT_RDWR)
+
+
+class HungUp(TransportError):  # type: ignore[misc]  # ncclient has no types
+    """The server has ended the connection without an answer to the login."""
 
 
 class PromptSession(SSHSession):  # type: ignore[misc]  # ncclient has no types
@@ -191,7 +196,13 @@ class PromptSession(SSHSession):  # type: ignore[misc]  # ncclient has no types
         server_key = transport.get_remote_server_key()
         if server_key.asbytes() not in [key.asbytes() for key in host_keys]:
             raise SSHUnknownHostError(host, server_key.fingerprint)
-        self._auth(user, None, [str(identity)], allow_agent=False, look_for_keys=False)
+        try:
+            self._auth(user, None, [str(identity)], allow_agent=False, look_for_keys=False)
+        except AuthenticationError as error:
+            # A server that refuses a key says so, and waits for another one.
+            if transport.is_active():
+                raise
+            raise HungUp(str(error)) from error
         self._connected = True
         self._channel = transport.open_session()
         self._channel.invoke_subsystem("netconf")  # RFC 6242 3

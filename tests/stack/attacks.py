@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from contextlib import AsyncExitStack, contextmanager, suppress
 from functools import partial
+from typing import Any
 
 import asyncssh
 
@@ -22,6 +23,8 @@ MIB = 2**20
 # Nobody will see the end of it: the product of three times all nodes.
 ENDLESS_XPATH = "//*[count(//*[count(//*)>0])>0]"
 IDLE_CONNECTIONS = 64
+# Fewer than `max-sessions-per-user`.
+CROWD = 100
 # A server that ends its sessions must not keep this side busy with logins alone.
 PAUSE_S = 0.05
 
@@ -141,9 +144,46 @@ async def _idle_connections(server: FrontEnd, progress: Callable[[], None]) -> N
                     writer.transport.abort()
             await asyncio.sleep(PAUSE_S)
 
+    await _side_by_side(IDLE_CONNECTIONS, occupy, progress)
+
+
+async def _crowd(server: FrontEnd, progress: Callable[[], None]) -> None:
+    """Sessions of one user, each of which computes without end, replaced as they are ended."""
+    computing = 0
+    is_complete = asyncio.Event()
+
+    async def compute() -> None:
+        nonlocal computing
+        while True:
+            with suppress(OSError, asyncssh.Error):
+                session = AttackersSession()
+                await session.open(server, "observer")
+                session.send(endless_query())
+                computing += 1
+                if computing == CROWD:
+                    is_complete.set()
+                try:
+                    await session.receive()
+                finally:
+                    session.close()
+                    computing -= 1
+            await asyncio.sleep(PAUSE_S)
+
+    await _side_by_side(CROWD, compute, progress, is_complete)
+
+
+async def _side_by_side(
+    count: int,
+    attack: Callable[[], Coroutine[Any, Any, None]],
+    progress: Callable[[], None],
+    is_complete: asyncio.Event | None = None,
+) -> None:
+    """So many of the same; they count as they go on, once all of them are there."""
     async with asyncio.TaskGroup() as group:
-        for _ in range(IDLE_CONNECTIONS):
-            group.create_task(occupy())
+        for _ in range(count):
+            group.create_task(attack())
+        if is_complete is not None:
+            await is_complete.wait()
         while True:
             await asyncio.sleep(PAUSE_S)
             progress()
@@ -185,6 +225,7 @@ ATTACKS: Mapping[str, Attack] = {
         f'<get><filter type="xpath" select="/{"a" * 400_000}"/></get>',
     ),
     "endless query": partial(_again_and_again, "observer", endless_query(), is_endless=True),
+    "crowd": _crowd,
     "edits of 4 MB": partial(_again_and_again, "operator", large_edit(4_000_000)),
     "everything": partial(_again_and_again, "observer", "<get/>"),
     "idle connections": _idle_connections,

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import subprocess
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -242,6 +244,22 @@ def test_a_confirmed_commit_that_times_out_is_reported_as_nobodys_doing(client, 
     describe(client, "first")
     client.commit(confirmed=True, timeout="1")
     assert confirm_events(watcher, 2)[1] == {"confirm-event": "timeout"}
+
+
+def test_starts_and_ends_of_sessions_are_logged_apart_from_what_operators_do(netconfd):
+    with netconfd.connect() as operator:
+        operator.commit(confirmed=True)
+        operator.commit()
+    netconfd.stop()
+    with closing(sqlite3.connect(netconfd.state_dir / "notifications.sqlite")) as log:
+        rows = log.execute("SELECT of_sessions, notification FROM event").fetchall()
+    netconfd.start()
+    names = [(bool(apart), etree.QName(etree.fromstring(text)).localname) for apart, text in rows]
+    assert [name for apart, name in names if apart] == [
+        "netconf-session-start",
+        "netconf-session-end",
+    ]
+    assert {name for apart, name in names if not apart} == {"netconf-confirmed-commit"}
 
 
 def test_a_module_installed_while_the_server_runs_is_reported_and_can_notify(netconfd, watcher):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import time
 from contextlib import AsyncExitStack, ExitStack, contextmanager
@@ -78,6 +79,17 @@ def test_sessions_are_limited_for_each_user(netconfd, good):
         netconfd.connect(username="observer").close_session()
 
 
+def test_sessions_are_no_more_than_their_share_of_the_memory_holds(netconfd, good):
+    set_limits(good, sessions_memory_share=1)
+    hundredth_octets = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 100
+    most_of_one_user = max(16, hundredth_octets // (8 * MIB)) // 2
+    with opened(netconfd, most_of_one_user - 1):
+        with pytest.raises((SSHError, SessionCloseError, OSError)):
+            wait_for_refusal(netconfd)
+        assert f"user operator has {most_of_one_user} sessions open" in netconfd.log
+        assert is_served(good)
+
+
 def test_the_last_sessions_are_for_those_who_may_commit(netconfd, good):
     set_limits(good, max_sessions=2)
     assert wait_until(lambda: not _opens(netconfd, username="observer"))
@@ -85,6 +97,23 @@ def test_the_last_sessions_are_for_those_who_may_commit(netconfd, good):
     assert _opens(netconfd)
     set_limits(good, reserved_sessions=0)
     assert wait_until(lambda: _opens(netconfd, username="observer"))
+
+
+def test_sessions_of_readers_and_the_many_of_one_user_yield_the_processor(netconfd):
+    def nice_of_next(**options):
+        """The nice value of the process of one more session."""
+        before = set(netconfd.session_pids)
+        sessions.enter_context(netconfd.connect(**options))
+        (process,) = set(netconfd.session_pids) - before
+        return os.getpriority(os.PRIO_PROCESS, process)
+
+    # The tests may be nice themselves.
+    own = os.getpriority(os.PRIO_PROCESS, netconfd.pid)
+    with ExitStack() as sessions:
+        assert [nice_of_next(username="observer") for _ in range(2)] == [19, 19]
+        of_one_user = [min(own + further, 19) for further in (0, 5, 10, 15, 19, 19)]
+        assert [nice_of_next() for _ in range(6)] == of_one_user
+        assert nice_of_next(username="root") == own
 
 
 def wait_for_refusal(netconfd):

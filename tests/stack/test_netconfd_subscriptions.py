@@ -33,6 +33,7 @@ from tests.stack.yang_push_client import (
     about,
     commit,
     delete,
+    edits,
     establish,
     establish_stream,
     interface,
@@ -134,6 +135,48 @@ def test_the_two_ways_to_subscribe_are_not_mixed_in_one_session(client, operator
     assert refusal(establish(operator, EVERY_HOUR))[0] == "operation-not-supported"
 
 
+# Before 1970, after 2262 and 2554 (numbers of ns that fit no machine word), in no year of UTC's.
+EARLY = ("0001-01-01T00:00:00+14:00", "0001-01-01T00:00:00Z", "1969-12-31T23:59:59Z")
+LATE = ("2262-04-12T00:00:00Z", "2554-07-22T00:00:00Z", "9999-12-31T23:59:59-14:00")
+
+
+def test_a_time_long_ago_is_a_start_and_one_far_away_no_end(client, operator):
+    commit(operator, interface("p1"))
+    for start, stop in zip(EARLY, LATE, strict=True):
+        times = f"<replay-start-time>{start}</replay-start-time><stop-time>{stop}</stop-time>"
+        (number,) = texts(establish_stream(client, CONFIG_CHANGES + times), "/*/sn:id")
+        assert etree.QName(notification(client)).localname == "netconf-config-change"
+        while etree.QName(notification(client)).localname != "replay-completed":
+            pass
+        assert state_of_subscriptions(operator) == [(number, "NETCONF")]
+        more = CONFIG_CHANGES + f"<stop-time>{LATE[-1]}</stop-time>"
+        assert not errors(about(client, "modify-subscription", number, more))
+        assert etree.QName(notification(client)).localname == "subscription-modified"
+        delete(client, number)
+
+
+@pytest.mark.parametrize("anchor", EARLY + LATE)
+def test_periods_are_counted_from_any_anchor_time(client, operator, anchor):
+    trigger = (
+        f"<yp:periodic><yp:period>100</yp:period><yp:anchor-time>{anchor}</yp:anchor-time>"
+        "</yp:periodic>"
+    )
+    number = subscribed(client, trigger, more=f"<stop-time>{LATE[-1]}</stop-time>")
+    update(client)
+    assert state_of_subscriptions(operator) == [(number, "running")]
+
+
+@pytest.mark.parametrize(("start", "stop"), [*zip(EARLY, LATE, strict=True), EARLY[1:]])
+def test_a_replay_has_any_start_and_stop_time(client, start, stop):
+    times = f"<startTime>{start}</startTime><stopTime>{stop}</stopTime>"
+    reply = ask(
+        client, f'<create-subscription xmlns="{NOTIFICATION}">{times}</create-subscription>'
+    )
+    assert not errors(reply), etree.tostring(reply)
+    while etree.QName(notification(client)).localname != "replayComplete":
+        pass
+
+
 # --- what is refused ---
 
 
@@ -164,6 +207,7 @@ def test_the_two_ways_to_subscribe_are_not_mixed_in_one_session(client, operator
         (("",), ("missing-element", None)),
         ((EVERY_HOUR + ON_CHANGE,), ("bad-element", None)),
         ((EVERY_HOUR + "<weighting>1</weighting>",), ("unknown-element", None)),
+        ((EVERY_HOUR + "<stop-time>0000-01-01T00:00:00Z</stop-time>",), ("invalid-value", None)),
         ((EVERY_HOUR + "<stop-time>2001-01-01T00:00:00Z</stop-time>",), ("invalid-value", None)),
         (
             (EVERY_HOUR + "<encoding>encode-json</encoding>",),
@@ -293,6 +337,26 @@ def test_a_client_that_does_not_read_costs_the_broker_no_memory_and_is_told_of_t
         before = private_octets(netconfd.broker_pid)
         asyncio.run(_not_reading(netconfd, operator, commits))
         assert private_octets(netconfd.broker_pid) < before + 8 * 2**20
+
+
+def test_each_further_subscription_on_change_takes_little_memory(netconfd):
+    with netconfd.connect() as operator, netconfd.connect(username="observer") as greedy:
+        # A megabyte and a half: 20 as a tree of libyang's.
+        commit(operator, *(interface(f"p{n}", _description(f"{n} " * 60)) for n in range(3000)))
+        (process,) = netconfd.session_pids[1:]
+
+        def held(count):
+            for _ in range(count):
+                subscribed(greedy, ON_CHANGE, "")
+                update(greedy)
+            return private_octets(process)
+
+        first = held(1)
+        assert held(15) < first + 15 * 2 * 2**20
+        commit(operator, interface("p1", _description("another")))
+        assert [edits(update(greedy, "push-change-update")) for _ in range(16)] == [
+            [("replace", "/ietf-interfaces:interfaces/interface=p1/description")]
+        ] * 16
 
 
 def test_subscriptions_to_everything_hold_up_no_commit(netconfd):

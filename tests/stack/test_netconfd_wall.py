@@ -12,15 +12,17 @@ import resource
 import signal
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from statistics import median
 
 import pytest
 from ncclient.transport import TransportError
 
 from tests.scale.stopwatch import cpu_s
-from tests.stack.attacks import ATTACKS, attacked
+from tests.stack.attacks import ATTACKS, CROWD, attacked
 from tests.stack.netconfd_probed import BROKER, FRONT, Probe
 from tests.stack.netconfd_process import NetconfdProcess, runs, wait_until
 from tests.stack.test_netconfd_confirmed_commit import LONG_S, edit, running
@@ -36,6 +38,9 @@ PATIENCE_S = 60.0
 MAX_TURN_NS = 50_000_000
 # Rounds of an attack that are looked at.
 ROUNDS = 3
+# What an operator waits beside an attack, against the longest wait without.
+LOOKS = 5
+MAX_SLOWER = 20
 
 
 @pytest.fixture
@@ -234,13 +239,40 @@ def test_no_attack_holds_up_the_front_or_the_broker(probed, client, name):
     assert 0 < broker_ns <= MAX_TURN_NS
 
 
+def test_an_operator_is_served_beside_a_hundred_sessions_that_compute(netconfd, client):
+    """Against what it waits on the same machine without them, before and after."""
+
+    def waits_s():
+        """For a session, and the three requests of a change."""
+        begun_s = time.monotonic()
+        with netconfd.connect(timeout=PATIENCE_S) as operator:
+            opened_s = time.monotonic()
+            assert operator.get_config("running").ok
+            edit(operator, f"at {begun_s}")
+            operator.commit()
+        return opened_s - begun_s, time.monotonic() - opened_s
+
+    alone = [waits_s() for _ in range(LOOKS)]
+    with attacked(netconfd, ATTACKS["crowd"]) as attack:
+        assert wait_until(lambda: attack.rounds > 0, PATIENCE_S)
+        beside = [waits_s() for _ in range(LOOKS)]
+        assert len(netconfd.session_pids) > CROWD / 2
+    alone += [waits_s() for _ in range(LOOKS)]
+
+    for what, before, meanwhile in zip(
+        ("a session", "a change"), zip(*alone, strict=True), zip(*beside, strict=True), strict=True
+    ):
+        print(f"{what}: {max(before):.3f} s at most, beside them {median(meanwhile):.3f} s")
+        assert median(meanwhile) < MAX_SLOWER * max(before)
+
+
 def test_how_late_a_deadline_is_beside_an_attack_can_be_measured():
     command = [BENCH, "--rounds", "1", "--attack", "everything"]
     bench = subprocess.run(command, capture_output=True, text=True, check=False)
 
     assert bench.returncode == 0, bench.stderr
     (measured,) = (line for line in bench.stdout.splitlines() if line.startswith("| everything"))
-    assert len(re.findall(r"\d+\.\d", measured)) == 8
+    assert len(re.findall(r"\d+\.\d", measured)) == 6 * 3 + 2
 
 
 # --- what they hold ---

@@ -73,7 +73,7 @@ def test_a_periodic_subscription_sends_what_is_selected_now_at_each_period(clien
 def test_every_datastore_can_be_subscribed_to(client, datastore):
     subscribed(client, EVERY_SECOND, SERVER_LIMITS, datastore)
     # What is there by default only is shown where it is in use.
-    assert bool(texts(update(client), ".//*[local-name()='max-sessions']")) == (
+    assert bool(texts(update(client), ".//*[local-name()='hello-timeout']")) == (
         datastore == "operational"
     )
 

@@ -8,6 +8,8 @@ import sqlite3
 import stat
 import subprocess
 import sys
+import tracemalloc
+import zlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
@@ -19,7 +21,7 @@ from threading import Timer
 import pytest
 
 from cnc.errors import CncError, InputError, RolloutError
-from cnc.rollout.history import History, Outcome, Phase
+from cnc.rollout.history import History, Outcome, Phase, encoding
 from tests.unit.rollout_history import CONFIRM_BY, LINE3, begin, change
 
 ROOT = Path(__file__).parents[2]
@@ -371,6 +373,58 @@ def test_a_file_that_is_no_database_is_named_and_left_as_it_is(path: Path) -> No
         History(path)
     assert "move the file and its" in str(refused.value.hint)
     assert path.read_bytes() == b"no database at all" * 1000
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "started = 'yesterday'",
+        "started = '2026-11-28T12:00:00'",
+        "confirm_by = ''",
+        "ended = '0'",
+        "phase = 'nearly done'",
+    ],
+)
+def test_a_rollout_with_a_damaged_field_is_named(history: History, path: Path, damage: str) -> None:
+    begin(history).close()
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute(f"UPDATE rollout SET {damage}")  # noqa: S608
+    for ask in (history.rollouts, lambda: history.rollout(1)):
+        with pytest.raises(CncError, match=r"history.sqlite: rollout 1 is damaged: "):
+            ask()
+
+
+def test_a_plan_that_inflates_to_all_memory_is_not_inflated(history: History, path: Path) -> None:
+    begin(history, plan=LINE3).close()
+    bomb = zlib.compress(bytes(200 * 2**20))
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("UPDATE rollout SET plan = ?", (bomb,))
+    tracemalloc.start()
+    try:
+        with pytest.raises(CncError, match="rollout 1 is damaged: it inflates to more than"):
+            history.plan_of(1)
+        _, most_octets = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    # The pieces and the whole.
+    assert most_octets < 2.5 * encoding.TEXT_MAX_OCTETS
+
+
+def test_a_plan_that_is_cut_short_is_damaged(history: History, path: Path) -> None:
+    begin(history, plan=LINE3).close()
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("UPDATE rollout SET plan = substr(plan, 1, length(plan) - 20)")
+    with pytest.raises(CncError, match="rollout 1 is damaged: it is cut short"):
+        history.plan_of(1)
+
+
+def test_what_could_not_be_read_again_is_not_recorded(
+    history: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(encoding, "TEXT_MAX_OCTETS", 1000)
+    with pytest.raises(CncError, match=r"the rollout cannot be recorded: .* at most 1000"):
+        begin(history, plan=LINE3)
+    assert history.rollouts() == []
 
 
 def test_a_damaged_rollout_is_named(history: History, path: Path) -> None:

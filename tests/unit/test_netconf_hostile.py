@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import subprocess
 import sys
 import time
 from contextlib import suppress
 
+import asyncssh
 import paramiko
 import pytest
 
 from cnc.rollout.sessions import Sessions
 from cnc.switch import ConnectOptions
-from cnc.switch.device import Device, DeviceError, Managed
+from cnc.switch.device import Device, DeviceError, LoginRefused, Managed
 from cnc.switch.framing import Decoder
 from tests.unit.strange_switch import HELLO, key_of, line, speaking, strange_switch
 
@@ -55,6 +57,45 @@ def test_a_switch_that_never_ends_its_hello_is_given_up_after_the_timeout(tmp_pa
         pytest.raises(DeviceError, match=GIVEN_UP),
     ):
         Device(switch.managed, switch.options(TIMEOUT_S))
+
+
+class Busy(asyncssh.SSHServer):
+    """A server that has no time for a login within its time-out, and hangs up."""
+
+    def __init__(self, how):
+        self._how = how
+
+    def connection_made(self, conn):
+        self._connection = conn
+
+    async def begin_auth(self, _username):
+        self._how(self._connection)
+        await asyncio.sleep(3600)
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        lambda connection: connection.abort(),
+        lambda connection: connection.disconnect(asyncssh.DISC_BY_APPLICATION, "timeout"),
+    ],
+    ids=["at once", "with a message"],
+)
+def test_a_server_that_hangs_up_during_the_login_has_not_refused_the_key(how, tmp_path):
+    with (
+        strange_switch(tmp_path, server_factory=lambda: Busy(how)) as switch,
+        pytest.raises(DeviceError, match="ended the connection before it answered") as ended,
+    ):
+        Device(switch.managed, switch.options())
+    assert not isinstance(ended.value, LoginRefused)
+    assert "hello-timeout" in ended.value.hint
+
+
+def test_a_key_that_the_server_does_not_know_is_refused(tmp_path):
+    with strange_switch(tmp_path) as switch:
+        key_of("ecdsa-sha2-nistp256").write_private_key(str(switch.identity))
+        with pytest.raises(LoginRefused, match="does not accept the key"):
+            Device(switch.managed, switch.options())
 
 
 ENTITIES = "".join(f'<!ENTITY e{n} "{f"&e{n - 1};" * 10}">' for n in range(1, 12))

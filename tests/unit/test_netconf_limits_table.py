@@ -6,13 +6,15 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+import pytest
+
 from agent.netconfd import errors
-from agent.netconfd.broker import sessions
+from agent.netconfd.broker import server, sessions
 from agent.netconfd.broker.events import config, log
 from agent.netconfd.front import logins, ssh, trusted_hosts
 from agent.netconfd.limits import Limits
 from agent.netconfd.session import edit_config, filters, messages
-from tests.unit.netconf_limits import default_container, server_module
+from tests.unit.netconf_limits import default_container, limits, server_module
 
 PAGE = Path(__file__).parents[2] / "docs" / "SECURITY.md"
 SECTION = "## Limits of the NETCONF server\n"
@@ -42,6 +44,10 @@ FIXED = {
     "text of an error": f"{errors.MAX_TEXT_OCTETS // 1024} KiB",
     "edits that a notification of a configuration change names": f"{config.MAX_EDITS}",
     "log of notifications": f"{log.MAX_OCTETS // MIB} MiB",
+    "nice value of a session's process": (
+        f"{server.MAX_NICE}; of users who may commit {server.NICE_PER_SESSION} for each session "
+        "that the user has already"
+    ),
     "requests processed in sysrepo at a time": f"{sessions.MAX_CALLS} for each",
     "hosts without penalties after a login": (
         f"{trusted_hosts.MAX_TRUSTED_HOSTS}, {trusted_hosts.TRUST_S // 3600} h"
@@ -70,7 +76,7 @@ def leaves(node, path=""):
 
 
 def configurable():
-    (server,) = server_module().children()
+    (server,) = (each for each in server_module().children() if each.name() == "netconf-server")
     (limits,) = (child for child in server.children() if child.name() == "limits")
     return dict(leaves(limits))
 
@@ -119,9 +125,9 @@ class Read(dict):
 
 def test_the_server_reads_each_leaf_into_a_field_of_its_own():
     read = []
-    limits = Limits.from_json(Read(default_container(), read))
+    taken = Limits.from_json(Read(default_container(), read))
     assert sorted(read) == sorted(configurable())
-    fields = vars(limits) | vars(limits.penalties)
+    fields = vars(taken) | vars(taken.penalties)
     assert len(fields) - 1 == len(read)
 
 
@@ -133,13 +139,34 @@ def test_each_field_has_the_value_of_its_leaf():
         for name, value in part.items():
             if isinstance(value, int):
                 part[name] = next(numbers)
-    limits = Limits.from_json(container)
-    for part, fields in ((container, limits), (container["penalties"], limits.penalties)):
+    taken = Limits.from_json(container)
+    for part, fields in ((container, taken), (container["penalties"], taken.penalties)):
         for name, value in part.items():
             if isinstance(value, int):
                 (field,) = (each for each, number in vars(fields).items() if number == value)
-                words = re.sub("-(timeout|percent|rate|penalty)$", "", name).split("-")
+                words = re.sub("-(timeout|percent|rate|share|penalty)$", "", name).split("-")
                 assert [word for word in words if word not in field.split("_")] in (
                     [],
                     ["messages"],
                 ), (name, field)
+
+
+@pytest.mark.parametrize(
+    ("memory_mib", "share", "sessions", "of_one_user"),
+    [
+        (64, 50, 16, 8),
+        (512, 50, 32, 16),
+        (512, 75, 48, 24),
+        (1024, 50, 64, 32),
+        (4096, 50, 256, 128),
+        (65_536, 50, 256, 128),
+    ],
+)
+def test_a_machine_with_little_memory_has_fewer_sessions(memory_mib, share, sessions, of_one_user):
+    there = limits(sessions_memory_percent=share).on_a_machine_of(memory_mib * MIB)
+    assert (there.max_sessions, there.max_sessions_per_user) == (sessions, of_one_user)
+
+
+def test_numbers_of_sessions_that_the_memory_holds_are_as_configured():
+    few = limits(max_sessions=3, max_sessions_per_user=2)
+    assert few.on_a_machine_of(64 * MIB) == few

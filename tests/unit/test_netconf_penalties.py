@@ -1,4 +1,4 @@
-"""Which network blocks the server refuses, for what, and for how long."""
+"""Which hosts the server refuses, for what, and for how long."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from agent.netconfd.front.penalties import Offence, Penalties
 from agent.netconfd.front.trusted_hosts import MAX_TRUSTED_HOSTS, TRUST_S, TrustedHosts
 from tests.unit.netconf_limits import limits
 
-OFFENDER, NEIGHBOUR, STRANGER = "192.0.2.1", "192.0.2.200", "198.51.100.1"
+OFFENDER, NEIGHBOUR, SHARED = "192.0.2.1", "192.0.2.200", "192.0.2.201"
 
 
 class Server:
@@ -48,13 +48,23 @@ def server(tmp_path):
     return Server(tmp_path)
 
 
-def test_a_block_is_refused_once_its_penalties_exceed_the_minimum(server):
+def test_a_host_is_refused_once_its_penalties_exceed_the_minimum(server):
     server.suffers(Offence.FAILED_LOGIN, 3)
     assert not server.refuses(OFFENDER), "15 s are not more than 15 s"
     server.suffers(Offence.FAILED_LOGIN)
     assert server.refuses(OFFENDER)
-    assert server.refuses(NEIGHBOUR), "an address more costs the offender nothing"
-    assert not server.refuses(STRANGER)
+
+
+def test_a_neighbour_is_not_refused_for_what_a_host_does(server):
+    server.suffers(Offence.FAILED_LOGIN, 100)
+    assert server.refuses(OFFENDER)
+    assert not server.refuses(NEIGHBOUR), "an operator's first login may come from there"
+
+
+def test_the_addresses_of_one_ipv6_network_are_one_host(server):
+    server.suffers(Offence.SESSION_FAILURE, address="2001:db8::1")
+    assert server.refuses("2001:db8::ffff:1")
+    assert not server.refuses("2001:db8:0:1::1")
 
 
 @pytest.mark.parametrize(
@@ -123,53 +133,50 @@ def test_the_switch_itself_and_exempt_networks_have_no_penalties(server):
     assert not server.refuses("127.0.0.2")
     server.suffers(Offence.SESSION_FAILURE, 1, "127.0.0.2")
     assert server.refuses("127.0.0.2")
-    assert not server.refuses("127.0.0.1"), "exempt from the penalties of its neighbours, too"
     server.limits = limits(exempt=(ip_network("127.0.0.0/8"),))
     assert not server.refuses("127.0.0.2")
 
 
-def test_who_may_commit_is_not_refused_for_what_neighbours_do(server):
-    server.penalties.trust(NEIGHBOUR)
-    server.suffers(Offence.SESSION_FAILURE, 20)
-    assert server.refuses(OFFENDER)
-    assert not server.refuses(NEIGHBOUR)
-    server.suffers(Offence.FAILED_LOGIN, 100, NEIGHBOUR)
-    assert not server.refuses(NEIGHBOUR)
+def test_who_may_commit_is_not_refused_for_what_others_do_on_the_same_host(server):
+    server.penalties.trust(SHARED)
+    for offence in Offence:
+        server.suffers(offence, 100, SHARED)
+    assert not server.refuses(SHARED)
 
 
 def test_trust_ends_a_day_after_the_last_login(server):
-    server.penalties.trust(NEIGHBOUR)
+    server.penalties.trust(SHARED)
     server.now_s += TRUST_S - 1
-    server.penalties.trust(NEIGHBOUR)
+    server.penalties.trust(SHARED)
     server.now_s += TRUST_S - 1
-    server.suffers(Offence.SESSION_FAILURE)
-    assert not server.refuses(NEIGHBOUR)
+    server.suffers(Offence.SESSION_FAILURE, address=SHARED)
+    assert not server.refuses(SHARED)
     server.now_s += 1
-    assert server.refuses(NEIGHBOUR)
+    server.suffers(Offence.SESSION_FAILURE, address=SHARED)
+    assert server.refuses(SHARED)
 
 
 def test_who_may_commit_is_trusted_by_the_next_front_before_the_next_login(server):
-    server.penalties.trust(NEIGHBOUR)
+    server.penalties.trust(SHARED)
     server.now_s += 60
     server.start()
-    server.suffers(Offence.SESSION_FAILURE, 20)
-    assert server.refuses(OFFENDER)
-    assert not server.refuses(NEIGHBOUR)
+    server.suffers(Offence.SESSION_FAILURE, 20, SHARED)
+    assert not server.refuses(SHARED)
     server.now_s += TRUST_S - 60
     server.start()
-    server.suffers(Offence.SESSION_FAILURE, 20)
-    assert server.refuses(NEIGHBOUR)
+    server.suffers(Offence.SESSION_FAILURE, 20, SHARED)
+    assert server.refuses(SHARED)
 
 
 def test_hosts_that_log_in_often_are_written_down_now_and_then(server):
-    server.penalties.trust(NEIGHBOUR)
+    server.penalties.trust(SHARED)
     written = server.trusted_file.stat().st_mtime_ns, server.trusted_file.read_bytes()
     for _ in range(60):
         server.now_s += 59
-        server.penalties.trust(NEIGHBOUR)
+        server.penalties.trust(SHARED)
     assert written == (server.trusted_file.stat().st_mtime_ns, server.trusted_file.read_bytes())
     server.now_s += 3600
-    server.penalties.trust(NEIGHBOUR)
+    server.penalties.trust(SHARED)
     assert server.trusted_file.read_bytes() != written[1]
 
 
@@ -178,30 +185,30 @@ def test_a_file_of_trusted_hosts_that_cannot_be_read_is_told_and_replaced(server
     server.trusted_file.write_bytes(content)
     server.start()
     assert "trusted hosts are not known" in caplog.text
-    server.penalties.trust(NEIGHBOUR)
+    server.penalties.trust(SHARED)
     server.start()
-    server.suffers(Offence.SESSION_FAILURE)
-    assert not server.refuses(NEIGHBOUR)
+    server.suffers(Offence.SESSION_FAILURE, address=SHARED)
+    assert not server.refuses(SHARED)
 
 
 def test_a_disk_that_takes_no_file_costs_only_what_is_written(server, caplog):
     server.trusted_file.with_suffix(".new").mkdir()
-    server.penalties.trust(NEIGHBOUR)
+    server.penalties.trust(SHARED)
     assert "trusted hosts are not written" in caplog.text
-    server.suffers(Offence.SESSION_FAILURE)
-    assert not server.refuses(NEIGHBOUR)
+    server.suffers(Offence.SESSION_FAILURE, address=SHARED)
+    assert not server.refuses(SHARED)
 
 
 def test_a_clock_that_was_set_back_makes_no_trust_longer(server):
-    server.penalties.trust(NEIGHBOUR)
+    server.penalties.trust(SHARED)
     server.now_s -= 3 * TRUST_S
     server.start()
-    server.suffers(Offence.SESSION_FAILURE)
+    server.suffers(Offence.SESSION_FAILURE, address=SHARED)
     server.now_s += 1
-    assert not server.refuses(NEIGHBOUR)
+    assert not server.refuses(SHARED)
     server.now_s += TRUST_S
-    server.suffers(Offence.SESSION_FAILURE)
-    assert server.refuses(NEIGHBOUR)
+    server.suffers(Offence.SESSION_FAILURE, address=SHARED)
+    assert server.refuses(SHARED)
 
 
 def test_trusted_hosts_are_bounded_and_the_longest_away_goes_first(server):
@@ -211,13 +218,15 @@ def test_trusted_hosts_are_bounded_and_the_longest_away_goes_first(server):
     for number in range(MAX_TRUSTED_HOSTS - 2):
         server.penalties.trust(f"10.0.{number // 256}.{number % 256}")
     server.penalties.trust("192.0.2.3")
-    server.suffers(Offence.SESSION_FAILURE, address="192.0.2.4")
-    refused = [server.refuses(f"192.0.2.{number}") for number in (1, 2, 3)]
+    hosts = [f"192.0.2.{number}" for number in (1, 2, 3)]
+    for host in hosts:
+        server.suffers(Offence.SESSION_FAILURE, address=host)
+    refused = [server.refuses(host) for host in hosts]
     assert refused == [False, True, False]
 
 
-def test_blocks_are_bounded_and_the_penalty_that_ends_first_goes_first(server):
-    server.limits = limits(max_blocks=3)
+def test_hosts_are_bounded_and_the_penalty_that_ends_first_goes_first(server):
+    server.limits = limits(max_hosts=3)
     for number in range(4):
         server.suffers(Offence.SESSION_FAILURE, address=f"10.0.{number}.1")
         server.now_s += 1
@@ -232,6 +241,5 @@ def test_the_log_says_once_who_is_refused_for_how_long_and_for_what(server, capl
         assert server.refuses(OFFENDER)
     (record,) = caplog.records
     assert record.getMessage() == (
-        "connections from 192.0.2.0/24 are refused for 20 s; last offence: failed login, "
-        "from 192.0.2.1"
+        "connections from 192.0.2.1 are refused for 20 s; last offence: failed login"
     )

@@ -35,6 +35,9 @@ class Publisher:
     def printed(self, _tree, _datastore):
         return f"<reads>{self.reads}</reads>"
 
+    def packed(self, _tree):
+        return b""
+
     def differences(self, _before, _after):
         return [Edit("replace", "/reads", f"<reads>{self.reads}</reads>")]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+from contextlib import closing
 from types import SimpleNamespace
 
 import pytest
@@ -49,6 +50,44 @@ def test_a_full_log_forgets_its_oldest_and_never_holds_more_than_it_may(log):
         assert sum(map(len, kept)) <= 800
         assert kept == [f"{each:050}" for each in range(log.first - 1, number + 1)]
     assert log.last == 500
+
+
+def test_sessions_that_come_and_go_displace_no_other_notification(log):
+    log.append(1, "<config-change/>")
+    for number in range(500):
+        log.append(number, f"<session>{number:040}</session>", of_sessions=True)
+        assert sum(map(len, texts(log))) <= 800
+    kept = texts(log)
+    assert kept[0] == "<config-change/>"
+    assert len(kept) > 2
+    assert kept[-1] == f"<session>{499:040}</session>"
+    assert (log.first, log.last) == (1, 501)
+
+
+def test_other_notifications_displace_none_of_sessions(log):
+    log.append(1, "<session/>", of_sessions=True)
+    for number in range(500):
+        log.append(number, f"{number:050}")
+    assert texts(log)[0] == "<session/>"
+
+
+def test_a_log_of_an_earlier_version_goes_on_and_is_good_for_that_version(path):
+    schema = (
+        "CREATE TABLE event (number INTEGER PRIMARY KEY AUTOINCREMENT, time_ns INTEGER NOT NULL, "
+        "notification TEXT NOT NULL)"
+    )
+    insert = "INSERT INTO event (time_ns, notification) VALUES (1, ?)"
+    with closing(sqlite3.connect(path)) as earlier, earlier:
+        earlier.execute(schema)
+        earlier.execute(insert, ("old",))
+    log = EventLog(path)
+    log.append(1, "new", of_sessions=True)
+    log.close()
+    with closing(sqlite3.connect(path)) as earlier, earlier:
+        earlier.execute(insert, ("old again",))
+    log = EventLog(path)
+    assert texts(log) == ["old", "new", "old again"]
+    log.close()
 
 
 def test_a_notification_that_would_push_all_others_out_is_not_logged(log):
@@ -155,6 +194,51 @@ def test_a_subscriber_whose_next_notification_is_forgotten_is_ended_and_no_other
         return slow.ended, quick.ended
 
     assert asyncio.run(run()) == (True, False)
+
+
+async def flooded_by_sessions(stream, count):
+    for number in range(count):
+        notification = f"<session>{number:040}</session>"
+        await asyncio.to_thread(stream.publish, notification, 1, of_sessions=True)
+    await asyncio.sleep(0)
+
+
+def test_a_replay_passes_over_what_was_displaced_before_it_began(log):
+    async def run():
+        stream = Stream(log)
+        await publish(stream, "<first/>")
+        await flooded_by_sessions(stream, 50)
+        await publish(stream, "<last/>")
+        someone = Someone()
+        reader = Subscription(
+            SubscriptionParameters(start_ns=1), stream, someone, EVERYBODY
+        ).deliveries()
+        await publish(stream, "<new/>")
+        seen = []
+        while "<new/>" not in seen:
+            seen.append((await anext(reader)).notification)
+        await reader.aclose()
+        return seen, someone.ended
+
+    seen, ended = asyncio.run(run())
+    assert (seen[0], seen[-3][:5], seen[-1]) == ("<first/>", "<last", "<new/>")
+    assert not ended
+
+
+@pytest.mark.parametrize("of_sessions", [False, True])
+def test_a_subscriber_is_ended_for_what_it_loses_of_either_kind(log, of_sessions):
+    async def run():
+        stream = Stream(log)
+        await flooded_by_sessions(stream, 50)
+        slow = Someone()
+        Subscription(SubscriptionParameters(start_ns=1), stream, slow, EVERYBODY)
+        for number in range(20):
+            notification = f"{number:050}"
+            await asyncio.to_thread(stream.publish, notification, 1, of_sessions=of_sessions)
+            await asyncio.sleep(0)
+        return slow.ended
+
+    assert asyncio.run(run())
 
 
 def test_a_replay_longer_than_one_batch_keeps_its_order_and_ends_before_what_is_new(log):

@@ -6,15 +6,31 @@ import configparser
 import json
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from agent.netconfd.system_calls import SystemCallFilter, Unavailable
 from cnc.talker import DEFAULT_PATH
 from cnc.talker.lateness import DIRECTORY
 
 CHECKOUT = Path(__file__).parents[2]
 UNITS = CHECKOUT / "scripts" / "systemd"
+# Keeps the system calls that the first argument names, and becomes the program of the others.
+FILTERED = """
+import ctypes, os, sys
+
+library = ctypes.CDLL("libseccomp.so.2")
+library.seccomp_init.restype = ctypes.c_void_p
+filter_ = ctypes.c_void_p(library.seccomp_init(0x0005_0001))  # EPERM (linux/seccomp.h)
+for name in sys.argv[1].split():
+    number = library.seccomp_syscall_resolve_name(name.encode())
+    library.seccomp_rule_add_array(filter_, ctypes.c_uint32(0x7FFF_0000), number, 0, None)
+ctypes.CDLL(None).prctl(38, *[ctypes.c_ulong(each) for each in (1, 0, 0, 0)])
+assert library.seccomp_load(filter_) == 0
+os.execv(sys.executable, [sys.executable, *sys.argv[2:]])
+"""
 SERVICES = sorted(unit.name for unit in UNITS.glob("*.service"))
 DAEMONS = [name for name in SERVICES if name != "tsn-sysrepo.service"]
 AGENT, BROKER, SERVER = "tsn-agent.service", "tsn-netconf-broker.service", "tsn-netconfd.service"
@@ -262,3 +278,41 @@ def test_every_user_of_a_unit_is_made_by_sysusers():
     }
 
     assert {unit(name)["Service"]["User"] for name in DAEMONS} <= made
+
+
+def system_calls(group: str) -> set[str]:
+    """Those of one of systemd's groups, or the one of this name."""
+    if not group.startswith("@"):
+        return {group}
+    command = ["systemd-analyze", "syscall-filter", "--no-pager", group]
+    listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    names = [line.strip() for line in listed.splitlines()[1:]]
+    return {call for name in names if name and name[0] != "#" for call in system_calls(name)}
+
+
+def permitted_system_calls(name: str) -> set[str]:
+    """What the lines of SystemCallFilter in a unit add up to (systemd.exec(5))."""
+    permitted: set[str] = set()
+    for value in re.findall(r"^SystemCallFilter=(.*)$", (UNITS / name).read_text(), re.MULTILINE):
+        calls = {call for group in value.strip("~").split() for call in system_calls(group)}
+        permitted = permitted - calls if value.startswith("~") else permitted | calls
+    return permitted
+
+
+@pytest.mark.parametrize("scenario", ["polite", "confined"])
+def test_the_server_starts_sessions_with_the_system_calls_of_its_unit(scenario):
+    try:
+        SystemCallFilter()
+    except Unavailable as missing:
+        pytest.skip(str(missing))
+    calls = " ".join(sorted(permitted_system_calls(SERVER)))
+    done = subprocess.run(
+        [sys.executable, "-c", FILTERED, calls, "-m", "tests.unit.toy_scenarios", scenario],
+        cwd=CHECKOUT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Error" not in done.stderr, done.stderr

@@ -69,6 +69,15 @@ async def ends(front):
     return seen
 
 
+async def polite(front):
+    """The nice values of the front and of three sessions."""
+    seen = [os.getpriority(os.PRIO_PROCESS, 0)]
+    for nice in (0, 5, 19):
+        client = await front.session(limits=replace(LIMITS, nice=nice))
+        seen.append(await client.ask("nice"))
+    return seen
+
+
 QUESTIONS = ("files", "new descriptors", "given up", "limits", "others", "memory")
 
 
@@ -84,6 +93,23 @@ async def confined(front):
             await asyncio.get_running_loop().sock_recv(client._socket, 1000)
         )
     return seen
+
+
+async def aimed(front):
+    """A session process has the kernel signal another one of its user for what arrives."""
+    with subprocess.Popen(["sleep", "600"]) as victim:  # noqa: ASYNC220
+        try:
+            client = await front.session({"victim": victim.pid})
+            ways = await client.ask("aim")
+            # Its next command arrives.
+            await client.ask("start")
+            try:
+                ended = victim.wait(timeout=1)
+            except subprocess.TimeoutExpired:
+                ended = None
+            return {"ways": ways, "ended": ended}
+        finally:
+            victim.kill()
 
 
 async def unfiltered(front):
@@ -241,6 +267,8 @@ SCENARIOS = {
     for each in (
         an_echo,
         ends,
+        polite,
+        aimed,
         confined,
         unfiltered,
         signalled,

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import errno
+import fcntl
 import gc
 import json
 import logging
@@ -15,6 +16,7 @@ import os
 import resource
 import signal
 import socket
+import struct
 import sys
 import tempfile
 from contextlib import suppress
@@ -24,7 +26,10 @@ from pathlib import Path
 from agent.netconfd.session_process import ProcessLimits
 
 MIB = 2**20
-LIMITS = ProcessLimits(memory_octets=64 * MIB, request_cpu_s=1000)
+LIMITS = ProcessLimits(memory_octets=64 * MIB, request_cpu_s=1000, nice=0)
+# asm/fcntl.h, asm/ioctls.h
+F_SETSIG, FIOSETOWN, FIOASYNC = 10, 0x8901, 0x5452
+# linux/prctl.h
 PR_GET_PDEATHSIG, PR_GET_DUMPABLE, PR_GET_NO_NEW_PRIVS = 2, 3, 39
 WAIT_S = 30
 FILE = "a-file-that-does-not-exist"
@@ -37,7 +42,11 @@ def serve(process):
     """Obey one line at a time until the client sends no more."""
     if process.start.get("before") == "write a file":
         return write_a_file(process)
-    before = {"files": open_files(), "given up": given_up()}
+    before = {
+        "files": open_files(),
+        "given up": given_up(),
+        "nice": os.getpriority(os.PRIO_PROCESS, 0),
+    }
     loop = asyncio.new_event_loop()
     process.confine()
     process.client.setblocking(False)
@@ -51,6 +60,7 @@ async def obey(process, before):
         "pid": os.getpid,
         "files": lambda: before["files"],
         "given up": lambda: before["given up"],
+        "nice": lambda: before["nice"],
         "start": lambda: dict(process.start),
         "shared": lambda: process.shared,
         "new descriptors": lambda: new_descriptors(process.client),
@@ -58,6 +68,7 @@ async def obey(process, before):
         "frozen objects": gc.get_freeze_count,
         "others": others,
         "memory": take_memory,
+        "aim": lambda: aim(process.client.fileno(), process.start["victim"]),
         "say much": say_much,
         "raise": fail,
         "compute": compute,
@@ -130,12 +141,27 @@ def others():
     spawner = os.getppid()
     ways = {
         "signal": lambda: os.kill(spawner, 0),
+        "priority": lambda: os.setpriority(os.PRIO_PROCESS, spawner, 19),
+        "own priority": lambda: os.setpriority(os.PRIO_PROCESS, 0, 0),
         "limit": lambda: resource.prlimit(spawner, resource.RLIMIT_CPU, (1, 1)),
         "rename": lambda: Path(FILE).rename(FILE + "x"),
         "delete": lambda: Path(FILE).unlink(),
         "link": lambda: Path(FILE + "x").symlink_to(FILE),
         "fork": os.fork,
         "execute": lambda: os.execv(sys.executable, ["python"]),  # noqa: S606
+    }
+    return {name: outcome(way) for name, way in ways.items()}
+
+
+def aim(descriptor, victim):
+    """Have the kernel signal another process when something arrives at this descriptor."""
+    owner, on = struct.pack("i", victim), struct.pack("i", 1)
+    ways = {
+        "signal": lambda: fcntl.fcntl(descriptor, F_SETSIG, signal.SIGKILL),
+        "owner": lambda: fcntl.fcntl(descriptor, fcntl.F_SETOWN, victim),
+        "flag": lambda: fcntl.fcntl(descriptor, fcntl.F_SETFL, os.O_NONBLOCK | os.O_ASYNC),
+        "owner by ioctl": lambda: fcntl.ioctl(descriptor, FIOSETOWN, owner),
+        "flag by ioctl": lambda: fcntl.ioctl(descriptor, FIOASYNC, on),
     }
     return {name: outcome(way) for name, way in ways.items()}
 

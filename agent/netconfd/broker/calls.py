@@ -324,7 +324,7 @@ class Calls:
 
     async def _create_subscription(self, fields: Fields, _: bytes) -> Message:
         self._session.subscription = SubscriptionParameters(
-            fields.optional_number("start_ns"), fields.optional_number("stop_ns")
+            fields.optional_time_ns("start_ns"), fields.optional_time_ns("stop_ns")
         )
         return _OK
 
@@ -346,7 +346,7 @@ class Calls:
     async def _modify_stream(self, fields: Fields, _: bytes) -> Message:
         subscriptions, number = self._services.subscriptions, fields.number("subscription")
         start_ns = subscriptions.of(self._session, number).terms.start_ns
-        terms = Terms(start_ns=start_ns, stop_ns=fields.optional_number("stop_ns"))
+        terms = Terms(start_ns=start_ns, stop_ns=fields.optional_time_ns("stop_ns"))
         subscriptions.modify(self._session, number, terms)
         return _OK
 

@@ -133,6 +133,10 @@ class Sessions:
             total.add(counters)
         return total
 
+    def of(self, user: str) -> int:
+        """How many sessions this user has open."""
+        return sum(session.user == user for session in self.all())
+
     def get(self, number: int) -> Session | None:
         """The session with this number."""
         return self._open.get(number)

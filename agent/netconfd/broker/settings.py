@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -36,7 +37,7 @@ class Configuration:
         Raises KeyError if it is of an earlier revision of the module, which lacks leaves.
         """
         return cls(
-            limits=Limits.from_json(container["limits"]),
+            limits=Limits.from_json(container["limits"]).on_a_machine_of(_memory_octets()),
             limits_json=container["limits"],
             clients=frozenset(
                 Client(each["address"], each["port"])
@@ -105,3 +106,8 @@ class Settings:
     def _use(self, container: dict[str, Any]) -> None:
         self._current = Configuration.from_json(container)
         self._on_change()
+
+
+def _memory_octets() -> int:
+    """The machine's memory."""
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

@@ -49,7 +49,7 @@ class Terms:
     def of_stream(cls, fields: Fields) -> Terms:
         """From a call for the stream. Raises ProtocolError."""
         return cls(
-            stop_ns=fields.optional_number("stop_ns"), start_ns=fields.optional_number("start_ns")
+            stop_ns=fields.optional_time_ns("stop_ns"), start_ns=fields.optional_time_ns("start_ns")
         )
 
     @classmethod
@@ -59,9 +59,9 @@ class Terms:
         among = WATCHED if period_cs is None else (*DATASTORES, "operational")
         return cls(
             datastore=fields.choice("datastore", among),
-            stop_ns=fields.optional_number("stop_ns"),
+            stop_ns=fields.optional_time_ns("stop_ns"),
             period_cs=period_cs,
-            anchor_ns=fields.optional_number("anchor_ns"),
+            anchor_ns=fields.optional_time_ns("anchor_ns"),
             dampening_cs=fields.optional_number("dampening_cs") or 0,
             sync_on_start=fields.flag("sync_on_start"),
             excluded=fields.choices("excluded", CHANGES),

@@ -1,11 +1,12 @@
-"""Network blocks that are refused for a while, as by PerSourcePenalties of sshd_config(5).
+"""Hosts that are refused for a while, as by PerSourcePenalties of sshd_config(5).
 
-The penalties of a block add up and run off with time. Once they exceed a minimum, further
-connections of the block are refused until they have run off; open ones go on.
+The penalties of a host add up and run off with time. Once they exceed a minimum, further
+connections of the host are refused until they have run off; open ones go on. Its neighbours are
+served: what many hosts of one network can do together is bounded by the places that they share.
 
-A block may hold others than the offender. Hosts from which a user who may commit has logged in
-lately have no penalties: a neighbour must not keep an operator from confirming or cancelling
-a commit. What such a host could still do is bounded by the limits on connections and sessions.
+Several users may share a host. One from which a user who may commit has logged in lately has no
+penalties: another user must not keep an operator from confirming or cancelling a commit. What such
+a host could still do is bounded by the limits on connections and sessions.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ LOG = logging.getLogger(__name__)
 
 
 class Offence(Enum):
-    """What a block gets a penalty for."""
+    """What a host gets a penalty for."""
 
     FAILED_LOGIN = "failed login"
     NO_LOGIN = "no login in time"
@@ -39,7 +40,7 @@ class _Penalty:
 
 
 class Penalties:
-    """The penalties of all blocks, and the hosts without."""
+    """The penalties of all hosts, and the hosts without."""
 
     def __init__(
         self,
@@ -50,62 +51,61 @@ class Penalties:
         """`limits` are those in force; `now_s` is a monotonic clock."""
         self._limits = limits
         self._now_s = now_s
-        self._by_block: dict[str, _Penalty] = {}
+        self._by_host: dict[str, _Penalty] = {}
         self._trusted = trusted
 
     def penalise(self, address: str, offence: Offence) -> None:
-        """Add the offence's penalty to those of the block."""
+        """Add the offence's penalty to those of the host."""
         limits = self._limits()
-        penalties, source = limits.penalties, Source.of(address, limits)
+        penalties, host = limits.penalties, Source.of(address, limits).host
         duration_s = _duration_s(offence, penalties)
-        if not duration_s or self._is_exempt(address, source, penalties):
+        if not duration_s or self._is_exempt(address, host, penalties):
             return
         now_s = self._now_s()
-        penalty = self._by_block.get(source.block)
+        penalty = self._by_host.get(host)
         if penalty is None or penalty.end_s <= now_s:
-            penalty = self._by_block[source.block] = _Penalty(now_s)
+            penalty = self._by_host[host] = _Penalty(now_s)
         penalty.end_s = min(penalty.end_s + duration_s, now_s + penalties.max_s)
         if penalty.end_s - now_s > penalties.min_s and not penalty.is_enforced:
             penalty.is_enforced = True
             LOG.warning(
-                "connections from %s are refused for %.0f s; last offence: %s, from %s",
-                source.block,
+                "connections from %s are refused for %.0f s; last offence: %s",
+                host,
                 penalty.end_s - now_s,
                 offence.value,
-                source.host,
             )
-        self._forget(now_s, penalties.max_blocks)
+        self._forget(now_s, penalties.max_hosts)
 
     def refuses(self, address: str) -> bool:
         """Whether a connection from this address is refused now."""
         limits = self._limits()
-        source = Source.of(address, limits)
-        penalty = self._by_block.get(source.block)
+        host = Source.of(address, limits).host
+        penalty = self._by_host.get(host)
         return (
             penalty is not None
             and penalty.is_enforced
             and penalty.end_s > self._now_s()
-            and not self._is_exempt(address, source, limits.penalties)
+            and not self._is_exempt(address, host, limits.penalties)
         )
 
     def trust(self, address: str) -> None:
         """Have no penalties for this host for a day: a user who may commit has logged in."""
         self._trusted.add(Source.of(address, self._limits()).host)
 
-    def _is_exempt(self, address: str, source: Source, limits: PenaltyLimits) -> bool:
-        if source.host in self._trusted:
+    def _is_exempt(self, address: str, host: str, limits: PenaltyLimits) -> bool:
+        if host in self._trusted:
             return True
         ip = parsed(address)
         return ip is not None and any(ip in network for network in limits.exempt)
 
     def _forget(self, now_s: float, most: int) -> None:
         """Drop penalties until at most `most` are left, those that end first first."""
-        if len(self._by_block) <= most:
+        if len(self._by_host) <= most:
             return
-        by_end = sorted(self._by_block.items(), key=lambda each: each[1].end_s)
+        by_end = sorted(self._by_host.items(), key=lambda each: each[1].end_s)
         excess = len(by_end) - most
-        self._by_block = {
-            block: penalty for block, penalty in by_end[excess:] if penalty.end_s > now_s
+        self._by_host = {
+            host: penalty for host, penalty in by_end[excess:] if penalty.end_s > now_s
         }
 
 

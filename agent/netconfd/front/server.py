@@ -97,6 +97,7 @@ class Front:
             limits=ProcessLimits(
                 memory_octets=limits.max_session_memory_mib * OCTETS_PER_MIB,
                 request_cpu_s=limits.max_request_cpu_s,
+                nice=int(opened["nice"]),
             ),
             broker=broker.detach(),
         )

@@ -1,7 +1,7 @@
 """Where a connection comes from: its host, and the network block that the host is in.
 
 Before the login, nothing but the source address tells connections apart. Addresses are cheap within
-a network that one has, and dear beyond it, so limits are for blocks.
+a network that one has, and dear beyond it, so limits on places are for blocks.
 """
 
 from __future__ import annotations

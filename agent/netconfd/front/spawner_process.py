@@ -204,6 +204,7 @@ class _Spawner(Generic[Shared]):
         status = 1
         try:
             confinement.die_with(spawner)
+            os.nice(process.limits.nice)
             signal.set_wakeup_fd(-1)
             # SIGPIPE stays ignored, as always in Python: a write to a closed socket is an error.
             for number in (signal.SIGINT, signal.SIGTERM, signal.SIGCHLD):

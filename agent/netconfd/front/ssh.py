@@ -110,7 +110,7 @@ class SshTransport:
         self._on_accept(may_commit)
 
     def penalise(self, offence: Offence) -> None:
-        """Add the offence's penalty to those of the client's network block."""
+        """Add the offence's penalty to those of the client's host."""
         self._on_offence(offence)
 
     async def read(self) -> bytes:
@@ -202,7 +202,7 @@ class Endpoint:
 class _Connection(asyncssh.SSHServer):  # type: ignore[misc]
     """One SSH connection. Until its first session opens it counts as a newcomer.
 
-    A call (RFC 8071) is the switch's own wish, so it is made whatever its network block has done.
+    A call (RFC 8071) is the switch's own wish, so it is made whatever its host has done.
     """
 
     def __init__(self, endpoint: Endpoint, *, is_call: bool = False) -> None:

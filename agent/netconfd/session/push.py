@@ -13,7 +13,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from contextlib import suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from typing import Protocol
 
 from agent.netconfd.errors import RpcErrors
@@ -51,8 +52,11 @@ class Publisher(Protocol):
     def printed(self, tree: DNode | None, datastore: str) -> str:
         """It as XML."""
 
-    def differences(self, before: DNode | None, after: DNode | None) -> list[Edit]:
-        """What has changed from one to another."""
+    def packed(self, tree: DNode | None) -> bytes:
+        """It in little memory, for `differences` later on; b"" for nothing."""
+
+    def differences(self, before: bytes, after: DNode | None) -> list[Edit]:
+        """What has changed from one, which is packed, to another."""
 
     async def publish(self, number: int, notification: str, time_ns: int) -> None:
         """Send a notification; returns when the client is ready for more."""
@@ -66,7 +70,7 @@ class Push:
         self.terms = terms
         self._publisher = publisher
         # What the client knows of the selection, and the number of the next patch to it.
-        self._known: DNode | None = None
+        self._known = b""
         self._patch = 0
         self._sent_s = float("-inf")
         self._wake = asyncio.Event()
@@ -77,7 +81,8 @@ class Push:
     async def prepare(self) -> None:
         """Read what changes are counted from, if the client does not get it. Raises as `read`."""
         if isinstance(self.terms.trigger, OnChange) and not self.terms.trigger.sync_on_start:
-            self._know(await self._publisher.read(self.number, self.terms))
+            async with self._selected() as tree:
+                self._known = self._publisher.packed(tree)
 
     async def run(self) -> None:
         """Send updates until it is cancelled. Raises Ended."""
@@ -95,10 +100,6 @@ class Push:
         self._resync.set()
         self._wake.set()
 
-    def forget(self) -> None:
-        """Free what it holds; it must not run any more."""
-        self._know(None)
-
     async def _run_periodic(self, trigger: Periodic) -> None:
         loop = asyncio.get_running_loop()
         due_s = loop.time() + (0.0 if trigger.anchor_ns is None else _until_multiple_s(trigger))
@@ -115,11 +116,9 @@ class Push:
     async def _push_periodic(self, trigger: Periodic) -> None:
         """One periodic update. A client that takes longer than a period for it is told so after."""
         try:
-            tree = await self._publisher.read(self.number, self.terms)
-            notification = push_messages.push_update(
-                self.number, self._publisher.printed(tree, self.terms.datastore)
-            )
-            _free(tree)
+            async with self._selected() as tree:
+                contents = self._publisher.printed(tree, self.terms.datastore)
+            notification = push_messages.push_update(self.number, contents)
         except RpcErrors as errors:
             LOG.warning("subscription %d: an update is incomplete: %s", self.number, errors)
             notification = push_messages.incomplete_update(self.number)
@@ -161,33 +160,34 @@ class Push:
                     await self._resync.wait()
 
     async def _push_everything(self) -> None:
-        self._know(await self._publisher.read(self.number, self.terms))
-        self._patch = 0
-        contents = self._publisher.printed(self._known, self.terms.datastore)
+        async with self._selected() as tree:
+            self._known, self._patch = self._publisher.packed(tree), 0
+            contents = self._publisher.printed(tree, self.terms.datastore)
         await self._publish(push_messages.push_update(self.number, contents))
 
     async def _push_changes(self, trigger: OnChange) -> None:
-        new = await self._publisher.read(self.number, self.terms)
-        try:
-            edits = self._publisher.differences(self._known, new)
-        finally:
-            self._know(new)
+        async with self._selected() as new:
+            try:
+                edits = self._publisher.differences(self._known, new)
+            finally:
+                self._known = self._publisher.packed(new)
         if edits := [edit for edit in edits if edit.operation not in trigger.excluded]:
             patch, self._patch = self._patch, self._patch + 1
             await self._publish(push_messages.push_change_update(self.number, patch, edits))
 
+    @asynccontextmanager
+    async def _selected(self) -> AsyncIterator[DNode | None]:
+        """What is selected now. Raises as `read`."""
+        tree = await self._publisher.read(self.number, self.terms)
+        try:
+            yield tree
+        finally:
+            if tree is not None:
+                tree.free()
+
     async def _publish(self, notification: str) -> None:
         self._sent_s = asyncio.get_running_loop().time()
         await self._publisher.publish(self.number, notification, time.time_ns())
-
-    def _know(self, tree: DNode | None) -> None:
-        _free(self._known)
-        self._known = tree
-
-
-def _free(tree: DNode | None) -> None:
-    if tree is not None:
-        tree.free()
 
 
 def _period_s(trigger: Periodic) -> float:

@@ -143,7 +143,6 @@ class Subscriptions:
         await self._cancel(number)
         if number not in self._open:
             raise no_such_subscription(number)
-        self._open[number].forget()
         self._parts.pop(number, None)
         self._open[number] = push = Push(number, terms, self)
         self._first[number] = push_messages.modified(number, terms)
@@ -198,8 +197,12 @@ class Subscriptions:
         """A tree as XML."""
         return self._datastores().printed(tree, datastore)
 
-    def differences(self, before: DNode | None, after: DNode | None) -> list[Edit]:
-        """What has changed from one tree to another."""
+    def packed(self, tree: DNode | None) -> bytes:
+        """A tree in little memory; b"" for None."""
+        return self._datastores().packed(tree)
+
+    def differences(self, before: bytes, after: DNode | None) -> list[Edit]:
+        """What has changed from one tree, which is packed, to another."""
         return self._datastores().differences(before, after)
 
     async def publish(self, number: int, notification: str, time_ns: int) -> None:
@@ -278,8 +281,7 @@ class Subscriptions:
         self._sent.pop(number, None)
         self._parts.pop(number, None)
         self._streams.pop(number, None)
-        if push := self._open.pop(number, None):
-            push.forget()
+        self._open.pop(number, None)
 
     def _changed(self, datastore: str) -> None:
         for push in self._open.values():

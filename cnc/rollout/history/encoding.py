@@ -7,7 +7,8 @@
 
 The keys are the names of the fields; a new one needs a default, or a new format. JSON has no
 objects as keys: of a bridge `entries`, `names`, `translations` and `sequencing` are lists.
-Both are deflated: gate control lists are repetitive.
+Both are deflated: gate control lists are repetitive. What is longer than `TEXT_MAX_OCTETS` is
+neither written nor read: a damaged file may hold little that inflates to more than the memory.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from pydantic import create_model
 
 from cnc import planfile
 from cnc.elimination import NO_SEQUENCING, SequenceFunction
+from cnc.errors import CncError
 from cnc.identification import Translation
 from cnc.model import (
     BridgeForwarding,
@@ -37,10 +39,12 @@ from cnc.policing import StreamFilter
 from cnc.rollout.history.record import Outcome, SwitchChange
 
 _FORMAT = "cnc-change/1"
+# Of a plan or a change, three times the plan of 10,000 streams that pass ten ports each.
+TEXT_MAX_OCTETS = 64 * 1024 * 1024
 
 
 def change_to_octets(change: SwitchChange) -> bytes:
-    """The change without its outcome, which is not known yet."""
+    """The change without its outcome, which is not known yet. Raises CncError if it is too long."""
     bridges = {
         name: _bridge(change.before[name], after)
         for name, after in change.after.items()
@@ -53,7 +57,7 @@ def change_to_octets(change: SwitchChange) -> bytes:
         after={name: None if name in bridges else its for name, its in change.after.items()},
         bridges=bridges,
     )
-    return zlib.compress(document.model_dump_json().encode())
+    return _deflated(document.model_dump_json())
 
 
 def _of_port(stored: StoredPort) -> StoredPort:
@@ -74,19 +78,37 @@ def change_from_octets(octets: bytes, outcome: Outcome, detail: str) -> SwitchCh
 
 
 def plan_to_octets(plan: Plan) -> bytes:
-    return zlib.compress(planfile.dump(plan).encode())
+    """Raises CncError if the plan is too long."""
+    return _deflated(planfile.dump(plan))
 
 
 def plan_from_octets(octets: bytes, source: str) -> Plan:
-    """The plan; `source` names it in an `InputError`."""
+    """The plan; `source` names it in an `InputError`. Raises ValueError for octets without text."""
     return planfile.parse(_inflated(octets).decode(), source)
 
 
+def _deflated(text: str) -> bytes:
+    octets = text.encode()
+    if len(octets) > TEXT_MAX_OCTETS:
+        raise CncError(
+            f"the rollout cannot be recorded: {len(octets)} octets, expected at most "
+            f"{TEXT_MAX_OCTETS}",
+            hint="divide the network into several intents",
+        )
+    return zlib.compress(octets)
+
+
 def _inflated(octets: bytes) -> bytes:
+    inflating = zlib.decompressobj()
     try:
-        return zlib.decompress(octets)
+        text = inflating.decompress(octets, TEXT_MAX_OCTETS + 1)
     except zlib.error as error:
         raise ValueError(str(error)) from error
+    if len(text) > TEXT_MAX_OCTETS:
+        raise ValueError(f"it inflates to more than {TEXT_MAX_OCTETS} octets")
+    if not inflating.eof:
+        raise ValueError("it is cut short")
+    return text
 
 
 @dataclass(frozen=True, slots=True)

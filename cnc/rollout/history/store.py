@@ -194,21 +194,22 @@ class History:
             return [self._rollout(row, self._switches(connection, row["number"])) for row in rows]
 
     def _rollout(self, row: sqlite3.Row, switches: Mapping[str, SwitchChange]) -> Rollout:
-        return Rollout(
-            number=row["number"],
-            id=row["id"],
-            network=row["network"],
-            operator=row["operator"],
-            what=row["what"],
-            started=datetime.fromisoformat(row["started"]),
-            confirm_by=datetime.fromisoformat(row["confirm_by"]),
-            base_time_ns=row["base_time_ns"],
-            switches=switches,
-            phase=Phase(row["phase"]),
-            ended=datetime.fromisoformat(row["ended"]) if row["ended"] else None,
-            detail=row["detail"],
-            under_way=row["ended"] is None and is_held(self._lock_path(row["number"])),
-        )
+        with self._readable(row["number"]):
+            return Rollout(
+                number=row["number"],
+                id=row["id"],
+                network=row["network"],
+                operator=row["operator"],
+                what=row["what"],
+                started=_instant(row["started"]),
+                confirm_by=_instant(row["confirm_by"]),
+                base_time_ns=row["base_time_ns"],
+                switches=switches,
+                phase=Phase(row["phase"]),
+                ended=_instant(row["ended"]) if row["ended"] else None,
+                detail=row["detail"],
+                under_way=row["ended"] is None and is_held(self._lock_path(row["number"])),
+            )
 
     def _switches(self, connection: sqlite3.Connection, number: int) -> dict[str, SwitchChange]:
         rows = connection.execute(
@@ -253,3 +254,11 @@ class History:
         return InputError(
             f"{self._path} has no rollout {number}", hint="`cnc history` lists all rollouts"
         )
+
+
+def _instant(text: str) -> datetime:
+    """A time that was recorded. Raises ValueError."""
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is None:
+        raise ValueError(f"{text!r} has no time zone")
+    return moment

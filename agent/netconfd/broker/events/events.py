@@ -23,6 +23,9 @@ LOG = logging.getLogger(__name__)
 
 MODULE = "ietf-netconf-notifications"
 
+# What every user can cause without end.
+_OF_SESSIONS = ("netconf-session-start", "netconf-session-end")
+
 ConfirmEvent = Literal["start", "cancel", "timeout", "extend", "complete"]
 Content = Mapping[str, Any]
 
@@ -97,7 +100,7 @@ class Events:
                     notification = tree.print_mem("xml", pretty=False)
                 finally:
                     tree.free()
-            self._stream.publish(notification, time_ns)
+            self._stream.publish(notification, time_ns, of_sessions=name in _OF_SESSIONS)
         except (LibyangError, SysrepoError):
             LOG.exception("cannot report a %s", name)
 

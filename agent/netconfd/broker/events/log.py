@@ -13,6 +13,7 @@ import logging
 import sqlite3
 import threading
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -20,6 +21,8 @@ LOG = logging.getLogger(__name__)
 
 # Some thousand notifications of usual length.
 MAX_OCTETS = 4 * 1024 * 1024
+# Of the log, for notifications of sessions that begin and end.
+SESSIONS_PART = 4
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS event (
@@ -28,6 +31,8 @@ CREATE TABLE IF NOT EXISTS event (
     notification TEXT NOT NULL
 )
 """
+# A file of an earlier version has no such column, and that version writes without it.
+_OF_SESSIONS = "ALTER TABLE event ADD COLUMN of_sessions INTEGER NOT NULL DEFAULT 0"
 
 
 class Event(NamedTuple):
@@ -38,8 +43,22 @@ class Event(NamedTuple):
     notification: str
 
 
+@dataclass
+class _Ring:
+    """What displaces its own oldest notifications and no others."""
+
+    of_sessions: bool
+    max_octets: int
+    octets: int
+    # The number of the newest one that was displaced since the start.
+    forgotten: int = 0
+
+
 class EventLog:
-    """A ring of notifications in an SQLite file. Thread-safe. Every call may raise sqlite3.Error.
+    """Two rings of notifications in an SQLite file. Thread-safe; each call may raise sqlite3.Error.
+
+    A user who may do nothing but open sessions causes two notifications with each of them. Those of
+    sessions have a ring of their own, so that they displace no others.
 
     `first` and `last` are the numbers of the oldest and newest ones; an empty log's first is
     the next one's. Where the file cannot be used, notifications are kept in memory: the server runs
@@ -47,33 +66,57 @@ class EventLog:
     """
 
     def __init__(self, path: Path, max_octets: int = MAX_OCTETS) -> None:
-        self._max_octets = max_octets
-        # Freed at once when the log is full, so that few notifications delete older ones.
-        self._spare_octets = max_octets // 8
+        self._max_notification_octets = max_octets // 8
         self._lock = threading.Lock()
         self._database = _open_anyhow(path)
-        self._octets = self._number("SELECT total(length(notification)) FROM event")
+        sessions_octets = max_octets // SESSIONS_PART
+        self._rings = [
+            _Ring(
+                of_sessions,
+                ring_octets,
+                self._number(
+                    "SELECT total(length(notification)) FROM event WHERE of_sessions = ?",
+                    of_sessions,
+                ),
+            )
+            for of_sessions, ring_octets in (
+                (False, max_octets - sessions_octets),
+                (True, sessions_octets),
+            )
+        ]
         self.last = self._number("SELECT seq FROM sqlite_sequence")
         self.first = self._number("SELECT min(number) FROM event") or self.last + 1
 
-    def append(self, time_ns: int, notification: str) -> None:
-        """Log a notification, and delete the oldest ones if it does not fit.
+    @property
+    def forgotten(self) -> tuple[int, ...]:
+        """Of each ring the number of the newest notification that it has displaced since the start.
 
-        Raises ValueError for one that would displace all others.
+        Between two of these numbers some are missing and some are not.
         """
-        if len(notification) > self._spare_octets:
-            raise ValueError(f"{len(notification)} octets are more than {self._spare_octets}")
+        return tuple(ring.forgotten for ring in self._rings)
+
+    def append(self, time_ns: int, notification: str, *, of_sessions: bool = False) -> None:
+        """Log a notification, and delete the oldest ones of its ring if it does not fit.
+
+        Raises ValueError for one that would displace too many others.
+        """
+        most = self._max_notification_octets
+        if len(notification) > most:
+            raise ValueError(f"{len(notification)} octets are more than {most}")
+        ring = self._rings[of_sessions]
         with self._lock:
-            octets, first = self._octets + len(notification), self.first
+            octets, forgotten, first = ring.octets + len(notification), ring.forgotten, self.first
             with self._database:
                 cursor = self._database.execute(
-                    "INSERT INTO event (time_ns, notification) VALUES (?, ?)",
-                    (time_ns, notification),
+                    "INSERT INTO event (time_ns, notification, of_sessions) VALUES (?, ?, ?)",
+                    (time_ns, notification, of_sessions),
                 )
-                if octets > self._max_octets:
-                    octets, first = self._forget(octets)
+                last = int(cursor.lastrowid or 0)
+                if octets > ring.max_octets:
+                    octets, forgotten = self._forget(ring, octets)
+                    first = self._number("SELECT min(number) FROM event") or last + 1
             # Now it is in the file: what cannot be logged must not count.
-            self._octets, self.first, self.last = octets, first, int(cursor.lastrowid or 0)
+            ring.octets, ring.forgotten, self.first, self.last = octets, forgotten, first, last
 
     def after(self, number: int, limit: int) -> list[Event]:
         """The next notifications after this one, oldest first."""
@@ -94,20 +137,25 @@ class EventLog:
         """Close the file."""
         self._database.close()
 
-    def _forget(self, octets: int) -> tuple[int, int]:
-        """Delete the oldest notifications; returns the octets and the first number that remain."""
+    def _forget(self, ring: _Ring, octets: int) -> tuple[int, int]:
+        """Delete the oldest ones; returns the octets that remain, and the newest one's number."""
+        # More than needed, so that few notifications delete older ones.
+        excess = octets - ring.max_octets + ring.max_octets // 8
         freed, newest = 0, 0
         for number, length in self._database.execute(
-            "SELECT number, length(notification) FROM event ORDER BY number"
+            "SELECT number, length(notification) FROM event WHERE of_sessions = ? ORDER BY number",
+            (ring.of_sessions,),
         ):
             freed, newest = freed + length, number
-            if freed >= octets - self._max_octets + self._spare_octets:
+            if freed >= excess:
                 break
-        self._database.execute("DELETE FROM event WHERE number <= ?", (newest,))
-        return octets - freed, newest + 1
+        self._database.execute(
+            "DELETE FROM event WHERE number <= ? AND of_sessions = ?", (newest, ring.of_sessions)
+        )
+        return octets - freed, newest
 
-    def _number(self, query: str) -> int:
-        row = self._database.execute(query).fetchone()
+    def _number(self, query: str, *values: object) -> int:
+        row = self._database.execute(query, values).fetchone()
         return int(row[0] or 0) if row else 0
 
 
@@ -133,6 +181,8 @@ def _open(path: Path | None) -> sqlite3.Connection:
     database.execute("PRAGMA journal_mode=WAL")
     database.execute("PRAGMA synchronous=NORMAL")
     database.execute(_SCHEMA)
+    if "of_sessions" not in {name for _, name, *_ in database.execute("PRAGMA table_info(event)")}:
+        database.execute(_OF_SESSIONS)
     database.commit()
     if path:
         path.chmod(0o600)
@@ -155,10 +205,13 @@ class Stream:
         self._listeners: set[Listener] = set()
         self._started_ns = time.time_ns()
 
-    def publish(self, notification: str, time_ns: int | None = None) -> None:
+    def publish(
+        self, notification: str, time_ns: int | None = None, *, of_sessions: bool = False
+    ) -> None:
         """Log a notification's element and wake the listeners; from any thread but the loop's."""
+        at_ns = time.time_ns() if time_ns is None else time_ns
         try:
-            self.log.append(time.time_ns() if time_ns is None else time_ns, notification)
+            self.log.append(at_ns, notification, of_sessions=of_sessions)
         except (sqlite3.Error, ValueError) as error:
             LOG.error("a notification is lost, it cannot be logged: %s", error)
             return

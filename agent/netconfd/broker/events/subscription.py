@@ -50,6 +50,7 @@ class Subscription:
         self._session = session
         self._access = access
         self._more = asyncio.Event()
+        self._forgotten = stream.log.forgotten
         self._replay_end = stream.log.last
         self._position = self._replay_end if parameters.start_ns is None else stream.log.first - 1
         stream.add(self)
@@ -69,7 +70,7 @@ class Subscription:
     def more(self) -> None:
         """The log has new notifications. Disconnect if it dropped undelivered ones for them."""
         self._more.set()
-        if self._position < self._stream.log.first - 1:
+        if self._has_lost_some():
             LOG.error("%s reads its notifications too slowly, some are lost", self._session)
             self.close()
             # RFC 5277 has no message for lost notifications.
@@ -96,8 +97,8 @@ class Subscription:
     def _read(self, last: int | None) -> list[Delivery]:
         """Read on, up to number `last`; in the session's thread."""
         events = self._stream.log.after(self._position, BATCH)
-        if events and events[0].number > self._position + 1:
-            # The log has dropped the next one; `more` is about to notice.
+        if self._has_lost_some():
+            # `more` is about to notice.
             return []
         if last is not None:
             events = [event for event in events if event.number <= last]
@@ -108,6 +109,13 @@ class Subscription:
             for event in events
             if (readable := self._readable(event)) is not None
         ]
+
+    def _has_lost_some(self) -> bool:
+        """Whether the log has dropped, since this began, one that is still to be delivered."""
+        return any(
+            now > max(before, self._position)
+            for before, now in zip(self._forgotten, self._stream.log.forgotten, strict=True)
+        )
 
     def _readable(self, event: Event) -> str | None:
         """What the user may see of the notification, None for nothing."""
