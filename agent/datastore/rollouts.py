@@ -61,12 +61,37 @@ class Rollout:
         )
 
 
-class Known(NamedTuple):
-    """A rollout that was applied until `apply_before_ns`, in place of the one with the id
-    `replaced`; None: of none."""
+class Remembered(NamedTuple):
+    """What an agent remembers of rollouts, the id of each.
 
-    apply_before_ns: int
-    replaced: str | None
+    `in_force` is None where the configuration is no rollout's. `is_new`: it had not been applied
+    before it took the place of `former`. `known` has the instants until which those might be
+    applied that were applied last, the newest last.
+    """
+
+    in_force: str | None
+    former: str | None
+    is_new: bool
+    known: Mapping[str, int]
+
+    def after(self, rollout: Rollout, now_ns: int) -> Remembered:
+        """What to remember once `rollout` is in force."""
+        if rollout.id == self.in_force:
+            return self
+        known = {
+            name: before_ns
+            for name, before_ns in self.known.items()
+            if name != self.in_force
+            or not (self.is_new and rollout.id == self.former)
+            or now_ns > before_ns + UNCONFIRMED_MAX_NS
+        }
+        is_new = rollout.id not in known
+        if rollout.id is not None and rollout.apply_before_ns is not None:
+            known[rollout.id] = known.pop(rollout.id, rollout.apply_before_ns)
+        return Remembered(rollout.id, self.in_force, is_new, dict([*known.items()][-KNOWN_MAX:]))
+
+
+NOTHING = Remembered(None, None, is_new=False, known={})
 
 
 class AppliedRollouts:
@@ -75,9 +100,8 @@ class AppliedRollouts:
     def __init__(self, path: Path | None = None) -> None:
         """Without a `path` nothing outlives the process."""
         self._path = path
-        self._in_force: str | None = None
-        self._known: dict[str, Known] = {}
-        # A revert may bring back what was in the file.
+        self._remembered = NOTHING
+        # The file could not be read: what a revert brings back may have been in it.
         self._is_lost = False
         if path:
             self._read(path)
@@ -87,7 +111,7 @@ class AppliedRollouts:
         return (
             rollout.apply_before_ns is not None
             and rollout.apply_before_ns < now_ns
-            and rollout.id not in self._known
+            and rollout.id not in self._remembered.known
             and not self._is_lost
         )
 
@@ -97,24 +121,17 @@ class AppliedRollouts:
         An id whose predecessor comes back before it can have been confirmed everywhere was taken
         back, and is not known any more.
         """
-        before, known = self._in_force, dict(self._known)
-        if before in known and _is_taken_back(known[before], rollout.id, now_ns):
-            del known[before]
-        if rollout.id is not None and rollout.apply_before_ns is not None:
-            replaced = known.pop(rollout.id, Known(rollout.apply_before_ns, before))
-            known[rollout.id] = replaced
-        if before is not None:
-            self._is_lost = False
-        newest = dict(list(known.items())[-KNOWN_MAX:])
-        if (rollout.id, newest) != (self._in_force, self._known):
-            self._in_force, self._known = rollout.id, newest
-            self._write()
+        before, self._remembered = self._remembered, self._remembered.after(rollout, now_ns)
+        if self._remembered == before:
+            return
+        self._is_lost = self._is_lost and before.in_force is None
+        self._write()
 
     def _read(self, path: Path) -> None:
         try:
             with path.open("rb") as file:
                 octets = file.read(FILE_OCTETS_MAX + 1)
-            self._in_force, self._known = _decoded(octets)
+            self._remembered = _decoded(octets)
         except FileNotFoundError:
             return
         # RecursionError: brackets nested a thousand deep.
@@ -130,8 +147,7 @@ class AppliedRollouts:
     def _write(self) -> None:
         if self._path is None:
             return
-        known = [[name, *each] for name, each in self._known.items()]
-        content = json.dumps({"in-force": self._in_force, "applied": known}).encode()
+        content = json.dumps(self._remembered._asdict()).encode()
         try:
             self._path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
             whole_file.replace(self._path, content)
@@ -151,10 +167,6 @@ def lateness(rollout: Rollout, now_ns: int, tai_offset_s: int, unsettled: str | 
     )
 
 
-def _is_taken_back(known: Known, successor: str | None, now_ns: int) -> bool:
-    return successor == known.replaced and now_ns <= known.apply_before_ns + UNCONFIRMED_MAX_NS
-
-
 def _number(text: str | None) -> int | None:
     return None if text is None else int(text)  # a text: RFC 7951, 6.1
 
@@ -166,28 +178,18 @@ def _tai(instant_ns: int) -> str:
     return f"{moment:%Y-%m-%d %H:%M:%S}.{rest_ns // 1_000_000:03} TAI"
 
 
-def _decoded(octets: bytes) -> tuple[str | None, dict[str, Known]]:
-    """The id in force, and what is known of others. Raises ValueError, KeyError or TypeError."""
+def _decoded(octets: bytes) -> Remembered:
+    """What a file has. Raises ValueError, KeyError, TypeError, AttributeError or RecursionError."""
     if len(octets) > FILE_OCTETS_MAX:
         raise ValueError(f"it has more than {FILE_OCTETS_MAX} octets")
-    kept: Mapping[str, Any] = json.loads(octets)
-    known = {
-        _text(name): Known(_instant_ns(instant_ns), replaced and _text(replaced))
-        for name, instant_ns, replaced in kept["applied"]
-    }
-    if len(known) > KNOWN_MAX:
-        raise ValueError(f"it has {len(known)} ids, and at most {KNOWN_MAX} are kept")
-    in_force = kept["in-force"]
-    return in_force and _text(in_force), known
-
-
-def _text(value: Any) -> str:
-    if type(value) is not str:
-        raise ValueError(f"{value!r} is no id")
-    return value
-
-
-def _instant_ns(value: Any) -> int:
-    if type(value) is not int or not 0 <= value < 2**63:
-        raise ValueError(f"{value!r} is no instant")
-    return value
+    kept: Any = json.loads(octets)
+    remembered = Remembered(**kept)
+    if not (
+        isinstance(remembered.in_force, str | None)
+        and isinstance(remembered.former, str | None)
+        and type(remembered.is_new) is bool
+        and len(remembered.known) <= KNOWN_MAX
+        and all(type(each) is int for each in remembered.known.values())
+    ):
+        raise ValueError(f"not what an agent writes: {kept}")
+    return remembered

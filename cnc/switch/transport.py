@@ -119,10 +119,10 @@ def _connection(host: str, port: int, until_s: float) -> socket.socket:
     raise failure
 
 
-def _shut_down(connected: socket.socket) -> None:
+def _shut_down(connected: socket.socket, how: int = socket.SHUT_RDWR) -> None:
     """End a connection for all threads that read from it or write to it."""
     with suppress(OSError):  # the host may have closed it
-        connected.shutdown(socket.SHUT_RDWR)
+        connected.shutdown(how)
 
 
 class PromptSession(SSHSession):  # type: ignore[misc]  # ncclient has no types
@@ -157,13 +157,15 @@ class PromptSession(SSHSession):  # type: ignore[misc]  # ncclient has no types
         if self._socket is not None:
             with suppress(OSError):  # the host may have closed it
                 self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _IN_ORDER)
+            _shut_down(self._socket)
         self.close()
 
     def close(self) -> None:
         """Reset the connection, without waiting `_SOCKET_TIMEOUT_S` for paramiko."""
         self._closing.set()
         if self._socket is not None:
-            _shut_down(self._socket)
+            # Wakes the thread that reads. To end the sending side would send what waits.
+            _shut_down(self._socket, socket.SHUT_RD)
         super().close()
 
     def parse(self, received: bytes) -> None:
