@@ -109,7 +109,9 @@ class Changes:
         Nothing waits where the rollout does not say how far two clocks may differ.
         """
         with self.lock:
-            clock_error_ns = Rollout.of(tree).clock_error_ns
+            rollout = Rollout.of(tree)
+            self._rollouts.found(rollout)
+            clock_error_ns = rollout.clock_error_ns
             if clock_error_ns is not None:
                 states = self._switch.read()
                 self._clock_error_ns = clock_error_ns
