@@ -15,6 +15,7 @@ from cnc.cli.options import (
     DOCUMENT,
     FILE,
     JSON,
+    WITHOUT_DEADLINE,
     connect_options,
     connection,
     history_option,
@@ -63,6 +64,7 @@ FORCE_MARGIN = click.option(
 )
 @FORCE_MARGIN
 @TAKE_OVER
+@WITHOUT_DEADLINE
 @connection
 @history_option
 @JSON
@@ -74,6 +76,7 @@ def push(  # noqa: PLR0917  one parameter an option
     reoptimise: bool,
     force_margin: bool,
     take_over: bool,
+    without_deadline: bool,
     identity: Path,
     known_hosts: Path,
     timeout_s: float,
@@ -107,6 +110,7 @@ def push(  # noqa: PLR0917  one parameter an option
                 connect=connect,
                 history=history,
                 take_over=take_over,
+                without_deadline=without_deadline,
                 listener=say,
             )
         render.push(report, [], dry_run=False, as_json=as_json)
@@ -141,6 +145,7 @@ def push(  # noqa: PLR0917  one parameter an option
                 history=history,
                 dry_run=dry_run,
                 take_over=take_over,
+                without_deadline=without_deadline,
                 what=f"push {file.name}",
                 force_margin=force_margin,
                 listener=say,
@@ -166,6 +171,7 @@ def push(  # noqa: PLR0917  one parameter an option
 @click.option("--dry-run", is_flag=True, help="Show what would change per switch; send nothing.")
 @FORCE_MARGIN
 @TAKE_OVER
+@WITHOUT_DEADLINE
 @connection
 @history_option
 @JSON
@@ -174,6 +180,7 @@ def rollback(  # noqa: PLR0917  one parameter an option
     dry_run: bool,
     force_margin: bool,
     take_over: bool,
+    without_deadline: bool,
     identity: Path,
     known_hosts: Path,
     timeout_s: float,
@@ -204,6 +211,7 @@ def rollback(  # noqa: PLR0917  one parameter an option
             history=history,
             dry_run=dry_run,
             take_over=take_over,
+            without_deadline=without_deadline,
             what=f"back to rollout {chosen.number}",
             force_margin=force_margin,
             listener=say,

@@ -15,6 +15,7 @@ from cnc.cli import planning, render
 from cnc.cli.options import (
     DOCUMENT,
     JSON,
+    WITHOUT_DEADLINE,
     connect_options,
     connection,
     history_option,
@@ -64,6 +65,7 @@ def _listen(
     help="Serve Prometheus metrics there, at /metrics.",
 )
 @click.option("--heal", is_flag=True, help="Put back what drifted, by pushing the plan again.")
+@WITHOUT_DEADLINE
 @connection
 @history_option
 @JSON
@@ -72,6 +74,7 @@ def watch(  # noqa: PLR0917  one parameter an option
     interval_s: float,
     metrics: tuple[str, int] | None,
     heal: bool,
+    without_deadline: bool,
     identity: Path,
     known_hosts: Path,
     timeout_s: float,
@@ -84,6 +87,8 @@ def watch(  # noqa: PLR0917  one parameter an option
     object a line). An intent is planned first, as by a push; give a service the plan that was
     pushed.
     """
+    if without_deadline and not heal:
+        raise click.UsageError("--without-deadline has no effect without --heal")
     from cnc import rollout  # noqa: PLC0415
     from cnc.watch import Watcher, service_manager  # noqa: PLC0415
 
@@ -116,6 +121,7 @@ def watch(  # noqa: PLR0917  one parameter an option
                     history=history,
                     what="put back by watch",
                     force_margin=True,
+                    without_deadline=without_deadline,
                 )
             )
             if heal

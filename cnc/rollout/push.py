@@ -22,6 +22,7 @@ def push(
     history: History | None = None,
     dry_run: bool = False,
     take_over: bool = False,
+    without_deadline: bool = False,
     what: str = "push",
     force_margin: bool = False,
     listener: Listener = ignore,
@@ -61,6 +62,7 @@ def push(
         history=history,
         dry_run=dry_run,
         take_over=take_over,
+        without_deadline=without_deadline,
         listener=listener,
         warn=warn,
     )
@@ -72,5 +74,6 @@ def push(
         connect=connect,
         history=history,
         take_over=take_over,
+        without_deadline=without_deadline,
         listener=listener,
     )
