@@ -99,6 +99,16 @@ def test_an_aborted_change_is_taken_back(changes, kernel):
     assert changes.memory.last_change is None
 
 
+def test_a_base_time_that_no_kernel_takes_is_refused_though_the_same_list_runs(changes, kernel):
+    """Whole cycles away it asks for nothing new, until the switch has to set it after a boot."""
+    changes.change(request(1), tree())
+    changes.done(request(1), tree)
+    kernel.time_ns = 30 * 10**9
+    with pytest.raises(AgentError, match=r"port p1: base time \d+ ns is not within"):
+        changes.change(request(2), tree(base_time_s=2**64 - 1))
+    assert base_time_s(kernel) == 20
+
+
 def test_an_abort_of_a_change_we_refused_touches_nothing(changes, kernel):
     kernel.refuse = "port p1: no"
     with pytest.raises(AgentError):

@@ -173,14 +173,6 @@ def test_a_good_configuration_has_no_problem():
             "the gate control list lasts 1000000 ns, the cycle 1000001; make them equal",
         ),
         (
-            with_schedule(base_time_ns=2**63 - CYCLE_NS),
-            "base time 9223372036853775808 ns is not within 0..9223372036853775807",
-        ),
-        (
-            with_schedule(base_time_ns=-1),
-            "base time -1 ns is not within 0..9223372036853775807",
-        ),
-        (
             with_schedule(cycle_time_ns=2**31, entries=(GateEntry(0x3, 2**31),)),
             "cycle time 2147483648 ns is not within 1..2147483647",
         ),
