@@ -186,6 +186,18 @@ def difference_of(
     it any multiple of the cycle is accepted. `extras` are accepted as well: those of a
     `StoredPort`.
     """
+    difference = _first_difference(desired, report, base_time_ns, extras)
+    if difference and report and report.not_applied:
+        return f"{difference}; the switch cannot apply what it has stored: {report.not_applied}"
+    return difference
+
+
+def _first_difference(
+    desired: PortSettings | None,
+    report: PortReport | None,
+    base_time_ns: int | None,
+    extras: Collection[str],
+) -> str | None:
     if isinstance(desired, TalkerConfiguration):
         difference = talker_difference(desired, report, base_time_ns)
         if difference or not desired.owns_gates:

@@ -184,7 +184,9 @@ def port_reports(data: Element, bridges: Iterable[str] = ()) -> dict[str, PortRe
             mtu_octets=_number(kernel, "t:mtu"),
         )
     reported = bridge_reports(data, bridges).items()
-    return reports | {name: PortReport.of_bridge(report) for name, report in reported}
+    reports |= {name: PortReport.of_bridge(report) for name, report in reported}
+    not_applied = _not_applied(data.find("t:agent", _NAMESPACES))
+    return {n: replace(each, not_applied=not_applied.get(n)) for n, each in reports.items()}
 
 
 def _dscp_priorities(above: Element) -> dict[int, int]:
@@ -260,7 +262,17 @@ def agent_report(data: Element) -> AgentReport | None:
         frer_refused=_text(agent, "t:frer-refused"),
         clock=_clock_report(agent.find("t:clock", _NAMESPACES)),
         gates_wait=_text(agent, "t:gates-wait"),
+        not_applied=_not_applied(agent),
     )
+
+
+def _not_applied(agent: Element | None) -> dict[str, str]:
+    if agent is None:
+        return {}
+    return {
+        _require(row, "t:interface"): _text(row, "t:reason") or "it does not say why"
+        for row in reply.entries(agent, "t:not-applied", _NAMESPACES)
+    }
 
 
 def _clock_report(clock: Element | None) -> ClockReport | None:

@@ -189,7 +189,8 @@ class PortReport:
     forwards, None where the agent has none. `wake_ups` are those of timers that open its gates,
     None where none do or nothing was measured. `talker` is what talkers are told of an end
     station's port. `forwarding` is that of a bridge, which has nothing else. `mtu_octets` is
-    the longest packet that the port sends.
+    the longest packet that the port sends. `not_applied` is why what is stored of the port is not
+    in force, where the agent cannot apply it.
     """
 
     root_qdisc: str
@@ -213,6 +214,7 @@ class PortReport:
     talker: TalkerReport = TalkerReport()
     forwarding: BridgeReport | None = None
     mtu_octets: int | None = None
+    not_applied: str | None = None
 
     @classmethod
     def of_bridge(cls, report: BridgeReport) -> PortReport:
@@ -324,6 +326,7 @@ class AgentReport:
     elimination. `classifier` is the back end that applies DSCP rules (tsn-linux's name). `ptp` is
     None where no PTP daemon answers, `clock` where the agent does not say what keeps the clock.
     `gates_wait` is what stored gates wait for since the agent has started; None: none waits.
+    `not_applied` is by port why what the switch has stored of it is not in force.
     """
 
     tai_offset_s: int | None
@@ -337,3 +340,4 @@ class AgentReport:
     frer_refused: str | None = None
     clock: ClockReport | None = None
     gates_wait: str | None = None
+    not_applied: Mapping[str, str] = field(default_factory=dict)

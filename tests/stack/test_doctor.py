@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from agent.datastore.subscriptions import Datastore
+from agent.mechanisms.gates.model import GateState
 from agent.model import PtpPortState, PtpStatus
 from cnc import cli
 from cnc import intent as intents
 from cnc.lab import Lab
 from tests.stack.front_end import BASE
 from tests.stack.recording_kernel import port
+from tests.stack.sysrepo_client import gated
 
 INTENT = """
 name: small
@@ -96,6 +99,24 @@ def test_a_sound_switch_passes_every_check_and_is_not_changed(agent, server, doc
     with server.connect() as client:
         client.lock("running")
         client.lock("candidate")
+
+
+def test_what_a_switch_has_stored_and_cannot_apply_is_named_and_stops_no_push(
+    client, server, kernel, doctor
+):
+    client.replace(gated("p2", **{"admin-base-time": {"seconds": str(2**64 - 1)}}))
+    kernel.time_ns = None
+    with closing(Datastore(kernel)):
+        ran = doctor("--json")
+        client.replace(gated("p1"), gated("p2", **{"admin-base-time": {"seconds": str(2**64 - 1)}}))
+    (found,) = (
+        each
+        for each in json.loads(ran.stdout)["findings"]
+        if each["check"] == "stored configuration"
+    )
+    assert (found["switch"], found["port"], found["verdict"]) == ("s1", "p2", "warning")
+    assert "cannot be applied: base time 18446744073709551615000000000 ns is not" in found["text"]
+    assert kernel.states["p1"][GateState].taprio is not None
 
 
 def test_a_lock_is_named_with_its_holder(agent, server, doctor):

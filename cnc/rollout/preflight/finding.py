@@ -21,6 +21,7 @@ class Check(StrEnum):
     RIGHTS = "right to write"
     ROLLOUT = "last rollout"
     AGENT = "agent"
+    STORED = "stored configuration"
     KERNEL = "kernel"
     PORT = "ports exist"
     BRIDGE = "bridge"
