@@ -137,7 +137,7 @@ def _leftover_ports(
     if not surplus:
         return surplus
     stored = device.stored(surplus).ports
-    return {port for port in surplus if port not in stored or stored[port].configuration is None}
+    return {port for port in surplus if port not in stored or not stored[port].is_gated}
 
 
 def needs_change(
@@ -159,9 +159,10 @@ def _gates_need_change(
 ) -> str | None:
     current = stored.configuration if stored else None
     if desired is None:
-        return "the plan has no gate control list for this port" if current else None
+        is_gated = stored and stored.is_gated
+        return "the plan has no gate control list for this port" if is_gated else None
     if current is None or stored is None:
-        return "no gate control list yet"
+        return wording.DRAFT if stored and stored.is_draft else "no gate control list yet"
     if current != desired:
         return (
             "the gate control list changes" if current.gates != desired.gates else "classes change"

@@ -14,7 +14,7 @@ from cnc.model import (
 from cnc.rollout import forwarding
 from cnc.rollout.compare import agent_down, difference_of
 from cnc.rollout.talkers import configured_difference
-from cnc.rollout.wording import configured_beside, gates_wait, named
+from cnc.rollout.wording import DRAFT, configured_beside, gates_wait, named
 from cnc.switch.rollout_id import RolloutId
 from cnc.switch.tree import AgentReport
 from cnc.watch.condition import WHOLE, Kind, Verdicts
@@ -81,6 +81,8 @@ def _configuration_difference(
 
 def _gates_difference(desired: PortConfiguration | None, stored: StoredPort | None) -> str | None:
     configured = stored.configuration if stored else None
+    if stored and stored.is_draft:
+        return DRAFT
     if configured == desired:
         extras = stored.extras if stored else ()
         return configured_beside(extras) if extras else None
