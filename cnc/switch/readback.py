@@ -213,6 +213,7 @@ def port_reports(data: Element, bridges: Iterable[str] = ()) -> dict[str, PortRe
             wake_ups=wake_ups(kernel, "gate-wake-ups", TSN_LINUX),
             talker=talker_report(interface),
             mtu_octets=_number(kernel, "t:mtu"),
+            software_gates_refused=_text(kernel, "t:software-gates-refused"),
         )
     reported = bridge_reports(data, bridges).items()
     reports |= {name: PortReport.of_bridge(report) for name, report in reported}

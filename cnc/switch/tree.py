@@ -191,6 +191,8 @@ class PortReport:
     station's port. `forwarding` is that of a bridge, which has nothing else. `mtu_octets` is
     the longest packet that the port sends. `not_applied` is why what is stored of the port is not
     in force, where the agent cannot apply it.
+    `software_gates_refused` is why gates of mode software would not hold all its frames back; None:
+    they would.
     """
 
     root_qdisc: str
@@ -215,6 +217,7 @@ class PortReport:
     forwarding: BridgeReport | None = None
     mtu_octets: int | None = None
     not_applied: str | None = None
+    software_gates_refused: str | None = None
 
     @classmethod
     def of_bridge(cls, report: BridgeReport) -> PortReport:

@@ -97,6 +97,12 @@ def test_what_a_switch_has_stored_and_cannot_apply_is_named_with_its_port(plan):
 @pytest.mark.parametrize(
     ("changes", "check", "verdict", "words"),
     [
+        (
+            {"software_gates_refused": "the hardware of switch 00 forwards frames from p2"},
+            Check.KERNEL,
+            Verdict.FAILED,
+            "the hardware of switch 00 forwards frames from p2",
+        ),
         ({"tx_queues": 7}, Check.QUEUES, Verdict.FAILED, "needs 8 TX queues, has 7"),
         ({"oper_status": "lower-layer-down"}, Check.LINK, Verdict.WARNING, "lower-layer-down"),
         ({"oper_status": None}, Check.LINK, Verdict.UNKNOWN, "not reported"),

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from itertools import combinations
 
 from agent.mechanisms.gates.frame_lengths import FACTOR_MAX
+from agent.mechanisms.gates.hardware import software_gates_refused
 from agent.mechanisms.gates.model import (
     GateConfig,
     GateLimits,
@@ -53,6 +54,8 @@ def _port_problems(taprio: Taprio, state: PortState) -> Iterator[str]:
     yield from _limit_problems(taprio, state)
     yield from _operation_problems(taprio, state)
     if taprio.mode is TaprioMode.SOFTWARE:
+        if reason := software_gates_refused(state, state[GateState].hardware_peers):
+            yield reason
         device_bps = state.emulated.device_bps if state.emulated else state.link_speed_bps
         yield from _budget_problems(taprio.schedule, len(taprio.queues), device_bps)
         yield from _emulation_problems(state.emulated)
