@@ -14,7 +14,6 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from io import BytesIO
-from pathlib import Path
 from typing import Any
 
 import paramiko
@@ -22,12 +21,14 @@ from lxml import etree
 from ncclient import manager
 from ncclient.transport import SSHSession
 from ncclient.transport.errors import (
+    AuthenticationError,
     SessionCloseError,
     SessionError,
     SSHUnknownHostError,
     TransportError,
 )
 from ncclient.transport.session import NetconfBase, NotificationHandler, SessionListener
+from paramiko.transport import ServiceRequestingTransport
 
 from cnc.switch.deadline import expires_after
 from cnc.switch.framing import END_OF_CHUNKS, END_OF_MESSAGE, Decoder
@@ -51,16 +52,16 @@ def open_session(
     host: str,
     port: int,
     user: str,
-    identity: Path,
+    keys: Sequence[paramiko.PKey],
     host_keys: Sequence[paramiko.PKey],
     timeout_s: float,
 ) -> manager.Manager:
     """As `manager.connect`, over a `PromptSession`.
 
-    `host_keys` are the accepted ones. `timeout_s` is how long to wait for a session, whatever the
-    host sends until then, and for each reply. Raises OSError, SSHUnknownHostError for another host
-    key, AuthenticationError for a user or key that is not accepted, and the errors of ncclient and
-    paramiko.
+    `keys` are tried one after another, `host_keys` are the accepted ones. `timeout_s` is how long
+    to wait for a session, whatever the host sends until then, and for each reply. Raises OSError,
+    SSHUnknownHostError for another host key, AuthenticationError for a user or keys that are not
+    accepted, and the errors of ncclient and paramiko.
     """
     handler = manager.make_device_handler(None)
     session = PromptSession(handler, timeout_s)
@@ -74,7 +75,7 @@ def open_session(
         # paramiko's own limits apply to a line or a step, and a host that keeps sending stays
         # within each.
         with expires_after(remaining_s, lambda: _shut_down(connected)) as deadline:
-            session.connect(connected, host, user, identity, host_keys)
+            session.connect(connected, host, user, keys, host_keys)
     except BaseException as error:
         LOG.debug("%s port %d: no session: %r", host, port, error)
         if session.transport:
@@ -166,7 +167,7 @@ class PromptSession(SSHSession):  # type: ignore[misc]  # ncclient has no types
         connected: socket.socket,
         host: str,
         user: str,
-        identity: Path,
+        keys: Sequence[paramiko.PKey],
         host_keys: Sequence[paramiko.PKey],
     ) -> None:
         """Log in over a connection, and exchange hellos; see `open_session`.
@@ -175,7 +176,8 @@ class PromptSession(SSHSession):  # type: ignore[misc]  # ncclient has no types
         signature algorithms; a server refuses other names, or signs with SHA-1.
         """
         self._host, self._socket = host, connected
-        self._transport = transport = paramiko.Transport(connected)
+        # It asks for the service once (RFC 4252 4), and not for each key, which asyncssh refuses.
+        self._transport = transport = ServiceRequestingTransport(connected)
         options = transport.get_security_options()
         options.key_types = [algorithm for key in host_keys for algorithm in _signatures(key)]
         # paramiko compares the octets of a MAC one by one in Python, a third of the cost of a
@@ -191,7 +193,7 @@ class PromptSession(SSHSession):  # type: ignore[misc]  # ncclient has no types
         server_key = transport.get_remote_server_key()
         if server_key.asbytes() not in [key.asbytes() for key in host_keys]:
             raise SSHUnknownHostError(host, server_key.fingerprint)
-        self._auth(user, None, [str(identity)], allow_agent=False, look_for_keys=False)
+        _log_in(transport, user, keys)
         self._connected = True
         self._channel = transport.open_session()
         self._channel.invoke_subsystem("netconf")  # RFC 6242 3
@@ -240,6 +242,18 @@ class PromptSession(SSHSession):  # type: ignore[misc]  # ncclient has no types
             listeners = list(self._listeners)
         for listener in listeners:
             listener.callback((root.tag, dict(root.attrib)), message)
+
+
+def _log_in(transport: paramiko.Transport, user: str, keys: Sequence[paramiko.PKey]) -> None:
+    """With the first key that the server accepts. Raises ncclient's AuthenticationError."""
+    for key in keys:
+        try:
+            transport.auth_publickey(user, key)
+        except paramiko.AuthenticationException as error:
+            refused = error
+        else:
+            return
+    raise AuthenticationError(str(refused)) from refused
 
 
 def _receive(channel: paramiko.Channel) -> bytes:
