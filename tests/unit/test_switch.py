@@ -176,6 +176,14 @@ def test_a_good_configuration_has_no_problem():
             "the gate control list lasts 1000000 ns, the cycle 1000001; make them equal",
         ),
         (
+            with_schedule(entries=(*SCHEDULE.entries, GateEntry(0x3, 100_000))),
+            (
+                "the gate control list lasts 1100000 ns, the cycle 1000000; make them equal; a "
+                "merge keeps entries of the former list: send admin-control-list with "
+                'operation="replace"'
+            ),
+        ),
+        (
             with_schedule(cycle_time_ns=2**31, entries=(GateEntry(0x3, 2**31),)),
             "cycle time 2147483648 ns is not within 1..2147483647",
         ),

@@ -179,7 +179,14 @@ def _schedule_problems(
     if total_ns != cycle_ns:
         # Linux starts over when the list ends (a cycle shorter than asked for) and cuts a longer
         # list: either way the gates would not do what was written.
-        yield f"the gate control list lasts {total_ns} ns, the cycle {cycle_ns}; make them equal"
+        kept = (
+            "; a merge keeps entries of the former list: send admin-control-list with "
+            'operation="replace"'
+        )
+        yield (
+            f"the gate control list lasts {total_ns} ns, the cycle {cycle_ns}; make them equal"
+            f"{kept if total_ns > cycle_ns else ''}"
+        )
     speed_bps = link_speed_bps or SLOWEST_LINK_BPS
     min_interval_ns = MIN_FRAME_OCTETS * BITS_NS_PER_S // speed_bps
     at_speed = f"{speed_bps // 1_000_000} Mb/s" + ("" if link_speed_bps else ", link down")
