@@ -4,6 +4,7 @@ from __future__ import annotations
 
 # IEEE Std 802.1Q-2022, table 8-1: a bridge does not forward these.
 _RESERVED = "01-80-C2-00-00-0"
+_PTP = "01-1B-19-00-00-00"  # IEEE Std 1588-2019, annex E
 _BROADCAST, _NO_ADDRESS = "FF-FF-FF-FF-FF-FF", "00-00-00-00-00-00"
 
 
@@ -19,6 +20,8 @@ def problem_of_destination(mac: str) -> str | None:
             f"{mac} is reserved (IEEE Std 802.1Q-2022, table 8-1): no bridge forwards it; "
             "choose another address"
         )
+    if mac == _PTP:
+        return f"{mac} is the group of PTP (IEEE Std 1588-2019, annex E); choose another address"
     if mac in {_BROADCAST, _NO_ADDRESS}:
         return f"{mac} is the address of no station and of no group; choose another address"
     return None

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
+from types import MappingProxyType
 
 from agent.filter_placement import FilterPlacement
 from agent.lldp import Identifier, Lldp, Neighbor
@@ -88,9 +89,11 @@ def agent(
     ptp: PtpStatus | None,
     last_change: LastChange | None,
     gates_wait: str | None = None,
+    not_applied: Mapping[str, str] = MappingProxyType({}),
 ) -> Node:
     """`/tsn-linux:agent`; `of_mechanisms` are the leaves that mechanisms fill, `gates_wait` is what
-    stored gate control lists wait for."""
+    stored gate control lists wait for, `not_applied` by port why its stored configuration is not in
+    force."""
     node: Node = {
         "version": version,
         "pid": pid,
@@ -104,6 +107,10 @@ def agent(
         node["ptp"] = _ptp(ptp)
     if gates_wait:
         node["gates-wait"] = gates_wait
+    if not_applied:
+        node["not-applied"] = [
+            {"interface": port, "reason": reason} for port, reason in sorted(not_applied.items())
+        ]
     if last_change:
         node["last-change"] = {
             "time": _date_and_time(last_change.time),

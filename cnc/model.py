@@ -863,12 +863,12 @@ class StoredFilter:
 class StoredPort:
     """A port as the running datastore has it.
 
-    `configuration` is None where gates are off or the stored values are no complete schedule;
-    `dscps` are those of the stored rules, whatever else is there. `extras` says in words what is
-    set that no rollout sets, and that changes what the port does with frames. `talker` is what a
-    port of an end station has, `forwarding` what a bridge has; `identities` and `sequencing` are
-    with it, the whole tables of stream identities and for numbered frames of its switch, and
-    `filters`, all stream filters of the bridge.
+    `configuration` is None where gates are off, or where they are on and what is stored is no
+    schedule in force: `is_draft`. `dscps` are those of the stored rules, whatever else is there.
+    `extras` says in words what is set that no rollout sets, and that changes what the port does
+    with frames. `talker` is what a port of an end station has, `forwarding` what a bridge has;
+    `identities` and `sequencing` are with it, the whole tables of stream identities and for
+    numbered frames of its switch, and `filters`, all stream filters of the bridge.
     """
 
     configuration: PortConfiguration | None
@@ -880,3 +880,9 @@ class StoredPort:
     identities: tuple[StoredIdentity, ...] = ()
     sequencing: StoredSequencing = NO_SEQUENCING
     filters: tuple[StoredFilter, ...] = ()
+    is_draft: bool = False
+
+    @property
+    def is_gated(self) -> bool:
+        """Whether gates are on."""
+        return self.is_draft or self.configuration is not None

@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from agent.datastore.desired import desired_ports, possible_ports
+from agent.datastore.desired import Impossible, desired_ports, possible_ports, refusal
 from agent.datastore.failed_ports import FailedPorts
 from agent.datastore.identities import Identity, identities
 from agent.datastore.memory import Memory, MemoryFile
@@ -72,6 +72,8 @@ class Changes:
         # Ports that the next poll configures.
         self._retry_ports: set[str] = set()
         self._failed_ports = FailedPorts()
+        # Ports whose stored configuration no port could do; they are left as they are.
+        self._impossible: Mapping[str, Impossible] = {}
         self._clock_waits = Waiting(switch.ports.mechanisms)
         # The ports whose gates wait for the clock, and how far it may be from others then.
         self._waiting: frozenset[str] = frozenset()
@@ -101,6 +103,15 @@ class Changes:
                 return None
             reason = self._switch.ports.unsettled(self._clock_error_ns)
             return reason or "the clock has settled: the gates are about to be set"
+
+    def not_applied(self) -> dict[str, str]:
+        """The ports whose stored configuration is not in force, with the reason."""
+        with self.lock:
+            impossible = {name: each.reason for name, each in self._impossible.items()}
+            return impossible | {
+                name: reason.replace(f"port {name}: ", "")
+                for name, reason in self._failed_ports.reasons.items()
+            }
 
     def start(self, tree: Tree) -> None:
         """As `reconcile`, for an agent that starts: gates that the kernel does not run wait until
@@ -158,7 +169,8 @@ class Changes:
 
         While a change of another module is open, this is taken for the rest of the same commit.
 
-        A port that is gone does not stand in the way of others as long as it is to do what it was.
+        A port that is gone, or that could not do what is stored, does not stand in the way of
+        others as long as it is to do what it was.
         """
         with self.lock:
             joined = self._open if self._open and self._open.is_joined_by(request) else None
@@ -167,19 +179,28 @@ class Changes:
             elif self._open:
                 self._settle(self._open, self._read_running())
             before = self._switch.read()
-            desired = desired_ports(tree, before)
-            missed = {
-                name
-                for name, config in desired.items()
-                if name not in before and self._desired.get(name) == config
-            }
+            desired, impossible = possible_ports(tree, before)
+            if new := {
+                n: each for n, each in impossible.items() if self._impossible.get(n) != each
+            }:
+                raise refusal(new)
+            as_before = {n for n, config in desired.items() if self._desired.get(n) == config}
+            failed = as_before & self._failed_ports.names & before.keys()
             waiting = joined.waiting if joined else self._waiting
             if request.module == ROLLOUT_MODULE:
                 waiting = frozenset()
             waiting = self._clock_waits.still(waiting, self._desired, desired)
             try:
                 self.refuse_late(tree)
-                change = self._apply(tree, desired, before, missed, joined, waiting=waiting)
+                change = self._apply(
+                    tree,
+                    desired,
+                    before,
+                    as_before - before.keys(),
+                    joined,
+                    waiting=waiting,
+                    left=impossible.keys() | failed,
+                )
                 self._undo_late(change)
             except Exception:
                 self._retry_ports |= _differing(
@@ -187,9 +208,11 @@ class Changes:
                 )
                 raise
             self._forget_open()
-            self._open = replace(change, requests=change.requests | {request})
+            self._open = replace(
+                change, requests=change.requests | {request}, impossible=impossible
+            )
             self._new_ports = self._new(before) | self._retry_ports | self._failed_ports.names
-            self._all_asked(before)
+            self._all_asked(before, but=failed)
             self._start_timer(self._open, self._patience_s(self._open))
 
     def _undo_late(self, change: OpenChange) -> None:
@@ -239,11 +262,11 @@ class Changes:
                 self._forget_open()
                 desired, impossible = possible_ports(tree, before)
                 self._waiting = self._clock_waits.still(self._waiting, self._desired, desired)
-                self._desired = desired
+                self._desired, self._impossible = desired, impossible
                 self._rollouts.applied(Rollout.of(tree), self._now_tai_ns())
                 self._all_asked(before)
                 # Ports that are not configured any more, too: they lose what is ours.
-                self._apply_ports(before.keys() - impossible)
+                self._apply_ports(before.keys() - impossible.keys())
 
     def apply_to_new_ports(self, states: Mapping[str, PortState]) -> bool:
         """Configure ports that are not what they were at the newest poll; whether there were any.
@@ -289,11 +312,11 @@ class Changes:
         """The interfaces that appeared since the newest poll or change, or that changed bridges."""
         return {name for name, each in identities(states).items() if self._seen.get(name) != each}
 
-    def _all_asked(self, states: Mapping[str, PortState]) -> None:
-        """All present interfaces have just been configured, or tried."""
+    def _all_asked(self, states: Mapping[str, PortState], but: Collection[str] = ()) -> None:
+        """All present interfaces have just been configured, or tried, but for these."""
         self._seen = identities(states)
-        self._retry_ports.clear()
-        self._failed_ports.clear()
+        self._retry_ports.intersection_update(but)
+        self._failed_ports.keep(but)
 
     def _apply_ports(self, ports: Collection[str]) -> None:
         """Bring these ports to the configuration in force; the others stay as they are.
@@ -303,12 +326,7 @@ class Changes:
         first; what one port cannot do is logged.
         """
         before = self._switch.read()
-        as_they_are = {
-            name: PortConfig(
-                name, tuple(each.as_is(state) for each in self._switch.ports.mechanisms)
-            )
-            for name, state in before.items()
-        }
+        as_they_are = {name: self._as_it_is(state) for name, state in before.items()}
         asked = {port: self.desired.get(port, PortConfig(port)) for port in ports}
         try:
             change = self._apply({}, as_they_are | asked, before)
@@ -324,6 +342,11 @@ class Changes:
                 self._failed_ports.succeeded(port)
             self._write(self._memory_after(change))
 
+    def _as_it_is(self, state: PortState) -> PortConfig:
+        """What leaves the port unchanged."""
+        parts = tuple(each.as_is(state) for each in self._switch.ports.mechanisms)
+        return PortConfig(state.name, parts)
+
     def _apply(
         self,
         tree: Tree,
@@ -333,14 +356,16 @@ class Changes:
         joined: OpenChange | None = None,
         *,
         waiting: frozenset[str] = frozenset(),
+        left: Collection[str] = (),
     ) -> OpenChange:
         """`missed` are the ports of `desired` that are gone and get their configuration later.
 
         `joined` is the part of the change that has been applied before; `waiting` are the ports
-        whose gates are left out.
+        whose gates are left out, `left` those that stay as they are.
         """
         started_ns = time.monotonic_ns()
         now = self._clock_waits.without(desired, waiting)
+        now |= {name: self._as_it_is(before[name]) for name in left if name in before}
         applied = self._switch.apply(
             {name: config for name, config in now.items() if name not in missed}, before
         )
@@ -408,6 +433,7 @@ class Changes:
     def _keep(self, change: OpenChange) -> None:
         self._forget_open()
         self._desired, self._waiting = change.desired, change.waiting
+        self._impossible = change.impossible
         self._rollouts.applied(Rollout.of(change.tree), self._now_tai_ns())
         self._write(self._memory_after(change))
 

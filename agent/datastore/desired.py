@@ -12,6 +12,7 @@ identity table belong to every bridge as well.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 from agent.datastore.frer_tables import tables_by_port
 from agent.datastore.ptp_instances import instances_by_port
@@ -29,25 +30,24 @@ from agent.mechanisms import MECHANISMS
 from agent.model import AgentError, PortConfig, PortState
 
 
+class Impossible(NamedTuple):
+    """Why a mechanism cannot do what is asked of an interface, and what that is."""
+
+    reason: str
+    interface: Tree
+
+
 def desired_ports(tree: Tree, states: Mapping[str, PortState]) -> dict[str, PortConfig]:
-    """Every interface on which a mechanism is configured, and what it is asked to do.
-
-    `states` matters only for drafts, which leave a port as it is.
-
-    Raises `AgentError` with one line for each port that asks what a mechanism cannot do.
-    """
-    desired, reasons = _ports(tree, states)
-    if reasons:
-        raise AgentError("\n".join(f"port {name}: {reason}" for name, reason in reasons.items()))
+    """As `possible_ports`. Raises `AgentError` where a port asks what a mechanism cannot do."""
+    desired, impossible = possible_ports(tree, states)
+    if impossible:
+        raise refusal(impossible)
     return desired
 
 
-def possible_ports(
-    tree: Tree, states: Mapping[str, PortState]
-) -> tuple[dict[str, PortConfig], set[str]]:
-    """As `desired_ports`, without the ports that ask what cannot be; the names of these."""
-    desired, reasons = _ports(tree, states)
-    return desired, set(reasons)
+def refusal(impossible: Mapping[str, Impossible]) -> AgentError:
+    """One line for each port."""
+    return AgentError("\n".join(f"port {name}: {each.reason}" for name, each in impossible.items()))
 
 
 def _interfaces(tree: Tree) -> Iterable[Tree]:
@@ -84,12 +84,16 @@ def _entries_by_port(tree: Tree) -> dict[str, list[Tree]]:
     return entries
 
 
-def _ports(
+def possible_ports(
     tree: Tree, states: Mapping[str, PortState]
-) -> tuple[dict[str, PortConfig], dict[str, str]]:
-    """What is asked of the ports that can do it, and by port why others cannot."""
+) -> tuple[dict[str, PortConfig], dict[str, Impossible]]:
+    """Every interface on which a mechanism is configured, and what it is asked to do; and those
+    that ask what a mechanism cannot do.
+
+    `states` matters only for drafts, which leave a port as it is.
+    """
     desired: dict[str, PortConfig] = {}
-    reasons: dict[str, str] = {}
+    impossible: dict[str, Impossible] = {}
     for interface in _interfaces(tree):
         if not any(node in interface for each in MECHANISMS for node in each.subtrees):
             continue
@@ -97,7 +101,7 @@ def _ports(
         try:
             parts = [each.configured(interface, states.get(name)) for each in MECHANISMS]
         except Refused as reason:
-            reasons[name] = str(reason)
+            impossible[name] = Impossible(str(reason), interface)
         else:
             desired[name] = PortConfig(name, tuple(parts))
-    return desired, reasons
+    return desired, impossible

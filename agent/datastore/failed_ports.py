@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from agent.model import PortState
@@ -42,6 +42,11 @@ class FailedPorts:
     def names(self) -> frozenset[str]:
         return frozenset(self._ports)
 
+    @property
+    def reasons(self) -> Mapping[str, str]:
+        """By port; several are one a line."""
+        return {name: failed.reason for name, failed in self._ports.items()}
+
     def that_may_succeed(self, states: Mapping[str, PortState]) -> set[str]:
         """The present ports that it is worth while to try again."""
         return {
@@ -69,5 +74,6 @@ class FailedPorts:
         """Forget a failure, if there was one."""
         self._ports.pop(port, None)
 
-    def clear(self) -> None:
-        self._ports.clear()
+    def keep(self, ports: Collection[str]) -> None:
+        """Forget the failures of all others."""
+        self._ports = {name: each for name, each in self._ports.items() if name in ports}

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from agent import whole_file
 from agent.mechanisms.gates.history import GateHistory
@@ -21,8 +21,12 @@ from agent.model import Clock, LastChange
 from agent.run_context import Link, RunContext
 
 LOG = logging.getLogger(__name__)
+T = TypeVar("T")
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+# What reading a value raises that is not what was written.
+_UNREADABLE = (ValueError, KeyError, TypeError, AttributeError)
 
 MAX_FILE_OCTETS = 16 * 2**20  # far more than the longest lists of a hundred ports take
 
@@ -47,13 +51,36 @@ class MemoryFile:
         try:
             with self._path.open("rb") as file:
                 kept = json.loads(file.read(MAX_FILE_OCTETS))
-            return _decode(kept) if kept["boot-id"] == _boot_id() else Memory()
+            return self._decode(kept) if kept["boot-id"] == _boot_id() else Memory()
         except FileNotFoundError:
             return Memory()
         # RecursionError: brackets nested a thousand deep.
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        except (OSError, RecursionError, *_UNREADABLE) as error:
             LOG.warning("%s is ignored and will be replaced: %r", self._path, error)
             return Memory()
+
+    def _decode(self, kept: Any) -> Memory:
+        return Memory(
+            self._by_port(kept["ports"], _decode_history),
+            kept["last-change"] and _decode_last_change(kept["last-change"]),
+            RunContext(
+                {
+                    Clock(clock): _natural(offset_ns, minimum=-(2**63))
+                    for clock, offset_ns in kept["surroundings"]["clock-offsets-ns"].items()
+                },
+                self._by_port(kept["surroundings"]["links"], _decode_link),
+            ),
+        )
+
+    def _by_port(self, kept: Any, decode: Callable[[Any], T]) -> dict[str, T]:
+        """What was kept of each port; one that cannot be read is named and left out."""
+        decoded = {}
+        for port, value in kept.items():
+            try:
+                decoded[port] = decode(value)
+            except _UNREADABLE as error:
+                LOG.warning("%s: what it has of port %s is ignored: %r", self._path, port, error)
+        return decoded
 
     def write(self, memory: Memory) -> None:
         """Replace the file. What cannot be kept is logged: the ports are right all the same."""
@@ -102,35 +129,20 @@ def _boot_id() -> str:
     return BOOT_ID.read_text(encoding="ascii").strip()
 
 
-def _decode(kept: Any) -> Memory:
-    last = kept["last-change"]
-    return Memory(
-        {
-            port: GateHistory(
-                past["schedule"] and _decode_schedule(past["schedule"]),
-                _natural(past["change-time-ns"]),
-                _natural(past["change-errors"]),
-            )
-            for port, past in kept["ports"].items()
-        },
-        last
-        and LastChange(
-            # Aware of its time zone, whatever was kept.
-            datetime.fromisoformat(last["time"]).astimezone(UTC),
-            _natural(last["duration-us"]),
-            _natural(last["ports"], below=2**32),
-        ),
-        _decode_run_context(kept["surroundings"]),
+def _decode_history(kept: Any) -> GateHistory:
+    return GateHistory(
+        kept["schedule"] and _decode_schedule(kept["schedule"]),
+        _natural(kept["change-time-ns"]),
+        _natural(kept["change-errors"]),
     )
 
 
-def _decode_run_context(kept: Any) -> RunContext:
-    return RunContext(
-        {
-            Clock(clock): _natural(offset_ns, minimum=-(2**63))
-            for clock, offset_ns in kept["clock-offsets-ns"].items()
-        },
-        {port: _decode_link(link) for port, link in kept["links"].items()},
+def _decode_last_change(kept: Any) -> LastChange:
+    return LastChange(
+        # Aware of its time zone, whatever was kept.
+        datetime.fromisoformat(kept["time"]).astimezone(UTC),
+        _natural(kept["duration-us"]),
+        _natural(kept["ports"], below=2**32),
     )
 
 

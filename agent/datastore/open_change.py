@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from agent.datastore.desired import Impossible
 from agent.mechanism import Tree
 from agent.mechanisms.gates.history import GateHistory
 from agent.model import AgentError, LastChange, PortConfig, PortState
@@ -45,6 +46,8 @@ class OpenChange:
     requests: frozenset[Request] = frozenset()
     # Those of them whose `done` has come.
     landed: set[Request] = field(default_factory=set)
+    # The ports that are left as they are, because nobody could do what is asked of them.
+    impossible: Mapping[str, Impossible] = field(default_factory=dict)
 
     def __str__(self) -> str:
         return ", ".join(sorted(map(str, self.requests)))

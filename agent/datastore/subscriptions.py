@@ -290,6 +290,7 @@ class Datastore:
         with self._changes.lock:
             of_mechanisms = self._switch.ports.leaves()
             gates_wait = self._changes.gates_wait()
+            not_applied = self._changes.not_applied()
         tree = operational.agent(
             version=_version(),
             pid=os.getpid(),
@@ -300,6 +301,7 @@ class Datastore:
             ptp=self._switch.ports.ptp_status(),
             last_change=self._changes.memory.last_change,
             gates_wait=gates_wait,
+            not_applied=not_applied,
         )
         return json.dumps(tree)
 

@@ -24,6 +24,7 @@ _RESERVED = (
     ("01:80:c2:00:00:0", "bridges never forward it (802.1Q 8.6.3)"),
     ("01:80:c2:00:00:1", "it is for the management of bridges (802.1Q 8.13.7)"),
     ("01:80:c2:00:00:2", "it is for the applications of MRP (802.1Q 10.5)"),
+    ("01:1b:19:00:00:00", "it is the group of PTP (IEEE 1588 annex E)"),
     ("33:33:", "a Linux bridge looks up IPv6 multicast by IP address"),
     ("ff:ff:ff:ff:ff:ff", "it is for broadcasts"),
     ("00:00:00:00:00:00", "no station has it"),

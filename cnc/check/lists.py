@@ -49,12 +49,11 @@ def judge_cycles(plan: Plan) -> Iterator[Violation]:
 def readable_lists(plan: Plan) -> dict[PortRef, GateCycle]:
     """The lists of gated ports whose cycle is sound, so that times can be looked up in them."""
     intent = plan.intent
-    hyperperiod = intent.hyperperiod_ns()
     others = [c for c in intent.classes.values() if c.role is not ClassRole.CONTROL]
     best_effort = intent.classes_with(ClassRole.BEST_EFFORT)
     readable = {}
     for port, gates in plan.gates.items():
-        if not is_gated_port(intent.network, port) or _cycle_fault(gates, hyperperiod):
+        if not is_gated_port(intent.network, port) or _cycle_fault(gates, intent):
             continue
         link = intent.network.links[port]
         readable[port] = GateCycle(
@@ -69,13 +68,12 @@ def readable_lists(plan: Plan) -> dict[PortRef, GateCycle]:
 def judge_lists(plan: Plan, readable: Mapping[PortRef, GateCycle]) -> Iterator[Violation]:
     """What is wrong with any list, whatever frames are planned."""
     network = plan.intent.network
-    hyperperiod = plan.intent.hyperperiod_ns()
     for port, gates in plan.gates.items():
         if not is_gated_port(network, port):
             text = "is no connected port of a switch, nor of an end station with gates"
             yield Violation("gate-stray", str(port), text)
             continue
-        if port not in readable and (fault := _cycle_fault(gates, hyperperiod)):
+        if port not in readable and (fault := _cycle_fault(gates, plan.intent)):
             yield Violation("gate-cycle", str(port), fault)
         if network.links[port].preemption:
             text = (
@@ -99,13 +97,18 @@ def _mask(classes: Iterable[TrafficClass]) -> int:
     return sum(1 << c.number for c in classes)
 
 
-def _cycle_fault(gates: GateControlList, hyperperiod_ns: int) -> str | None:
+def _cycle_fault(gates: GateControlList, intent: Intent) -> str | None:
     cycle = gates.cycle_ns
     intervals = [entry.interval_ns for entry in gates.entries]
     if cycle <= 0 or sum(intervals) != cycle:
         return f"the intervals add up to {sum(intervals)} ns, the cycle is {cycle} ns"
     if min(intervals) <= 0:
         return f"entry {intervals.index(min(intervals))} lasts {min(intervals)} ns"
+    if not intent.streams:
+        return (
+            "the plan has no streams, by whose periods a cycle is judged; state them in its intent"
+        )
+    hyperperiod_ns = intent.hyperperiod_ns()
     if hyperperiod_ns % cycle:
         return (
             f"the streams repeat every {hyperperiod_ns} ns, which is not a multiple of the cycle "

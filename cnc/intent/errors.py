@@ -31,6 +31,9 @@ def describe_error(detail: ErrorDetails, model: type[Shape], problems: Problems)
         case "extra_forbidden":
             found = f"the unknown key {shown(path[-1])}"
             expected = one_of(_keys_at(model, path[:-1]), str(path[-1]))
+        # What pydantic counts are the values that are right; each of the others has its own error.
+        case "too_short" if len(detail["input"]) >= context["min_length"]:
+            return
         case "too_short":
             found, expected = (
                 counted(context["actual_length"], "value"),

@@ -8,6 +8,7 @@ from cnc.model import AddressRange, mac_number
 # IEEE 802.1Q-2022 8.6.3: no bridge forwards the first sixteen. The management of bridges (8.13.7)
 # and the applications of MRP (10.5) have the others.
 _BRIDGE_GROUP = range(mac_number("01:80:c2:00:00:00"), mac_number("01:80:c2:00:00:30"))
+_PTP = mac_number("01:1b:19:00:00:00")  # IEEE Std 1588-2019, annex E
 _BROADCAST = "ff:ff:ff:ff:ff:ff"
 # RFC 1112 and RFC 2464. The kernel looks such frames up by their IP group, never by their MAC
 # address (net/bridge/br_multicast.c: br_mdb_entry_skb_get).
@@ -25,6 +26,8 @@ def reserved_for(first: str, last: str | None = None) -> str | None:
     for version, groups in _IP_GROUPS.items():
         if _touch(macs, groups):
             return f"which is for {version} multicast: a Linux bridge looks it up by IP address"
+    if _PTP in macs:
+        return "which is the group of PTP (IEEE 1588 annex E)"
     if mac_number(_BROADCAST) in macs:
         return "which is for broadcasts"
     return "which no station has" if 0 in macs else None

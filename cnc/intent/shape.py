@@ -32,6 +32,7 @@ from cnc.intent.values import (
     CYCLE_MAX_NS,
     FRAMES_MAX,
     HOST,
+    HOST_SLIPS,
     PAYLOAD_MAX_OCTETS,
     RECOVERY_SCHEMA,
     Boolean,
@@ -183,7 +184,7 @@ class Class(Shape):
 class Management(Shape):
     """Address of the NETCONF server of a switch."""
 
-    address: Annotated[str, text(HOST, "an IP address or a host name")] = Field(
+    address: Annotated[str, text(HOST, "an IP address or a host name", HOST_SLIPS)] = Field(
         description="IP address or host name"
     )
     port: TcpPort | None = Field(None, description="TCP port; default: defaults.netconf-port")

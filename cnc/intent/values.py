@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Annotated, Any
 
 from pydantic_core import CoreSchema, core_schema
@@ -83,13 +84,15 @@ def decimal(minimum: int, maximum: int, *, above: bool = False) -> Leaf:
     return Leaf(parse, {"type": "number", least: minimum, "maximum": maximum})
 
 
-def text(pattern: str, expected: str) -> Leaf:
-    """Text that the whole of `pattern` matches."""
+def text(pattern: str, expected: str, slips: Mapping[str, str] = MappingProxyType({})) -> Leaf:
+    """Text that the whole of `pattern` matches. `slips` are patterns of what is often written
+    instead, each with what to do."""
 
     def parse(value: object) -> str:
         if isinstance(value, str) and re.fullmatch(pattern, value):
             return value
-        raise ValueError(expected)
+        hints = (hint for slip, hint in slips.items() if re.fullmatch(slip, str(value)))
+        raise ValueError("; ".join((expected, *hints)))
 
     return Leaf(parse, {"type": "string", "pattern": f"^({pattern})$"})
 
@@ -123,6 +126,12 @@ _NAME = r"[A-Za-z][A-Za-z0-9_-]{0,62}"
 # What the kernel accepts as an interface name, without what a shell or a path would trip over.
 _PORT = r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,14}"
 _MAC = "([0-9A-Fa-f]{2}:){5}[0-9A-Fa-f]{2}"
+# What is written for a host beside what is one.
+HOST_SLIPS = {
+    ".*%.*": "an address with a zone is known to one machine alone: state another address",
+    r"\[.*\](:[0-9]+)?": "without brackets; a port is stated as "
+    "`management: {address: ..., port: ...}`",
+}
 _MAC_RANGE = f"{_MAC} - {_MAC}"
 HOST = r"[A-Za-z0-9][A-Za-z0-9.-]{0,252}|[0-9A-Fa-f:.]{2,45}"
 
@@ -167,7 +176,9 @@ CLOCK_ERROR_SCHEMA = {
 def _mac(value: object) -> str:
     if isinstance(value, str) and re.fullmatch(_MAC, value):
         return value.lower()
-    raise ValueError("a MAC address such as 91:e0:f0:00:fe:01")
+    written = str(value).replace("-", ":")
+    hint = f"; with colons, {written.lower()}" if re.fullmatch(_MAC, written) else ""
+    raise ValueError(f"a MAC address such as 91:e0:f0:00:fe:01{hint}")
 
 
 def _mac_range(value: object) -> tuple[str, str]:
@@ -197,10 +208,19 @@ Duration = Annotated[int, quantity(DURATION)]
 Rate = Annotated[int, quantity(RATE, minimum=1)]
 Name = Annotated[
     str,
-    text(_NAME, "a name: a letter, then up to 62 letters, digits, '-' or '_'"),
+    text(
+        _NAME,
+        "a name: a letter, then up to 62 letters, digits, '-' or '_'",
+        {r".+\..+": "a name with dots is that of a host, which is its `management`"},
+    ),
 ]
 PortName = Annotated[
-    str, text(_PORT, "an interface name: up to 15 letters, digits, '_', '.', '+' or '-'")
+    str,
+    text(
+        _PORT,
+        "an interface name: up to 15 letters, digits, '_', '.', '+' or '-'",
+        {".+@.+": "what `ip link` prints from the @ on is no part of the name"},
+    ),
 ]
 UserName = Annotated[str, text(r"[a-z_][a-z0-9_-]{0,31}", "a user name such as tsn")]
 TcpPort = Annotated[int, integer(1, 65535, "a TCP port from 1 to 65535")]

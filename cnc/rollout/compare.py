@@ -198,7 +198,7 @@ def _leftover_ports(
     if not surplus:
         return surplus
     stored = device.stored(surplus).ports
-    return {port for port in surplus if port not in stored or stored[port].configuration is None}
+    return {port for port in surplus if port not in stored or not stored[port].is_gated}
 
 
 def needs_change(
@@ -220,11 +220,10 @@ def _gates_need_change(
 ) -> str | None:
     current = stored.configuration if stored else None
     if desired is None:
-        return (
-            "the gate control list is removed: no stream leaves by this port" if current else None
-        )
+        gone = "the gate control list is removed: no stream leaves by this port"
+        return gone if stored and stored.is_gated else None
     if current is None or stored is None:
-        return "no gate control list yet"
+        return wording.DRAFT if stored and stored.is_draft else "no gate control list yet"
     if current != desired:
         return (
             "the gate control list changes" if current.gates != desired.gates else "classes change"
@@ -249,6 +248,18 @@ def difference_of(
     it any multiple of the cycle is accepted. `extras` are accepted as well: those of a
     `StoredPort`.
     """
+    difference = _first_difference(desired, report, base_time_ns, extras)
+    if difference and report and report.not_applied:
+        return f"{difference}; the switch cannot apply what it has stored: {report.not_applied}"
+    return difference
+
+
+def _first_difference(
+    desired: PortSettings | None,
+    report: PortReport | None,
+    base_time_ns: int | None,
+    extras: Collection[str],
+) -> str | None:
     if isinstance(desired, TalkerConfiguration):
         difference = talker_difference(desired, report, base_time_ns)
         if difference or not desired.owns_gates:

@@ -10,6 +10,7 @@ from cnc.model import NS_PER_S, GateControlList, GateEntry
 
 # Further differences of one kind are only counted.
 MAX_NAMED = 4
+DRAFT = "gates are on, but what is configured is no list in force (another client's draft?)"
 GATES_WAIT_HINT = (
     "the agent sets them once the clock has settled; until then frames leave at any time, and "
     "talkers are told no offsets"

@@ -14,9 +14,9 @@ import paramiko
 from ncclient import manager
 from ncclient.transport.errors import AuthenticationError, SessionCloseError, SSHUnknownHostError
 
-from cnc import whole_file
 from cnc.errors import CncError
 from cnc.model import Management
+from cnc.switch.identity import IdentityError, login_keys
 from cnc.switch.known_hosts import KnownHosts
 from cnc.switch.options import ConnectOptions
 from cnc.switch.transport import HungUp, open_session
@@ -65,19 +65,15 @@ def open_to(switch: str, management: Management, options: ConnectOptions) -> man
     where = f"{management.address} port {management.port}"
     host_keys = _host_keys(switch, management, options.known_hosts)
     try:
-        whole_file.refuse_special(options.identity)
-    except OSError as error:
-        raise LoginRefused(
-            switch,
-            f"cannot read the key {options.identity}: {error.strerror}",
-            hint="--identity names the private key that the switches accept",
-        ) from error
+        keys = login_keys(options.identity)
+    except IdentityError as error:
+        raise LoginRefused(switch, str(error), hint=error.hint) from error
     try:
         return open_session(
             host=management.address,
             port=management.port,
             user=management.user or getpass.getuser(),
-            identity=options.identity,
+            keys=keys,
             host_keys=host_keys,
             timeout_s=options.timeout_s,
         )
@@ -119,12 +115,13 @@ def open_to(switch: str, management: Management, options: ConnectOptions) -> man
 
 
 def _host_keys(switch: str, management: Management, known_hosts: Path) -> list[paramiko.PKey]:
-    """The switch's keys in `known_hosts`, in their order there."""
-    host = (
-        management.address
-        if management.port == paramiko.config.SSH_PORT
-        else (f"[{management.address}]:{management.port}")
-    )
+    """The switch's keys in `known_hosts`, in their order there.
+
+    As OpenSSH does: those of the host with its port, and only without any those of the host alone.
+    """
+    host = management.address
+    if management.port != paramiko.config.SSH_PORT:
+        host = f"[{management.address}]:{management.port}"
     try:
         known = _known(known_hosts, known_hosts.stat().st_mtime_ns)
     except OSError as error:
@@ -133,7 +130,7 @@ def _host_keys(switch: str, management: Management, known_hosts: Path) -> list[p
             f"cannot read {known_hosts}: {error.strerror}",
             hint="--known-hosts names the file of the switches' host keys",
         ) from error
-    keys = known.keys_of(host)
+    keys = known.keys_of(host) or known.keys_of(management.address)
     if accepted := [key for key in keys if key.asbytes() not in known.revoked]:
         return accepted
     if keys:

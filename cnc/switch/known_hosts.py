@@ -2,13 +2,14 @@
 
 A line that cannot be read is skipped, as OpenSSH does, so that the other hosts stay reachable; the
 error about a host without a key names the line. A key that is revoked for any host is refused for
-all. Certificate authorities and wildcards are not supported: they match no host.
+all. Certificate authorities are not supported: they match no host.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Self
 
@@ -57,14 +58,26 @@ class KnownHosts:
 
     def _keys_of(self, host: str) -> Iterator[paramiko.PKey]:
         for entry in self._entries:
-            if any(_is(name, host) for name in entry.hostnames or ()) and entry.key:
+            if _matches(entry.hostnames or (), host.lower()) and entry.key:
                 yield entry.key
 
 
+def _matches(names: Iterable[str], host: str) -> bool:
+    """Whether one of the names is the host's, and none of those behind a `!`."""
+    is_known = False
+    for name in names:
+        if _is(name.removeprefix("!"), host):
+            if name.startswith("!"):
+                return False
+            is_known = True
+    return is_known
+
+
 def _is(name: str, host: str) -> bool:
-    """Whether a name in the file, which may be hashed, matches the host."""
+    """Whether a name in the file, which may be hashed or have the wildcards * and ?, matches the
+    host. Brackets are those around an address with a port."""
     if not name.startswith("|1|"):
-        return name == host
+        return fnmatchcase(host, name.lower().replace("[", "[[]"))
     try:
         return paramiko.HostKeys.hash_host(host, name) == name
     except (ValueError, AssertionError, IndexError):  # the salt is invalid

@@ -50,6 +50,17 @@ from cnc.switch.wake_ups import wake_ups
 
 _NMDA = ElementMaker(namespace=NMDA, nsmap={None: NMDA, "ds": DATASTORES})
 CLOCK_END_NS = 2**62  # 2116: what is added to such a time still fits into the kernel's 64 bits
+# IEEE Std 802.1Q-2022, table 8-5: row n-1 has the classes of priorities 0..7 where there are n.
+_RECOMMENDED_CLASSES = (
+    (0, 0, 0, 0, 0, 0, 0, 0),
+    (0, 0, 0, 0, 1, 1, 1, 1),
+    (0, 0, 0, 0, 1, 1, 2, 2),
+    (0, 0, 1, 1, 2, 2, 3, 3),
+    (0, 0, 1, 1, 2, 2, 3, 4),
+    (1, 0, 2, 2, 3, 3, 4, 5),
+    (1, 0, 2, 3, 4, 4, 5, 6),
+    (1, 0, 2, 3, 4, 5, 6, 7),
+)
 _PARSER = etree.XMLParser(resolve_entities=False, no_network=True)
 
 
@@ -103,33 +114,36 @@ _NO_BRIDGE_PORT = StoredPort(None, 0, frozenset())
 
 
 def _stored_port(port: Element) -> StoredPort:
+    """Another client may have configured it: what is left out has the standard's default."""
     rules = {
         rule.number("dscp"): rule.optional_number("priority") for rule in _rows(port, "t:dscp-rule")
     }
     table = port.find("g:gate-parameter-table", _NAMESPACES)
     configuration, base_time_ns = None, 0
     extras: tuple[str, ...] = ()
+    is_draft = False
     if table is not None and _text(table, "g:gate-enabled") == "true":
         base_time_ns = _ptp_time(table.find("g:admin-base-time", _NAMESPACES)) or 0
         configuration = _configuration(port, table, rules)
+        is_draft = configuration is None
         extras = tuple(stored_extras(port, table))
-    return StoredPort(configuration, base_time_ns, frozenset(rules), extras)
+    return StoredPort(configuration, base_time_ns, frozenset(rules), extras, is_draft=is_draft)
 
 
 def _configuration(
     port: Element, table: Element, rules: Mapping[int, int | None]
 ) -> PortConfiguration | None:
-    classes = port.find("b:traffic-class/b:traffic-class-table", _NAMESPACES)
     cycle_ns = _cycle_ns(table.find("g:admin-cycle-time", _NAMESPACES))
-    if classes is None or cycle_ns is None or _text(table, "g:config-change") != "true":
+    if cycle_ns is None or _text(table, "g:config-change") != "true":
         return None
+    number_of_classes, priority_map = _traffic_classes(port)
     entries = sorted(
         _rows(table, "g:admin-control-list/g:gate-control-entry"),
         key=lambda entry: entry.number("index"),
     )
     return PortConfiguration(
-        number_of_classes=_number(classes, "b:number-of-traffic-classes") or 0,
-        priority_map=tuple(_number(classes, f"b:priority{p}") or 0 for p in range(PRIORITIES)),
+        number_of_classes=number_of_classes,
+        priority_map=priority_map,
         mode=GateMode(_text(port, "t:taprio/t:mode") or GateMode.SOFTWARE),
         gates=GateControlList(
             cycle_ns,
@@ -142,6 +156,23 @@ def _configuration(
             ),
         ),
         dscp_priorities={d: p for d, p in rules.items() if p is not None},
+    )
+
+
+def _traffic_classes(port: Element) -> tuple[int, tuple[int, ...]]:
+    """How many there are, and that of each priority."""
+    classes = port.find("b:traffic-class/b:traffic-class-table", _NAMESPACES)
+    if classes is None:
+        return PRIORITIES, _RECOMMENDED_CLASSES[PRIORITIES - 1]
+    count = _number(classes, "b:number-of-traffic-classes")
+    count = PRIORITIES if count is None else count
+    if not 1 <= count <= PRIORITIES:
+        raise ValueError(f"number-of-traffic-classes is {count}, not within 1..{PRIORITIES}")
+    given = [_number(classes, f"b:priority{p}") for p in range(PRIORITIES)]
+    recommended = _RECOMMENDED_CLASSES[count - 1]
+    return count, tuple(
+        default if number is None else number
+        for number, default in zip(given, recommended, strict=True)
     )
 
 
@@ -182,9 +213,12 @@ def port_reports(data: Element, bridges: Iterable[str] = ()) -> dict[str, PortRe
             wake_ups=wake_ups(kernel, "gate-wake-ups", TSN_LINUX),
             talker=talker_report(interface),
             mtu_octets=_number(kernel, "t:mtu"),
+            software_gates_refused=_text(kernel, "t:software-gates-refused"),
         )
     reported = bridge_reports(data, bridges).items()
-    return reports | {name: PortReport.of_bridge(report) for name, report in reported}
+    reports |= {name: PortReport.of_bridge(report) for name, report in reported}
+    not_applied = _not_applied(data.find("t:agent", _NAMESPACES))
+    return {n: replace(each, not_applied=not_applied.get(n)) for n, each in reports.items()}
 
 
 def _dscp_priorities(above: Element) -> dict[int, int]:
@@ -261,7 +295,17 @@ def agent_report(data: Element) -> AgentReport | None:
         clock=_clock_report(agent.find("t:clock", _NAMESPACES)),
         gates_wait=_text(agent, "t:gates-wait"),
         refuses_late_rollouts=_text(agent, "t:refuses-late-rollouts") == "true",
+        not_applied=_not_applied(agent),
     )
+
+
+def _not_applied(agent: Element | None) -> dict[str, str]:
+    if agent is None:
+        return {}
+    return {
+        _require(row, "t:interface"): _text(row, "t:reason") or "it does not say why"
+        for row in reply.entries(agent, "t:not-applied", _NAMESPACES)
+    }
 
 
 def _clock_report(clock: Element | None) -> ClockReport | None:

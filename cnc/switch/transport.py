@@ -15,7 +15,6 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from io import BytesIO
-from pathlib import Path
 from typing import Any
 
 import paramiko
@@ -30,6 +29,7 @@ from ncclient.transport.errors import (
     TransportError,
 )
 from ncclient.transport.session import NetconfBase, NotificationHandler, SessionListener
+from paramiko.transport import ServiceRequestingTransport
 
 from cnc.switch.deadline import expires_after
 from cnc.switch.framing import END_OF_CHUNKS, END_OF_MESSAGE, Decoder
@@ -55,16 +55,16 @@ def open_session(
     host: str,
     port: int,
     user: str,
-    identity: Path,
+    keys: Sequence[paramiko.PKey],
     host_keys: Sequence[paramiko.PKey],
     timeout_s: float,
 ) -> manager.Manager:
     """As `manager.connect`, over a `PromptSession`.
 
-    `host_keys` are the accepted ones. `timeout_s` is how long to wait for a session, whatever the
-    host sends until then, and for each reply. Raises OSError, SSHUnknownHostError for another host
-    key, AuthenticationError for a user or key that is not accepted, HungUp where no answer came to
-    either, and the errors of ncclient and paramiko.
+    `keys` are tried one after another, `host_keys` are the accepted ones. `timeout_s` is how long
+    to wait for a session, whatever the host sends until then, and for each reply. Raises OSError,
+    SSHUnknownHostError for another host key, AuthenticationError for a user or keys that are not
+    accepted, HungUp where no answer came to either, and the errors of ncclient and paramiko.
     """
     handler = manager.make_device_handler(None)
     session = PromptSession(handler, timeout_s)
@@ -81,7 +81,7 @@ def open_session(
         # paramiko's own limits apply to a line or a step, and a host that keeps sending stays
         # within each.
         with expires_after(remaining_s, lambda: _shut_down(connected)) as deadline:
-            session.connect(connected, host, user, identity, host_keys)
+            session.connect(connected, host, user, keys, host_keys)
     except BaseException as error:
         LOG.debug("%s port %d: no session: %r", host, port, error)
         if session.transport:
@@ -186,7 +186,7 @@ class PromptSession(SSHSession):  # type: ignore[misc]  # ncclient has no types
         connected: socket.socket,
         host: str,
         user: str,
-        identity: Path,
+        keys: Sequence[paramiko.PKey],
         host_keys: Sequence[paramiko.PKey],
     ) -> None:
         """Log in over a connection, and exchange hellos; see `open_session`.
@@ -195,7 +195,8 @@ class PromptSession(SSHSession):  # type: ignore[misc]  # ncclient has no types
         signature algorithms; a server refuses other names, or signs with SHA-1.
         """
         self._host, self._socket = host, connected
-        self._transport = transport = paramiko.Transport(connected)
+        # It asks for the service once (RFC 4252 4), and not for each key, which asyncssh refuses.
+        self._transport = transport = ServiceRequestingTransport(connected)
         options = transport.get_security_options()
         options.key_types = [algorithm for key in host_keys for algorithm in _signatures(key)]
         # paramiko compares the octets of a MAC one by one in Python, a third of the cost of a
@@ -212,7 +213,7 @@ class PromptSession(SSHSession):  # type: ignore[misc]  # ncclient has no types
         if server_key.asbytes() not in [key.asbytes() for key in host_keys]:
             raise SSHUnknownHostError(host, server_key.fingerprint)
         try:
-            self._auth(user, None, [str(identity)], allow_agent=False, look_for_keys=False)
+            _log_in(transport, user, keys)
         except AuthenticationError as error:
             # A server that refuses a key says so, and waits for another one.
             if transport.is_active():
@@ -266,6 +267,20 @@ class PromptSession(SSHSession):  # type: ignore[misc]  # ncclient has no types
             listeners = list(self._listeners)
         for listener in listeners:
             listener.callback((root.tag, dict(root.attrib)), message)
+
+
+def _log_in(transport: paramiko.Transport, user: str, keys: Sequence[paramiko.PKey]) -> None:
+    """With the first key that the server accepts. Raises ncclient's AuthenticationError."""
+    for key in keys:
+        try:
+            transport.auth_publickey(user, key)
+        except paramiko.AuthenticationException as error:
+            refused = error
+            if not transport.is_active():  # a server that hangs up takes no other key
+                break
+        else:
+            return
+    raise AuthenticationError(str(refused)) from refused
 
 
 def _receive(channel: paramiko.Channel) -> bytes:

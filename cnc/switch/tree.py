@@ -189,7 +189,10 @@ class PortReport:
     forwards, None where the agent has none. `wake_ups` are those of timers that open its gates,
     None where none do or nothing was measured. `talker` is what talkers are told of an end
     station's port. `forwarding` is that of a bridge, which has nothing else. `mtu_octets` is
-    the longest packet that the port sends.
+    the longest packet that the port sends. `not_applied` is why what is stored of the port is not
+    in force, where the agent cannot apply it.
+    `software_gates_refused` is why gates of mode software would not hold all its frames back; None:
+    they would.
     """
 
     root_qdisc: str
@@ -213,6 +216,8 @@ class PortReport:
     talker: TalkerReport = TalkerReport()
     forwarding: BridgeReport | None = None
     mtu_octets: int | None = None
+    not_applied: str | None = None
+    software_gates_refused: str | None = None
 
     @classmethod
     def of_bridge(cls, report: BridgeReport) -> PortReport:
@@ -325,6 +330,7 @@ class AgentReport:
     None where no PTP daemon answers, `clock` where the agent does not say what keeps the clock.
     `gates_wait` is what stored gates wait for since the agent has started; None: none waits.
     `refuses_late_rollouts`: it heeds the instant until which a rollout may be applied.
+    `not_applied` is by port why what the switch has stored of it is not in force.
     """
 
     tai_offset_s: int | None
@@ -339,3 +345,4 @@ class AgentReport:
     clock: ClockReport | None = None
     gates_wait: str | None = None
     refuses_late_rollouts: bool = False
+    not_applied: Mapping[str, str] = field(default_factory=dict)

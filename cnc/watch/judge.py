@@ -17,7 +17,7 @@ from cnc.rollout import forwarding
 from cnc.rollout.compare import agent_down, difference_of
 from cnc.rollout.preflight.margins import gates_measured, talkers_measured
 from cnc.rollout.talkers import configured_difference
-from cnc.rollout.wording import configured_beside, gates_wait, named
+from cnc.rollout.wording import DRAFT, configured_beside, gates_wait, named
 from cnc.switch.rollout_id import RolloutId
 from cnc.switch.tree import AgentReport
 from cnc.watch.condition import WHOLE, Kind, Verdicts
@@ -99,6 +99,8 @@ def _configuration_difference(
 
 def _gates_difference(desired: PortConfiguration | None, stored: StoredPort | None) -> str | None:
     configured = stored.configuration if stored else None
+    if stored and stored.is_draft:
+        return DRAFT
     if configured == desired:
         extras = stored.extras if stored else ()
         return configured_beside(extras) if extras else None

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from pyroute2 import IPRoute
@@ -114,6 +116,52 @@ def test_a_driver_that_names_no_limit_has_none(kernel, two_classes, offloading_p
     assert state.driver == "netdevsim"
     assert state[GateState].limits == GateLimits()
     assert [count.tx_overruns for count in state[GateState].counters] == [None, None]
+
+
+@pytest.fixture
+def switch_ports(ports) -> Iterator[list[str]]:
+    """Two ports of one switch, as the kernel says of netdevsim, in the bridge br0."""
+    bus = Path("/sys/bus/netdevsim")
+    if not bus.exists():
+        pytest.skip("this kernel has no netdevsim")
+    with IPRoute() as ipr:
+        before = {link.get("IFLA_IFNAME") for link in ipr.get_links()}
+        (bus / "new_device").write_text("8 2 8", encoding="ascii")
+        try:
+            names = sorted({link.get("IFLA_IFNAME") for link in ipr.get_links()} - before)
+            ipr.link("add", ifname="br0", kind="bridge")
+            (bridge,) = ipr.link_lookup(ifname="br0")
+            for name in names:
+                ipr.link("set", index=ipr.link_lookup(ifname=name)[0], master=bridge, state="up")
+            yield names
+            ipr.link("del", index=bridge)
+        finally:
+            (bus / "del_device").write_text("8", encoding="ascii")
+
+
+def test_software_gates_are_refused_where_hardware_forwards_past_them(
+    kernel, two_classes, switch_ports
+):
+    first, second = switch_ports
+    wanted = two_classes((0x1, 400_000), (0x3, 600_000))
+    with pytest.raises(AgentError) as refusal:
+        kernel.apply({first: configured(first, wanted)})
+    switch_id = kernel.read()[first].switch_id
+    assert str(refusal.value) == (
+        f"port {first}: the hardware of switch {switch_id} (driver netdevsim) forwards frames from "
+        f"{second} to {first}, which pass no gates of mode software; use full-offload, if the "
+        f"driver has it, or take {first} out of br0, so that the kernel forwards"
+    )
+    assert kernel.read()[first][GateState].taprio is None
+
+    offloaded = replace(wanted, mode=TaprioMode.FULL_OFFLOAD)
+    kernel.apply({first: configured(first, offloaded)})
+    assert kernel.read()[first][GateState].taprio == offloaded
+    kernel.apply({})
+    with IPRoute() as ipr:
+        ipr.link("set", index=kernel.read()[second].ifindex, master=0)
+    kernel.apply({first: configured(first, wanted), second: configured(second, wanted)})
+    assert {kernel.read()[name][GateState].taprio for name in switch_ports} == {wanted}
 
 
 def test_a_port_tells_who_and_how_it_is(kernel):

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from agent.datastore.subscriptions import Datastore
+from agent.mechanisms.gates.model import GateState
 from agent.model import PtpPortState, PtpStatus
 from cnc import cli
 from cnc import intent as intents
 from cnc.lab import Lab
 from tests.stack.front_end import BASE
 from tests.stack.recording_kernel import port
+from tests.stack.sysrepo_client import BRIDGE_PORT, GATES, entry, gated
 
 INTENT = """
 name: small
@@ -62,17 +65,18 @@ def server(server, sysrepo_template):
 
 
 @pytest.fixture
-def doctor(server, tmp_path: Path):
-    """The command, with everything it needs to log in as `user`."""
+def doctor(server, tmp_path: Path, monkeypatch):
+    """The command, or another one, with everything it needs to log in as `user`."""
     known_hosts = tmp_path / "known_hosts"
     key = server.host_key.with_suffix(".pub").read_text()
     known_hosts.write_text(f"[127.0.0.1]:{server.port} {key}")
+    monkeypatch.setenv("CNC_STATE_DIR", str(tmp_path / "state"))
     keys = {"CNC_IDENTITY": str(server.client_key), "CNC_KNOWN_HOSTS": str(known_hosts)}
 
-    def run(*options, user="operator", latency="500us", **changed_keys):
+    def run(*options, command="doctor", user="operator", latency="500us", **changed_keys):
         file = tmp_path / "small.yaml"
         file.write_text(INTENT.format(user=user, port=server.port, latency=latency))
-        return CliRunner().invoke(cli.cnc, ["doctor", str(file), *options], env=keys | changed_keys)
+        return CliRunner().invoke(cli.cnc, [command, str(file), *options], env=keys | changed_keys)
 
     return run
 
@@ -96,6 +100,50 @@ def test_a_sound_switch_passes_every_check_and_is_not_changed(agent, server, doc
     with server.connect() as client:
         client.lock("running")
         client.lock("candidate")
+
+
+def test_what_a_switch_has_stored_and_cannot_apply_is_named_and_stops_no_push(
+    client, server, kernel, doctor
+):
+    client.replace(gated("p2", **{"admin-base-time": {"seconds": str(2**64 - 1)}}))
+    kernel.time_ns = None
+    with closing(Datastore(kernel)):
+        ran = doctor("--json")
+        client.replace(gated("p1"), gated("p2", **{"admin-base-time": {"seconds": str(2**64 - 1)}}))
+    (found,) = (
+        each
+        for each in json.loads(ran.stdout)["findings"]
+        if each["check"] == "stored configuration"
+    )
+    assert (found["switch"], found["port"], found["verdict"]) == ("s1", "p2", "warning")
+    assert "cannot be applied: base time 18446744073709551615000000000 ns is not" in found["text"]
+    assert kernel.states["p1"][GateState].taprio is not None
+
+
+def interfaces(*configured):
+    return {"ietf-interfaces:interfaces": {"interface": list(configured)}}
+
+
+@pytest.mark.parametrize("is_draft", [False, True])
+def test_a_list_that_another_client_set_where_none_is_planned_is_told_and_goes_with_a_push(
+    agent, client, doctor, kernel, is_draft
+):
+    """As most clients set it: without a traffic-class-table."""
+    assert doctor(command="push").exit_code == 0
+    foreign = gated("p1", entries=[entry(0, 0x7F, 1_000_000)], base_time_s=0)
+    del foreign[BRIDGE_PORT]["traffic-class"]
+    client.merge(interfaces(foreign))
+    if is_draft:
+        foreign[BRIDGE_PORT][GATES]["config-change"] = False
+        client.merge(interfaces(foreign))
+    told = doctor(command="status").output
+    assert "a gate control list is still there" in told
+    assert "restart tsn-agent" not in told
+
+    assert "s1/p1" in doctor(command="push").output
+
+    assert kernel.states["p1"][GateState].taprio is None
+    assert "no change" in doctor(command="push").output
 
 
 def test_a_lock_is_named_with_its_holder(agent, server, doctor):

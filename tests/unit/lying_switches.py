@@ -380,4 +380,5 @@ def lying(monkeypatch, change: Change = lambda _: None, plan: Plan = PLAN) -> Ly
     switches = LyingSwitches(change, plan)
     monkeypatch.setattr(connection, "open_session", switches.open_session)
     monkeypatch.setattr(connection, "_host_keys", lambda *_: [])
+    monkeypatch.setattr(connection, "login_keys", lambda _identity: [])
     return switches

@@ -146,6 +146,7 @@ def test_an_address_is_of_one_stream() -> None:
         ("03:54:53:4e:00:09", 1, "is in VLAN 1, outside 2 to 4094"),
         ("03:54:53:4e:00:09", 4095, "is in VLAN 4095, outside 2 to 4094"),
         ("01:80:c2:00:00:0e", 10, "has 01:80:c2:00:00:0e: bridges never forward it"),
+        ("01:1b:19:00:00:00", 10, "has 01:1b:19:00:00:00: it is the group of PTP"),
         ("01:80:c2:00:00:21", 10, "has 01:80:c2:00:00:21: it is for the applications of MRP"),
         ("01:00:5e:7f:ff:ff", 10, "has 01:00:5e:7f:ff:ff: a Linux bridge looks up IPv4 multicast"),
         ("33:33:00:00:00:01", 10, "has 33:33:00:00:00:01: a Linux bridge looks up IPv6 multicast"),

@@ -89,6 +89,20 @@ def test_a_port_takes_intervals_cycles_and_ticks_up_to_its_limits_and_no_further
     assert {v.code for v in judge(with_port_limits(good, gate_tick_ns=2 * tick))} == {"gate-tick"}
 
 
+def test_a_plan_without_streams_is_told_what_gates_are_judged_by(good: Plan) -> None:
+    gates = {PORT: good.gates[PORT]}
+    alone = replace(
+        good, intent=replace(good.intent, streams={}), streams={}, gates=gates, recovery_ns={}
+    )
+    told = {str(violation) for violation in judge(alone) if violation.code == "gate-cycle"}
+    assert told == {
+        (
+            "s2/s3: the plan has no streams, by whose periods a cycle is judged; state them in its "
+            "intent [gate-cycle]"
+        )
+    }
+
+
 def test_a_plan_that_rests_on_preemption_is_refused(good: Plan) -> None:
     """Nothing is configured to preempt, neither by a plan nor by hand."""
     found = judge(with_port_limits(good, preemption=True))

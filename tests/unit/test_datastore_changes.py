@@ -99,6 +99,16 @@ def test_an_aborted_change_is_taken_back(changes, kernel):
     assert changes.memory.last_change is None
 
 
+def test_a_base_time_that_no_kernel_takes_is_refused_though_the_same_list_runs(changes, kernel):
+    """Whole cycles away it asks for nothing new, until the switch has to set it after a boot."""
+    changes.change(request(1), tree())
+    changes.done(request(1), tree)
+    kernel.time_ns = 30 * 10**9
+    with pytest.raises(AgentError, match=r"port p1: base time \d+ ns is not within"):
+        changes.change(request(2), tree(base_time_s=2**64 - 1))
+    assert base_time_s(kernel) == 20
+
+
 def test_an_abort_of_a_change_we_refused_touches_nothing(changes, kernel):
     kernel.refuse = "port p1: no"
     with pytest.raises(AgentError):
@@ -219,6 +229,62 @@ def test_a_change_of_others_is_taken_while_a_port_is_gone(changes, kernel):
     assert changes.apply_to_new_ports(kernel.read())
     assert base_time_s(kernel) == 20
     assert kernel.states["p2"][GateState].taprio is not None
+
+
+def both(first, second):
+    """p1 configured as in one tree, p2 as in another."""
+    (p1,), (p2,) = (each["ietf-interfaces:interfaces"]["interface"] for each in (first, second))
+    return {"ietf-interfaces:interfaces": {"interface": [p1, p2 | {"name": "p2"}]}}
+
+
+NEVER = tree(base_time_s=2**64 - 1)  # no kernel takes it
+NOTHING = {"ietf-interfaces:interfaces": {"interface": [{}]}}
+FOREIGN = port("p2", 3, foreign_qdisc="pfifo 1:")
+
+
+@pytest.mark.parametrize(
+    ("stored", "p2", "why"),
+    [(NEVER, port("p2", 3), "base time"), (tree(20), FOREIGN, "its root qdisc pfifo 1: was not")],
+)
+def test_what_a_port_cannot_do_since_the_boot_is_told_and_keeps_no_other_from_a_change(
+    changes, kernel, stored, p2, why
+):
+    kernel.states["p2"] = p2
+    changes.reconcile(both(tree(20), stored))
+    assert list(changes.not_applied()) == ["p2"]
+    assert changes.not_applied()["p2"].startswith(why)
+
+    changes.change(request(1), both(tree(30), stored))
+    changes.change(request(1, "tsn-linux"), both(tree(30), stored))
+    changes.done(request(1), dict)
+    changes.done(request(1, "tsn-linux"), dict)
+
+    assert base_time_s(kernel) == 30
+    assert kernel.states["p2"] == p2
+    assert list(changes.not_applied()) == ["p2"]
+
+
+@pytest.mark.parametrize(("stored", "p2"), [(NEVER, port("p2", 3)), (tree(20), FOREIGN)])
+def test_what_a_port_cannot_do_is_refused_if_it_is_asked_for_anew(changes, kernel, stored, p2):
+    kernel.states["p2"] = p2
+    changes.reconcile(both(tree(20), stored))
+    with pytest.raises(AgentError, match="port p2: "):
+        changes.change(request(1), both(tree(20), tree(2**64 - 2)))
+    changes.change(request(2), both(tree(20), NOTHING))
+    changes.done(request(2), dict)
+    assert changes.not_applied() == {}
+    with pytest.raises(AgentError, match="port p2: "):
+        changes.change(request(3), both(tree(20), stored))
+
+
+def test_a_change_that_is_taken_back_leaves_a_port_as_impossible_as_it_was(changes, kernel):
+    kernel.states["p2"] = port("p2", 3)
+    changes.reconcile(both(tree(20), NEVER))
+    changes.change(request(1), both(tree(20), tree(20)))
+    changes.abort(request(1))
+    assert list(changes.not_applied()) == ["p2"]
+    changes.change(request(2), both(tree(30), NEVER))
+    assert base_time_s(kernel) == 30
 
 
 def test_a_port_that_is_gone_cannot_be_given_something_new(changes, kernel):

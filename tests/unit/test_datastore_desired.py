@@ -120,6 +120,11 @@ def test_a_rational_cycle_time_becomes_exact_nanoseconds(numerator, denominator,
     assert schedule_of(admin_cycle_time=cycle).cycle_time_ns == cycle_ns
 
 
+def test_the_last_base_time_that_the_kernel_takes_is_taken():
+    last = {"seconds": "9223372036", "nanoseconds": 853_775_807}
+    assert schedule_of(admin_base_time=last).base_time_ns == 2**63 - 1 - 1_000_000
+
+
 def test_a_missing_base_time_is_the_start_of_the_epoch():
     assert schedule_of(admin_base_time=None).base_time_ns == 0
 
@@ -296,12 +301,27 @@ def test_a_table_that_is_off_and_has_no_list_asks_for_nothing(switched_off):
         ({"admin_cycle_time": {"numerator": 1}}, "needs a numerator and a denominator"),
         ({"admin_cycle_time": None}, "needs a numerator and a denominator"),
         ({"admin_base_time": {"nanoseconds": 1_000_000_000}}, "a second has 1000000000"),
+        (
+            {"admin_base_time": {"seconds": "18446744073709551615"}},
+            ("base time 18446744073709551615000000000 ns is not within 0..9223372036853775807"),
+        ),
+        (
+            {"admin_base_time": {"seconds": "9223372036", "nanoseconds": 853_775_808}},
+            "base time 9223372036853775808 ns is not within 0..9223372036853775807",
+        ),
         ({"admin_control_list": None}, "admin-control-list is empty"),
         ({"admin_cycle_time_extension": 1}, "admin-cycle-time-extension must be 0"),
         ({"admin_gate_states": 0b01}, "admin-gate-states must leave every gate open"),
         (
             {"queue_max_sdu_table": [{"traffic-class": 2, "queue-max-sdu": 128}]},
             "queue-max-sdu limits traffic class 2; the port has 2 (0..1)",
+        ),
+        (
+            {"queue_max_sdu_table": [{"traffic-class": 1, "queue-max-sdu": 65_536}]},
+            (
+                "queue-max-sdu 65536 is longer than any service data unit: the kernel takes up to "
+                "65535, and 0 for no limit"
+            ),
         ),
         (
             {

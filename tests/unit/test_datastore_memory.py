@@ -1,8 +1,9 @@
-"""What outlives the agent is read back whole, or not at all."""
+"""What outlives the agent is read back; a port that cannot be read hides no other."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -111,18 +112,8 @@ def damaged(**changes):
         kept({"time": "2026-11-21", "duration-us": 1, "ports": -1}),
         kept(clock_offsets_ns={"sundial": 1}),
         kept(clock_offsets_ns={"tai": 0.5}),
-        kept(links={"p1": 4}),
-        kept(links={"p1": {"carrier-losses": "often", "is-up": True}}),
-        kept(links={"p1": {"carrier-losses": 1, "is-up": "perhaps"}}),
         "[" * 100_000,
         "\xff",
-        damaged(change_time_ns="soon"),
-        damaged(change_time_ns=2**80),
-        damaged(change_errors=-1),
-        damaged(change_errors=True),
-        damaged(schedule={"base-time-ns": 0, "cycle-time-ns": 0, "entries": []}),
-        damaged(schedule={"base-time-ns": 0, "cycle-time-ns": 9, "entries": [["open", 1, 9]]}),
-        damaged(schedule={"base-time-ns": 0, "cycle-time-ns": 9, "entries": [[1, 9]]}),
     ],
 )
 def test_a_damaged_file_is_ignored_named_and_replaced(path, caplog, text):
@@ -132,6 +123,38 @@ def test_a_damaged_file_is_ignored_named_and_replaced(path, caplog, text):
     assert f"{path} is ignored" in caplog.text
     MemoryFile(path).write(MEMORY)
     assert MemoryFile(path).read() == MEMORY
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        kept(links={"p1": 4}),
+        kept(links={"p1": {"carrier-losses": "often", "is-up": True}}),
+        kept(links={"p1": {"carrier-losses": 1, "is-up": "perhaps"}}),
+        damaged(change_time_ns="soon"),
+        damaged(change_time_ns=2**80),
+        damaged(change_errors=-1),
+        damaged(change_errors=True),
+        damaged(schedule={"base-time-ns": 0, "cycle-time-ns": 0, "entries": []}),
+        damaged(schedule={"base-time-ns": 2**80, "cycle-time-ns": 9, "entries": []}),
+        damaged(schedule={"base-time-ns": 0, "cycle-time-ns": 9, "entries": [["open", 1, 9]]}),
+        damaged(schedule={"base-time-ns": 0, "cycle-time-ns": 9, "entries": [[1, 9]]}),
+    ],
+)
+def test_of_a_damaged_port_nothing_is_known_and_of_the_others_all_that_was_kept(path, caplog, text):
+    MemoryFile(path).write(MEMORY)
+    whole, hurt = json.loads(path.read_text()), json.loads(text)
+    whole["ports"] |= hurt["ports"]
+    whole["surroundings"]["links"] |= hurt["surroundings"]["links"]
+    path.write_text(json.dumps(whole))
+
+    read = MemoryFile(path).read()
+
+    context = MEMORY.run_context
+    links = {p: each for p, each in context.links.items() if p not in hurt["surroundings"]["links"]}
+    history = {p: each for p, each in MEMORY.history.items() if p not in hurt["ports"]}
+    assert read == Memory(history, MEMORY.last_change, replace(context, links=links))
+    assert f"{path}: what it has of port p1 is ignored" in caplog.text
 
 
 def test_without_the_damage_the_same_file_is_read(path):

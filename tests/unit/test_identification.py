@@ -299,6 +299,7 @@ def test_a_group_address_is_taken_for_frames_that_are_no_ip():
         (replace(INCOMING, vlan_id=0), "VLAN 0 is none that a tag can name; choose one of 1 to"),
         (replace(OUTGOING, vlan_id=4095), "VLAN 4095 is none that a tag can name"),
         (replace(INCOMING, mac="01-80-C2-00-00-0E"), "01-80-C2-00-00-0E is reserved"),
+        (replace(INCOMING, mac="01-1B-19-00-00-00"), "01-1B-19-00-00-00 is the group of PTP"),
         (replace(OUTGOING, restored_mac="FF-FF-FF-FF-FF-FF"), "is the address of no station"),
         (
             replace(INCOMING, match=Match(source_mac=GROUP)),

@@ -95,6 +95,44 @@ def test_a_line_of_another_host_or_of_an_authority_is_no_matter(tmp_path):
             assert device.session_id == "7"
 
 
+@pytest.mark.parametrize(
+    ("names", "is_known"),
+    [
+        ("127.0.0.1", True),
+        ("[127.0.0.*]:PORT", True),
+        ("[127.0.0.?]:*", True),
+        ("*", True),
+        ("s1.lab,127.0.0.1", True),
+        ("[127.0.0.1]:1", False),
+        ("[127.0.0.2]:PORT", False),
+        ("*,![127.0.0.1]:PORT", True),  # without the port it is not excluded
+        ("*,!*.0.0.1,![127.*", False),
+        ("[127.0.0.1]:PORT,!*", False),
+        ("![127.0.0.1]:PORT", False),
+        ("[12]7.0.0.1", False),  # brackets are no wildcard
+    ],
+)
+def test_a_line_is_for_the_hosts_that_openssh_takes_it_for(names, is_known, tmp_path):
+    with strange_switch(tmp_path) as switch:
+        names = names.replace("PORT", str(switch.port))
+        switch.known_hosts.write_text(f"{names} {line(key_of('ssh-ed25519'))}")
+        if is_known:
+            with Device(switch.managed, switch.options()) as device:
+                assert device.session_id == "7"
+        else:
+            with pytest.raises(HostKeyRefused, match="has no host key for"):
+                Device(switch.managed, switch.options())
+
+
+def test_a_key_of_the_host_without_its_port_is_no_matter_where_one_with_it_is_known(tmp_path):
+    with strange_switch(tmp_path) as switch:
+        other = asyncssh.generate_private_key("ssh-ed25519")
+        known = f"[127.0.0.1]:{switch.port} {line(other)}127.0.0.1 {line(key_of('ssh-ed25519'))}"
+        switch.known_hosts.write_text(known)
+        with pytest.raises(HostKeyRefused, match=r"the host key of .* differs from"):
+            Device(switch.managed, switch.options())
+
+
 def test_a_hashed_name_is_found(tmp_path):
     with strange_switch(tmp_path) as switch:
         host = f"[127.0.0.1]:{switch.port}"

@@ -233,6 +233,7 @@ def test_a_user_who_is_refused_a_session_is_told_what_may_be_the_reason(monkeypa
         raise SessionCloseError("Unexpected session close")
 
     monkeypatch.setattr(connection, "open_session", refuse)
+    monkeypatch.setattr(connection, "login_keys", lambda _identity: [])
     monkeypatch.setattr(connection, "_host_keys", lambda *_: [])
     with pytest.raises(DeviceError, match="refuses eve a session: Unexpected") as refused:
         Device(Bridge("s1", 0, 0, Management("192.0.2.1", user="eve")), CONNECT)

@@ -116,6 +116,48 @@ def test_what_is_sent_reads_back_as_the_same_configuration(plan: Plan) -> None:
     assert stored.base_time_ns == 1_700_000_037_000_000_005
 
 
+RECOMMENDED = (1, 0, 2, 3, 4, 5, 6, 7)  # by IEEE Std 802.1Q-2022, table 8-5, of 8 classes
+
+
+@pytest.mark.parametrize(
+    ("left_out", "number_of_classes", "priority_map"),
+    [
+        ("b:traffic-class", 8, RECOMMENDED),
+        ("b:traffic-class-table", 8, RECOMMENDED),
+        ("b:number-of-traffic-classes", 8, (1, 1, 1, 1, 1, 6, 1, 7)),
+        ("b:priority2", 8, (1, 1, 2, 1, 1, 6, 1, 7)),
+    ],
+)
+def test_classes_that_another_client_leaves_out_are_those_of_the_standard(
+    plan: Plan, left_out: str, number_of_classes: int, priority_map: tuple[int, ...]
+) -> None:
+    config = edit_config({"p2": wanted_of(plan)}, 0, {}, MARK)
+    (node,) = config.iterfind(f".//{left_out}", PATHS)
+    node.getparent().remove(node)
+    stored = as_stored(config)["p2"].configuration
+    assert stored is not None
+    assert (stored.number_of_classes, stored.priority_map) == (number_of_classes, priority_map)
+    assert stored.gates == GATES
+
+
+@pytest.mark.parametrize(
+    ("leaf", "value"), [("config-change", "false"), ("admin-cycle-time", None)]
+)
+def test_gates_that_are_on_without_a_list_in_force_are_a_draft_and_told(
+    plan: Plan, leaf: str, value: str | None
+) -> None:
+    config = edit_config({"p2": wanted_of(plan)}, 0, {}, MARK)
+    (node,) = config.iterfind(f".//g:{leaf}", PATHS)
+    if value is None:
+        node.getparent().remove(node)
+    else:
+        node.text = value
+    stored = as_stored(config)["p2"]
+    assert (stored.configuration, stored.is_draft) == (None, True)
+    assert needs_change(None, stored, None) == "the plan has no gate control list for this port"
+    assert "no list in force" in (needs_change(wanted_of(plan), stored, None) or "")
+
+
 @pytest.mark.parametrize(
     ("cycle_ns", "fraction"), [(1_000_000, ("1", "1000")), (1_001, ("1001", "1000000000"))]
 )

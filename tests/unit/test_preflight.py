@@ -84,9 +84,23 @@ def test_the_absence_of_ptp_is_not_known_to_be_wrong(plan):
     assert verdicts == {Verdict.UNKNOWN}
 
 
+def test_what_a_switch_has_stored_and_cannot_apply_is_named_with_its_port(plan):
+    agents = {"s2": {"not_applied": {"eth9": "base time 9 ns is not within 0..8"}}}
+    (finding,) = not_ok(examined(plan, answered(plan, changed_agents=agents)))
+    assert (finding.where, finding.check) == ("s2/eth9", Check.STORED)
+    assert finding.verdict is Verdict.WARNING
+    assert finding.text.endswith("cannot be applied: base time 9 ns is not within 0..8")
+
+
 @pytest.mark.parametrize(
     ("changes", "check", "verdict", "words"),
     [
+        (
+            {"software_gates_refused": "the hardware of switch 00 forwards frames from p2"},
+            Check.KERNEL,
+            Verdict.FAILED,
+            "the hardware of switch 00 forwards frames from p2",
+        ),
         ({"tx_queues": 7}, Check.QUEUES, Verdict.FAILED, "needs 8 TX queues, has 7"),
         ({"oper_status": "lower-layer-down"}, Check.LINK, Verdict.WARNING, "lower-layer-down"),
         ({"oper_status": None}, Check.LINK, Verdict.UNKNOWN, "not reported"),

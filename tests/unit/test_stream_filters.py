@@ -135,6 +135,13 @@ def test_a_handle_means_the_address_that_frames_have_inside_where_they_come_in(e
             ),
         ),
         (
+            psfp([a_filter()], [with_list(**{"admin-base-time": {"seconds": "18446744074"}})]),
+            (
+                "stream gate 1: base time 18446744074000000000 ns is not within "
+                "0..9223372036853775807"
+            ),
+        ),
+        (
             psfp([a_filter()], [with_list(1, an_entry(4, "open", 0))]),
             "stream gate 1: entry 4 of its list has no time-interval-value",
         ),

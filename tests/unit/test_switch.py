@@ -8,8 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent.mechanism import BRIDGE_PORT, ReportContext
 from agent.mechanisms import MECHANISMS
 from agent.mechanisms.classification.rules import TABLE
+from agent.mechanisms.gates import hardware
 from agent.mechanisms.gates.kernel import GateAdapter
 from agent.mechanisms.gates.model import (
     UNKNOWN_LENGTHS,
@@ -22,6 +24,7 @@ from agent.mechanisms.gates.model import (
     TaprioMode,
 )
 from agent.mechanisms.gates.openings import binding_max_sdu_octets, longest_opening_ns
+from agent.mechanisms.gates.operational import operational
 from agent.memory_ports import MemoryPorts
 from agent.model import AgentError, Clock, EmulatedLink, PortState
 from agent.root_qdisc import RootQdisc
@@ -173,12 +176,12 @@ def test_a_good_configuration_has_no_problem():
             "the gate control list lasts 1000000 ns, the cycle 1000001; make them equal",
         ),
         (
-            with_schedule(base_time_ns=2**63 - CYCLE_NS),
-            "base time 9223372036853775808 ns is not within 0..9223372036853775807",
-        ),
-        (
-            with_schedule(base_time_ns=-1),
-            "base time -1 ns is not within 0..9223372036853775807",
+            with_schedule(entries=(*SCHEDULE.entries, GateEntry(0x3, 100_000))),
+            (
+                "the gate control list lasts 1100000 ns, the cycle 1000000; make them equal; a "
+                "merge keeps entries of the former list: send admin-control-list with "
+                'operation="replace"'
+            ),
         ),
         (
             with_schedule(cycle_time_ns=2**31, entries=(GateEntry(0x3, 2**31),)),
@@ -481,6 +484,40 @@ HOLDING = with_schedule(
         GateEntry(0x3, 600_000, GateOperation.RELEASE),
     )
 )
+
+
+IN_SWITCH = replace(BARE, driver="mv88e6085", switch_id="00:01:02:03", bridge="br0")
+
+
+@pytest.mark.parametrize(
+    ("other", "is_past_gates"),
+    [
+        ({}, True),
+        ({"bridge": "br1"}, False),
+        ({"switch_id": "00:01:02:04"}, False),
+        ({"switch_id": None}, False),
+    ],
+)
+def test_hardware_forwards_between_the_ports_of_one_switch_in_one_bridge(other, is_past_gates):
+    peer = replace(IN_SWITCH, **{"name": "p2", "ifindex": 3, **other})
+    states = {"p1": IN_SWITCH, "p2": peer}
+    assert hardware.peers(IN_SWITCH, states) == (("p2",) if is_past_gates else ())
+    alone = replace(IN_SWITCH, bridge=None)
+    assert hardware.peers(alone, {**states, "p1": alone}) == ()
+
+
+def test_software_gates_that_hardware_forwards_past_are_refused_and_published():
+    state = altered(IN_SWITCH, hardware_peers=("p2", "p3"))
+    why = (
+        "the hardware of switch 00:01:02:03 (driver mv88e6085) forwards frames from p2, p3 to p1, "
+        "which pass no gates of mode software; use full-offload, if the driver has it, or take p1 "
+        "out of br0, so that the kernel forwards"
+    )
+    assert problems(TAPRIO, state) == [f"port p1: {why}"]
+    assert problems(replace(TAPRIO, mode=TaprioMode.FULL_OFFLOAD), state) == []
+    assert problems(TAPRIO, IN_SWITCH) == []
+    kernel = operational(state, ReportContext(lambda _: 0))[BRIDGE_PORT]["tsn-linux:taprio"]
+    assert kernel["kernel"]["software-gates-refused"] == why
 
 
 def test_hold_and_release_need_a_mac_merge_layer_and_hardware_gates():

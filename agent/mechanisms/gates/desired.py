@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from agent.base_time import base_time_ns
 from agent.mechanism import BRIDGE_PORT, TAPRIO, Refused, Tree
 from agent.mechanisms.gates.model import (
     GateConfig,
@@ -21,6 +22,7 @@ from agent.mechanisms.gates.model import (
     Taprio,
     TaprioMode,
 )
+from agent.mechanisms.gates.openings import MAX_MTU_OCTETS
 from agent.model import NS_PER_S, Clock, PortState
 
 BRIDGE_GATE_TABLE = "ieee802-dot1q-sched-bridge:gate-parameter-table"
@@ -166,23 +168,21 @@ def _max_sdu_octets(table: Sequence[Tree], class_count: int) -> tuple[int, ...]:
             f"queue-max-sdu limits traffic class {limited[-1]}; the port has {class_count} "
             f"(0..{class_count - 1})"
         )
+    if max(limits.values()) > MAX_MTU_OCTETS:
+        raise Refused(
+            f"queue-max-sdu {max(limits.values())} is longer than any service data unit: the "
+            f"kernel takes up to {MAX_MTU_OCTETS}, and 0 for no limit"
+        )
     return tuple(limits.get(traffic_class, 0) for traffic_class in range(class_count))
 
 
 def _schedule(gates: Tree) -> GateSchedule:
+    cycle_time_ns = _cycle_time_ns(gates.get("admin-cycle-time", {}))
     return GateSchedule(
-        base_time_ns=_base_time_ns(gates.get("admin-base-time", {})),
-        cycle_time_ns=_cycle_time_ns(gates.get("admin-cycle-time", {})),
+        base_time_ns=base_time_ns(gates.get("admin-base-time", {}), cycle_time_ns),
+        cycle_time_ns=cycle_time_ns,
         entries=_entries(gates.get("admin-control-list", {}).get("gate-control-entry", [])),
     )
-
-
-def _base_time_ns(ptp_time: Tree) -> int:
-    nanoseconds: int = ptp_time.get("nanoseconds", 0)
-    if nanoseconds >= NS_PER_S:
-        raise Refused(f"admin-base-time/nanoseconds is {nanoseconds}: a second has {NS_PER_S}")
-    # RFC 7951 writes 64-bit integers as strings.
-    return int(ptp_time.get("seconds", 0)) * NS_PER_S + nanoseconds
 
 
 def _cycle_time_ns(cycle: Tree) -> int:

@@ -12,7 +12,7 @@ from pyroute2 import IPRoute
 from agent.composition import Contribution, KernelObject
 from agent.kernel import clock
 from agent.mechanism import KernelAdapter, Node
-from agent.mechanisms.gates import children, limits, taprio, taprio_dump
+from agent.mechanisms.gates import children, hardware, limits, taprio, taprio_dump
 from agent.mechanisms.gates.children import Children
 from agent.mechanisms.gates.model import (
     GateConfig,
@@ -42,12 +42,14 @@ class GateAdapter(KernelAdapter):
         }
         qdiscs = taprio_dump.read(self._ipr, clock.now_ns, links)
         return {
-            name: self._with_gates(state, qdiscs.get(state.ifindex))
+            name: self._with_gates(state, qdiscs.get(state.ifindex), hardware.peers(state, states))
             for name, state in states.items()
         }
 
-    def _with_gates(self, state: PortState, qdisc: DumpedQdisc | None) -> PortState:
-        gates = GateState(limits_by_mode=limits.limits_by_mode(state.driver))
+    def _with_gates(
+        self, state: PortState, qdisc: DumpedQdisc | None, peers: tuple[str, ...]
+    ) -> PortState:
+        gates = GateState(limits_by_mode=limits.limits_by_mode(state.driver), hardware_peers=peers)
         if qdisc is None:
             return state.with_part(gates)
         gates = replace(

@@ -130,6 +130,8 @@ class GateState:
     `running` is the schedule in force (None: no taprio of ours, or its first base time is ahead),
     `pending` the one that waits for its base time. `taprio` carries the fixed part (map, queues,
     mode, clock) with the newest schedule. `counters[t]` belongs to traffic class t.
+    `hardware_peers` are the ports from which hardware forwards frames to this one, past software
+    gates (agent.mechanisms.gates.hardware).
     """
 
     taprio: Taprio | None = None
@@ -137,6 +139,7 @@ class GateState:
     pending: GateSchedule | None = None
     counters: tuple[ClassCounters, ...] = ()
     limits_by_mode: Mapping[TaprioMode, GateLimits] = field(default_factory=dict)
+    hardware_peers: tuple[str, ...] = ()
 
     @property
     def limits(self) -> GateLimits:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from agent.mechanism import BRIDGE_PORT, TAPRIO, Node, ReportContext
 from agent.mechanisms.gates.desired import BRIDGE_GATE_TABLE, INTERFACE_GATE_TABLE
+from agent.mechanisms.gates.hardware import software_gates_refused
 from agent.mechanisms.gates.history import GateHistory
 from agent.mechanisms.gates.model import (
     ClassCounters,
@@ -33,6 +34,8 @@ def operational(state: PortState, context: ReportContext) -> Node:
     node: Node = {
         BRIDGE_PORT: {BRIDGE_GATE_TABLE: gate_table, TAPRIO: {"kernel": _kernel(gates, context)}}
     }
+    if refused := software_gates_refused(state, gates.hardware_peers):
+        node[BRIDGE_PORT][TAPRIO]["kernel"]["software-gates-refused"] = refused
     if context.on_interfaces:
         node[INTERFACE_GATE_TABLE] = gate_table
     return node

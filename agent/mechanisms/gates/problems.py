@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from itertools import combinations
 
 from agent.mechanisms.gates.frame_lengths import FACTOR_MAX
+from agent.mechanisms.gates.hardware import software_gates_refused
 from agent.mechanisms.gates.model import (
     GateConfig,
     GateLimits,
@@ -22,7 +23,6 @@ from agent.wording import counted
 PRIORITIES = 16  # Linux maps skb priorities 0..15 to traffic classes
 MAX_CLASSES = 8  # 802.1Q; Linux would take 16
 INT_MAX = 2**31 - 1  # the kernel's bound on a cycle
-INT64_MAX = 2**63 - 1  # and on a time
 
 MIN_FRAME_OCTETS = 60  # ETH_ZLEN: what the kernel wants to fit into every interval
 BITS_NS_PER_S = 8 * 1_000_000_000
@@ -54,6 +54,8 @@ def _port_problems(taprio: Taprio, state: PortState) -> Iterator[str]:
     yield from _limit_problems(taprio, state)
     yield from _operation_problems(taprio, state)
     if taprio.mode is TaprioMode.SOFTWARE:
+        if reason := software_gates_refused(state, state[GateState].hardware_peers):
+            yield reason
         device_bps = state.emulated.device_bps if state.emulated else state.link_speed_bps
         yield from _budget_problems(taprio.schedule, len(taprio.queues), device_bps)
         yield from _emulation_problems(state.emulated)
@@ -170,8 +172,6 @@ def _schedule_problems(
     cycle_ns = schedule.cycle_time_ns
     if not 1 <= cycle_ns <= INT_MAX:
         yield f"cycle time {cycle_ns} ns is not within 1..{INT_MAX}"
-    if not 0 <= schedule.base_time_ns <= INT64_MAX - cycle_ns:
-        yield f"base time {schedule.base_time_ns} ns is not within 0..{INT64_MAX - cycle_ns}"
     if not schedule.entries:
         yield "the gate control list is empty"
         return
@@ -179,7 +179,14 @@ def _schedule_problems(
     if total_ns != cycle_ns:
         # Linux starts over when the list ends (a cycle shorter than asked for) and cuts a longer
         # list: either way the gates would not do what was written.
-        yield f"the gate control list lasts {total_ns} ns, the cycle {cycle_ns}; make them equal"
+        kept = (
+            "; a merge keeps entries of the former list: send admin-control-list with "
+            'operation="replace"'
+        )
+        yield (
+            f"the gate control list lasts {total_ns} ns, the cycle {cycle_ns}; make them equal"
+            f"{kept if total_ns > cycle_ns else ''}"
+        )
     speed_bps = link_speed_bps or SLOWEST_LINK_BPS
     min_interval_ns = MIN_FRAME_OCTETS * BITS_NS_PER_S // speed_bps
     at_speed = f"{speed_bps // 1_000_000} Mb/s" + ("" if link_speed_bps else ", link down")

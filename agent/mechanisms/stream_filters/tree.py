@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import Any
 
+from agent.base_time import base_time_ns
 from agent.mechanism import BRIDGE, STREAM_IDENTITIES, Node, Refused, Tree
 from agent.mechanisms.stream_filters.model import (
     CYCLE_MAX_NS,
@@ -145,8 +146,10 @@ def _list(name: str, row: Tree, rows: list[Tree]) -> GateList:
             f"{name}: its entries take {sum_ns} ns, longer than its cycle of {cycle_ns} ns; "
             "shorten them, or lengthen admin-cycle-time"
         )
-    base = row.get("admin-base-time", {})
-    base_ns = int(base.get("seconds", 0)) * NS_PER_S + int(base.get("nanoseconds", 0))
+    try:
+        base_ns = base_time_ns(row.get("admin-base-time", {}), int(cycle_ns))
+    except Refused as reason:
+        raise Refused(f"{name}: {reason}") from None
     return GateList(base_ns, int(cycle_ns), entries)
 
 

@@ -23,6 +23,7 @@ class Check(StrEnum):
     ROLLOUT = "last rollout"
     AGENT = "agent"
     LATE_COMMITS = "late commits"
+    STORED = "stored configuration"
     KERNEL = "kernel"
     PORT = "ports exist"
     BRIDGE = "bridge"

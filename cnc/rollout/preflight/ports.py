@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from cnc.check import Violation, judge_limits
 from cnc.format import counted, rate
 from cnc.model import (
+    GateMode,
     Link,
     Network,
     PortConfiguration,
@@ -59,6 +60,9 @@ def examine_port(
         yield finding(Check.QUEUES, *_queues(report.tx_queues, desired.number_of_classes))
     if desired and desired.dscp_priorities and report.unclassified:
         yield finding(Check.CLASSIFICATION, Verdict.WARNING, report.unclassified, CLASSIFY_BRIDGED)
+    if report.software_gates_refused and desired and desired.mode is GateMode.SOFTWARE:
+        hint = "state `gates: full-offload` of the switch in the intent, if its driver has them"
+        yield finding(Check.KERNEL, Verdict.FAILED, report.software_gates_refused, hint)
     if report.foreign_qdisc:
         yield finding(
             Check.QDISC,

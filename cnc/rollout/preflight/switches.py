@@ -34,6 +34,8 @@ _NO_GATES = (
     "linux-image-amd64; a lab: run the commands in such a kernel, scripts/vm bash SCRIPT"
 )
 
+_NOT_APPLIED = "remove the cause, or correct or delete what is configured of the port"
+
 Desired = Mapping[str, Mapping[str, PortSettings | None]]
 
 
@@ -110,6 +112,9 @@ def _examine_switch(
         return
     yield Finding(name, None, Check.AGENT, Verdict.OK, "answers")
     yield _late_commits(name, state.agent)
+    for port, reason in state.agent.not_applied.items():
+        text = f"what is stored of this port cannot be applied: {reason}"
+        yield Finding(name, port, Check.STORED, Verdict.WARNING, text, _NOT_APPLIED)
     is_gated = any(gated_port(each) for each in ports.values())
     if is_gated or not all(isinstance(each, TalkerConfiguration) for each in ports.values()):
         yield _kernel(name, ports, state.agent)
