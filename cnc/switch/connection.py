@@ -17,6 +17,7 @@ from ncclient.transport.errors import AuthenticationError, SessionCloseError, SS
 from cnc import whole_file
 from cnc.errors import CncError
 from cnc.model import Management
+from cnc.switch import rehearsed
 from cnc.switch.known_hosts import KnownHosts
 from cnc.switch.options import ConnectOptions
 from cnc.switch.transport import open_session
@@ -73,9 +74,12 @@ def open_to(switch: str, management: Management, options: ConnectOptions) -> man
             hint="--identity names the private key that the switches accept",
         ) from error
     try:
+        at = rehearsed.endpoint(management, options.known_hosts)
+        if at != (management.address, management.port):
+            where += f" (rehearsed: {at.address} port {at.port})"
         return open_session(
-            host=management.address,
-            port=management.port,
+            host=at.address,
+            port=at.port,
             user=management.user or getpass.getuser(),
             identity=options.identity,
             host_keys=host_keys,

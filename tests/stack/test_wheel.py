@@ -22,7 +22,11 @@ LINE3 = CHECKOUT / "schedules" / "line3.yaml"
 CONTROLLER, AGENT = "tsn-control-plane", "tsn-control-plane-agent"
 FOLDERS = {CONTROLLER: CHECKOUT, AGENT: CHECKOUT / "agent"}
 PACKAGES = {CONTROLLER: "cnc", AGENT: "agent"}
-PROGRAMS = {"cnc/lab/virtual_network/virtual-network", "cnc/traffic/probe/tsn-probe"}
+PROGRAMS = {
+    "cnc/lab/virtual_network/virtual-network",
+    "cnc/lab/own_group/own-group.so",
+    "cnc/traffic/probe/tsn-probe",
+}
 
 pytestmark = pytest.mark.timeout(600)  # an environment is many files to write
 

@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 from cnc import cli
 from cnc import intent as intents
 from cnc.cli.render import traffic as traffic_render
-from cnc.errors import InputError
+from cnc.errors import CncError, InputError
 from cnc.lab import attach, lifecycle
 from cnc.lab.platform import Platform
 from cnc.model import Emulation, LabClocks, LabKernels, LabTime
@@ -380,3 +380,20 @@ def test_traffic_that_kept_every_promise_says_so(capsys: pytest.CaptureFixture[s
     kept = Summary(promised, 10, 10, 0, 0, 0, 0, 0, wake_up, None)
     traffic_render.flows([kept], wake_up, Platform("Linux 6.12", "a clock", True), as_json=False)
     assert capsys.readouterr().out.endswith("Every frame kept its bound and its gates.\n")
+
+
+@pytest.mark.parametrize("option", [["--wires", "timed"], ["--kernels", "own"], ["--time", "real"]])
+def test_a_rehearsal_takes_no_option_of_what_it_does_not_have(labs: Path, option: list[str]):
+    refused = cnc("up", LINE3, "--rehearse", *option)
+    assert refused.exit_code == 2
+    assert "it carries no frames" in refused.output
+    assert list(labs.iterdir()) == []
+
+
+def test_who_is_not_root_is_told_of_the_rehearsal(labs: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(lifecycle.os, "geteuid", lambda: 1000)
+    refused = cnc("up", LINE3).exception
+    assert isinstance(refused, CncError)
+    assert "needs root" in str(refused)
+    assert "`cnc lab up --rehearse`" in (refused.hint or "")
+    assert list(labs.iterdir()) == []
