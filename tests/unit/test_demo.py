@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 DEMO = Path(__file__).parents[2] / "scripts" / "demo"
-# Writes down what it is asked for, and says which kernel there is. A build lasts for a rehearsal.
+# Writes down what it is asked for, and says which kernel there is. A build ends once awaited.
 VM = """#!/bin/sh
 echo "vm $*" >> "$RECORD"
 case "$*" in
@@ -18,10 +18,10 @@ case "$*" in
     --build)
         echo "vm: user-mode Linux 6.12: 955 objects   12 s" >&2
         for try in $(seq 200); do
-            if grep -q "cnc lab down" "$RECORD"; then sleep 1; exit "$BUILD"; fi
+            if grep -q "awaited" "$RECORD"; then exit "$BUILD"; fi
             sleep 0.1
         done
-        echo "vm: nothing was rehearsed meanwhile" >&2
+        echo "vm: nobody waits for it" >&2
         exit 1 ;;
 esac
 """
@@ -39,6 +39,7 @@ STUBS = {
     "scripts/vm": VM,
     ".venv/bin/python": '#!/bin/sh\n[ "$1" = -m ] || cat > /dev/null\necho line3\n',
     ".venv/bin/cnc": CNC,
+    "bin/timeout": '#!/bin/sh\necho awaited >> "$RECORD"\nexec /usr/bin/timeout "$@"\n',
     "bin/sleep": '#!/bin/sh\n[ "$1" = 6 ] || exec /bin/sleep "$1"\n',
 }
 
