@@ -24,7 +24,7 @@ FOLDERS = {CONTROLLER: CHECKOUT, AGENT: CHECKOUT / "agent"}
 PACKAGES = {CONTROLLER: "cnc", AGENT: "agent"}
 PROGRAMS = {
     "cnc/lab/virtual_network/virtual-network",
-    "cnc/lab/own_group/own-group.so",
+    "cnc/lab/own_group/own-group.preload",
     "cnc/traffic/probe/tsn-probe",
 }
 

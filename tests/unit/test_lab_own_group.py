@@ -51,12 +51,12 @@ def test_a_member_needs_nothing(monkeypatch: pytest.MonkeyPatch):
 @pytest.mark.usefixtures("ordinary")
 def test_libraries_that_the_user_has_loaded_stay(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("LD_PRELOAD", "/lib/mine.so")
-    assert own_group.environment()["LD_PRELOAD"].endswith("own-group.so:/lib/mine.so")
+    assert own_group.environment()["LD_PRELOAD"].endswith("own-group.preload:/lib/mine.so")
 
 
 @pytest.mark.usefixtures("ordinary")
 def test_an_installation_without_the_library_says_what_helps(monkeypatch, tmp_path):
-    monkeypatch.setattr(own_group, "LIBRARY", tmp_path / "own-group.so")
+    monkeypatch.setattr(own_group, "LIBRARY", tmp_path / "own-group.preload")
     with pytest.raises(CncError, match="only root and the group sysrepo") as refused:
         own_group.environment()
     assert "adduser" in (refused.value.hint or "")

@@ -15,7 +15,8 @@ from pathlib import Path
 from cnc.errors import CncError
 
 SYSREPO_GROUP = "sysrepo"  # Debian's packages and scripts/setup build it for this one
-LIBRARY = Path(__file__).with_name("own-group.so")
+# Not .so, which would be a module of Python.
+LIBRARY = Path(__file__).with_name("own-group.preload")
 
 
 def environment() -> dict[str, str]:
