@@ -37,7 +37,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     ports: Ports
     if options.rehearse:
         LOG.warning("ports in memory: whatever is asked of them, the kernel does nothing")
-        ports = MemoryPorts(MECHANISMS, rehearsal_ports(options.rehearse, options.rehearse_bridge))
+        in_memory = rehearsal_ports(options.rehearse, options.rehearse_bridge, options.emulate)
+        ports = MemoryPorts(MECHANISMS, in_memory)
     else:
         try:
             ports = KernelPorts(
@@ -98,7 +99,8 @@ def parser() -> argparse.ArgumentParser:
         default={},
         metavar="PORT=BPS[,PORT=BPS...]",
         help="these ports are cables of an emulated network, with links of so many bits per second "
-        "(veth interfaces only): gates reckon with these rates, and they are reported",
+        "(veth interfaces only): gates reckon with these rates, and they are reported. With "
+        "--rehearse they are only reported",
     )
     result.add_argument(
         "--shared-clock",

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from agent.composition import Change, Contribution, KernelObject, Step
@@ -22,6 +23,7 @@ from agent.wake_ups import WakeUps
 DRIVER = "rehearsal"
 TX_QUEUES = 8
 LINK_SPEED_BPS = 10_000_000_000  # as a veth says
+NO_RATES: Mapping[str, int] = MappingProxyType({})
 
 
 class MemoryPorts(MachineClocks):
@@ -125,12 +127,17 @@ class PollMonitor:
         """There is nothing to close."""
 
 
-def rehearsal_ports(names: Sequence[str], bridge: str | None = None) -> list[PortState]:
-    """Unconfigured ports of eight queues and 10 Gb/s, with these names.
+def rehearsal_ports(
+    names: Sequence[str], bridge: str | None = None, rates_bps: Mapping[str, int] = NO_RATES
+) -> list[PortState]:
+    """Unconfigured ports of eight queues, with these names; those without a rate have 10 Gb/s.
 
     `bridge` is the name of a bridge with VLAN filtering that all of them are ports of.
     """
-    ports = [_port(name, index) for index, name in enumerate(names, start=2)]
+    ports = [
+        replace(_port(name, index), link_speed_bps=rates_bps.get(name, LINK_SPEED_BPS))
+        for index, name in enumerate(names, start=2)
+    ]
     if bridge is None:
         return ports
     numbers = {name: number for number, name in enumerate(names, start=1)}

@@ -42,13 +42,20 @@ def lab() -> None:
     """Emulate a network: a namespace for every node, a real agent on every switch.
 
     Needs root and a kernel with sch_taprio; if this machine's kernel has none, run the command
-    with scripts/vm. NAME, the lab's name, may be omitted while only one is up.
+    with scripts/vm (`python -m cnc.lab.vm`). `cnc lab up --rehearse` needs neither, and carries no
+    frames. NAME, the lab's name, may be omitted while only one is up.
     """
 
 
 @lab.command()
 @click.argument("file", type=NETWORK_FILE)
 @TOPO
+@click.option(
+    "--rehearse",
+    is_flag=True,
+    help="Start the agents and NETCONF servers alone, on loopback, with ports in memory that carry "
+    "no frames: to plan, push and watch without root and on any kernel.",
+)
 @click.option(
     "--wires",
     type=click.Choice(["timed", "instant"]),
@@ -93,6 +100,7 @@ def lab() -> None:
 def up(  # noqa: PLR0917  one parameter an option
     file: Path,
     topo: str | None,
+    rehearse: bool,
     wires: str | None,
     kernels: str | None,
     clocks: str | None,
@@ -108,6 +116,10 @@ def up(  # noqa: PLR0917  one parameter an option
     """
     if slower and not output:
         raise click.UsageError("--slower needs --output: the file to plan and to push")
+    if rehearse and (wires or kernels or clocks or time):
+        raise click.UsageError(
+            "--rehearse takes no --wires, --kernels, --clocks or --time: it carries no frames"
+        )
     from cnc.intent.source import dump  # noqa: PLC0415
     from cnc.lab.platform import Platform  # noqa: PLC0415
     from cnc.lab.slower import slower as make_slower  # noqa: PLC0415
@@ -115,6 +127,9 @@ def up(  # noqa: PLR0917  one parameter an option
     intent, shaped = _network(file, topo)
     if slower:
         intent = make_slower(intent, slower)
+    if rehearse:
+        _bring_up_rehearsed(intent, output, as_json=as_json)
+        return
     emulation = _emulation(intent, kernels, clocks, time)
     own_kernels = emulation.kernels == "own"
     if own_kernels and wires == "instant":
@@ -127,8 +142,20 @@ def up(  # noqa: PLR0917  one parameter an option
         render.kernels_up(intent.name, running.clocks_unsettled(), as_json=as_json)
         return
     render.lab_up(
-        running, timed_wires=timed, gates_refused=running.gates_refused(), as_json=as_json
+        running,
+        wires="timed" if timed else "instant",
+        gates_refused=running.gates_refused(),
+        as_json=as_json,
     )
+
+
+def _bring_up_rehearsed(intent: Intent, output: Path | None, *, as_json: bool) -> None:
+    from cnc.intent.source import dump  # noqa: PLC0415
+
+    running = emulator.lifecycle.rehearse(intent)
+    if output:
+        whole_file.write(output, dump(intent.document))
+    render.lab_up(running, wires=None, gates_refused=None, as_json=as_json)
 
 
 @lab.command("import")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cnc.addressing import addresses
 from cnc.errors import CncError
-from cnc.lab import lifecycle
+from cnc.lab import lifecycle, rehearsed
 from cnc.lab.kernels import own
 from cnc.lab.running import Lab
 from cnc.model import Intent
@@ -21,13 +21,14 @@ def attach(intent: Intent) -> Lab:
         raise CncError(
             f"lab {intent.name} is not up", hint="`cnc lab up FILE` brings it up; it needs root"
         )
+    directory = lifecycle.directory_of(intent.name, lifecycle.STATE_ROOT)
+    rehearsed.refuse(intent.name, directory)
     expected = {name: [str(node.v4), str(node.v6)] for name, node in addresses(intent).items()}
     if {node.node: [*node.addresses] for node in nodes if node.addresses} != expected:
         raise CncError(
             f"lab {intent.name} that is up has other nodes or cables than the intent",
             hint=f"`cnc lab down {intent.name}`, then `cnc lab up` with this file",
         )
-    directory = lifecycle.STATE_ROOT / intent.name
     if own.is_written(directory):
         raise CncError(
             f"lab {intent.name} has kernels of its own, and time only they share",

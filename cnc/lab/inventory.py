@@ -21,11 +21,11 @@ class Node:
     addresses: Sequence[str]
 
 
-def write(directory: Path, intent: Intent) -> None:
-    """Say in `directory` which nodes the lab has: atomically, as `down` reads it after a crash."""
+def of_intent(intent: Intent) -> dict[str, Node]:
+    """The nodes of a lab that emulates a network, by name."""
     network = intent.network
     node_addresses = addresses(intent)
-    nodes = {
+    return {
         name: Node(
             name in network.managed,
             [str(node_addresses[name].v4), str(node_addresses[name].v6)]
@@ -34,6 +34,10 @@ def write(directory: Path, intent: Intent) -> None:
         )
         for name in (*network.bridges, *network.end_stations)
     }
+
+
+def write(directory: Path, nodes: Mapping[str, Node]) -> None:
+    """Say in `directory` which nodes the lab has: atomically, as `down` reads it after a crash."""
     file = directory / _FILE
     partial = file.with_suffix(".partial")
     partial.write_text(json.dumps({name: asdict(node) for name, node in nodes.items()}))

@@ -1,8 +1,8 @@
 """Starts and stops an emulated network, reports its status, runs commands in it.
 
-All state of a lab is in one directory, by default /run/cnc-lab/NAME: client key and known hosts,
-and for every switch its sysrepo, host key, process ids and logs. `down` needs nothing else, and
-works after a crash at any point of `up`.
+All state of a lab is in one directory, /run/cnc-lab/NAME, and for a user who is not root
+~/.local/state/cnc/labs/NAME: client key and known hosts, and for every switch its sysrepo, host
+key, process ids and logs. `down` needs nothing else, and works after a crash at any point of `up`.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from cnc import directories
 from cnc.addressing import management
 from cnc.errors import CncError, InputError
-from cnc.lab import inventory, topology
+from cnc.lab import inventory, rehearsal, rehearsed, topology
 from cnc.lab.kernels import own
 from cnc.lab.kernels.layout import CONTROLLER
 from cnc.lab.kernels.start import start
@@ -38,7 +39,10 @@ from cnc.lab.switch import PROGRAMS, write_key_pair
 from cnc.lab.template import operators, template
 from cnc.model import Emulation, Intent, LabKernels
 
-STATE_ROOT = Path("/run/cnc-lab")
+_OF_ROOT = Path("/run/cnc-lab")
+STATE_ROOT = (
+    _OF_ROOT if os.geteuid() == 0 else directories.state_dir().expanduser().absolute() / "labs"
+)
 _SHARED = Emulation(LabKernels.SHARED)
 
 
@@ -87,8 +91,45 @@ def up(
         check_clocks(intent)
         check_cables(intent)
     if os.geteuid() != 0:
-        raise CncError("a lab needs root: it creates network namespaces", hint="run it with sudo")
-    directory = directory_of(intent.name, state_root)
+        raise CncError(
+            "a lab needs root: it creates network namespaces",
+            hint="run it with sudo; or without root and without frames: `cnc lab up --rehearse`",
+        )
+    with _made(intent, state_root) as running:
+        inventory.write(running.directory, inventory.of_intent(intent))
+        if own_kernels:
+            start(intent, running.directory, emulation)
+        else:
+            topology.build(intent, timed_wires=timed_wires)
+            _start_switches(running)
+            running.wait_ready()
+    return running
+
+
+def rehearse(intent: Intent, *, state_root: Path = STATE_ROOT) -> Lab:
+    """Start the agents and NETCONF servers of an intent on loopback, with their ports in memory,
+    and wait until they serve. It needs neither root nor a kernel with taprio, and carries no frame.
+
+    Raises:
+        InputError: a switch has no management address, or no link.
+        CncError: it is up already, or sysrepo is missing, or a program does not start; nothing is
+            left of it.
+    """
+    with _made(intent, state_root) as running:
+        rehearsal.start(intent, running.directory)
+    return running
+
+
+@contextlib.contextmanager
+def _made(intent: Intent, state_root: Path) -> Iterator[Lab]:
+    """The lab of an intent, with an empty directory, to be brought up within a `with` block; an
+    interrupted start leaves nothing behind.
+
+    Raises:
+        InputError: no lab can have the intent's name.
+        CncError: it is up already.
+    """
+    directory = _own_directory(intent.name, state_root)
     state_root.mkdir(parents=True, exist_ok=True)
     try:
         directory.mkdir(mode=0o700)
@@ -97,19 +138,11 @@ def up(
             f"lab {intent.name} is up already ({directory})",
             hint=f"`cnc lab down {intent.name}` removes it, even after an interrupted start",
         ) from None
-    running = Lab(intent, directory)
     try:
-        inventory.write(directory, intent)
-        if own_kernels:
-            start(intent, directory, emulation)
-        else:
-            topology.build(intent, timed_wires=timed_wires)
-            _start_switches(running)
-            running.wait_ready()
-    except BaseException:  # an interrupted `up` leaves nothing behind either
-        down(intent.name, state_root=state_root)
+        yield Lab(intent, directory)
+    except BaseException:
+        _remove(intent.name, directory)
         raise
-    return running
 
 
 def down(name: str, *, state_root: Path = STATE_ROOT) -> None:
@@ -120,7 +153,10 @@ def down(name: str, *, state_root: Path = STATE_ROOT) -> None:
     Raises:
         CncError: the caller runs in one of them.
     """
-    directory = directory_of(name, state_root)
+    _remove(name, directory_of(name, state_root))
+
+
+def _remove(name: str, directory: Path) -> None:
     if not directory.exists():
         return
     nodes = substrate_of(name, directory)
@@ -130,11 +166,17 @@ def down(name: str, *, state_root: Path = STATE_ROOT) -> None:
             hint="leave the node's shell first",
         )
     nodes.remove()
-    shutil.rmtree(directory)
+    shutil.rmtree(directory, ignore_errors=True)  # programs of a rehearsal take theirs with them
 
 
 def names(*, state_root: Path = STATE_ROOT) -> list[str]:
-    """The labs that are up, also those whose start was interrupted."""
+    """The labs that are up, also those whose start was interrupted: this user's, else root's."""
+    if not (found := _names_in(state_root)) and state_root == STATE_ROOT:
+        found = _names_in(_OF_ROOT)
+    return found
+
+
+def _names_in(state_root: Path) -> list[str]:
     try:
         return sorted(entry.name for entry in state_root.iterdir())
     except FileNotFoundError:
@@ -190,6 +232,7 @@ def execute(name: str, node: str, argv: Sequence[str], *, state_root: Path = STA
     On a switch, sysrepo's tools find that switch's datastores.
     """
     directory = directory_of(name, state_root)
+    rehearsed.refuse(name, directory)
     _check_node(name, node, directory)
     nodes = substrate_of(name, directory)
     code = 0
@@ -296,18 +339,24 @@ def directory_of(name: str, state_root: Path) -> Path:
     Raises:
         InputError: no lab can have this name, or this user may not read what that of another has.
     """
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", name):
-        raise InputError(
-            f"{name!r} cannot be a lab's name: letters, digits, '-' and '_' only",
-            hint="a lab has the `name` of its intent: choose another there",
-        )
-    directory = state_root / name
+    directory = _own_directory(name, state_root)
+    if state_root == STATE_ROOT and not directory.exists():
+        directory = _OF_ROOT / name
     if directory.exists() and not os.access(directory, os.R_OK | os.X_OK):
         raise InputError(
             f"lab {name} is not yours: {directory} has its keys, which you may not read",
             hint="run this as root, who has started it",
         )
     return directory
+
+
+def _own_directory(name: str, state_root: Path) -> Path:
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", name):
+        raise InputError(
+            f"{name!r} cannot be a lab's name: letters, digits, '-' and '_' only",
+            hint="a lab has the `name` of its intent: choose another there",
+        )
+    return state_root / name
 
 
 def _nodes(directory: Path) -> list[str]:

@@ -1,15 +1,14 @@
 """Switches without a network: real agents and NETCONF servers on loopback, with ports in memory.
 
-They need no namespaces and no taprio, and carry no frames: enough to try a controller, or to
-measure it. They end with the process that started them, however it ends.
+They need no root, no namespaces and no taprio, and carry no frames: enough to try a controller, or
+to measure it. They end with the process that started them, however it ends, unless it tells their
+supervisor to stay (`cnc.lab.rehearsed`).
 """
 
 from __future__ import annotations
 
-import grp
 import importlib.util
 import json
-import os
 import shutil
 import socket
 import subprocess
@@ -17,21 +16,23 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from getpass import getuser
 from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Any
 
-from cnc.errors import CncError
-from cnc.lab import supervisor
+from cnc.errors import CncError, InputError
+from cnc.lab import inventory, rehearsed, supervisor
+from cnc.lab.running import management_of
 from cnc.lab.switch import AGENT, PROGRAMS, Switch, tools_path, write_key_pair
-from cnc.lab.template import template
-from cnc.model import Management
-from cnc.switch.device import ConnectOptions
+from cnc.lab.template import operators, template
+from cnc.model import Forwarding, Intent, Management
+from cnc.switch import rehearsed as redirection
+from cnc.switch.options import ConnectOptions
+from cnc.switch.rehearsed import Endpoint
 
 NETCONF_PORT = 8300  # not a privileged port
-SYSREPO_GROUP = "sysrepo"  # Debian's packages and scripts/setup build it for this one
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,33 @@ class Rehearsal:
     managements: Mapping[str, Management]
     connect: ConnectOptions
     pids: Mapping[str, Mapping[str, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A switch, or an end station with an agent, that is to be rehearsed.
+
+    `listens`: where its server is. `known_as`: the address that its host key is written down for.
+    `rates_bps`: of its ports in memory, as far as links say. `bridge`: all ports are its members.
+    """
+
+    name: str
+    listens: Management
+    known_as: Management
+    ports: Sequence[str]
+    rates_bps: Mapping[str, int] = field(default_factory=dict)
+    bridge: str | None = None
+
+    @property
+    def options(self) -> list[str]:
+        """What an agent is told that has such ports."""
+        options = ["--rehearse", ",".join(self.ports)]
+        if self.rates_bps:
+            rates = (f"{port}={bps}" for port, bps in self.rates_bps.items())
+            options += ["--emulate", ",".join(rates)]
+        if self.bridge is not None:
+            options += ["--rehearse-bridge", self.bridge]
+        return options
 
 
 @contextmanager
@@ -53,51 +81,121 @@ def rehearsal(
     Raises:
         CncError: sysrepo is not installed, or a program does not start.
     """
-    _require_sysrepo()
+    require_sysrepo()
     directory = Path(tempfile.mkdtemp(prefix="cnc-rehearsal-"))
-    with _supervisor(directory) as process, loopback_network() as network:
-        switches = [
-            Switch(name, f"tsn-{directory.name}-{name}", directory / name) for name in names
-        ]
-        managements = {
-            name: Management(str(network + number), NETCONF_PORT, getuser())
-            for number, name in enumerate(names, start=1)
-        }
-        connect = ConnectOptions(directory / "client-key", directory / "known_hosts")
-        write_key_pair(connect.identity)
-        repository = template(directory.name, [getuser()], directory)
-        host_keys = {switch.name: switch.prepare(repository) for switch in switches}
-        connect.known_hosts.write_text(
-            "".join(
-                f"[{managements[name].address}]:{NETCONF_PORT} {host_key}\n"
-                for name, host_key in host_keys.items()
+    label = directory.name
+    # `with` a process closes its input, and waits for its end.
+    with loopback_network() as claim, supervise(directory, label, claim) as process:
+        managements = claim.managements(names)
+        nodes = [Node(name, at, at, ports, bridge=bridge) for name, at in managements.items()]
+        pids = begin(process, directory, label, nodes, [getuser()])
+        yield Rehearsal(managements, connect_options(directory), pids)
+
+
+def start(intent: Intent, directory: Path) -> None:
+    """Start the switches and managed end stations of an intent, with their files in `directory`.
+    They outlive this process, as the lab that `cnc.lab.rehearsed` knows.
+
+    Raises:
+        InputError: a switch has no management address, or no link.
+        CncError: sysrepo is missing, or a program does not start; nothing is left of any.
+    """
+    require_sysrepo()
+    rehearsed.write(directory)
+    label = rehearsed.label(directory)
+    stated = {name: management_of(intent, name) for name in intent.network.managed}
+    with loopback_network() as claim:
+        listens = claim.managements(list(stated))
+        nodes = [_node(intent, name, listens[name], stated[name]) for name in stated]
+        process = supervise(directory, label, claim)
+        try:
+            pids = begin(process, directory, label, nodes, operators(intent))
+            endpoints = {_endpoint(node.known_as): _endpoint(node.listens) for node in nodes}
+            redirection.write(connect_options(directory).known_hosts, endpoints)
+            addresses = {name: [f"{at.address}:{at.port}"] for name, at in listens.items()}
+            inventory.write(
+                directory, {name: inventory.Node(True, its) for name, its in addresses.items()}
             )
-        )
-        rehearsed = ["--rehearse", ",".join(ports)]
-        if bridge is not None:
-            rehearsed += ["--rehearse-bridge", bridge]
-        authorized_keys = connect.identity.with_suffix(".pub")
-        programs = [
-            {
-                "name": f"{program} of {switch.name}",
-                "argv": switch.command(program, managements[switch.name], authorized_keys)
-                + (rehearsed if program == AGENT else []),
-                # What a program that is killed leaves behind goes with the directory.
-                "environment": {**switch.environment, "TMPDIR": str(directory)},
-                "log": str(switch.log(program)),
-            }
-            for switch in switches
-            for program in PROGRAMS
-        ]
-        pids = iter(_start(process, programs, switches))
-        yield Rehearsal(
-            managements,
-            connect,
-            {name: {program: next(pids) for program in PROGRAMS} for name in names},
-        )
+            rehearsed.write(directory, process.pid, pids)
+            _leave(process)
+        except BaseException:
+            with process:  # which closes its input, and waits until it has removed everything
+                raise
 
 
-def _require_sysrepo() -> None:
+def _node(intent: Intent, name: str, listens: Management, known_as: Management) -> Node:
+    network = intent.network
+    rates_bps = {ref.port: link.rate_bps for ref, link in network.links.items() if ref.node == name}
+    if not rates_bps:
+        raise InputError(
+            f"{network.described(name)} has no link, and an agent is rehearsed by its ports",
+            hint="give it a link, or leave it out",
+        )
+    bridge = network.bridges.get(name) if network.forwarding is Forwarding.BRIDGED else None
+    device = bridge.bridge_device if bridge else None
+    return Node(name, listens, known_as, list(rates_bps), rates_bps, device)
+
+
+def _endpoint(management: Management) -> Endpoint:
+    return Endpoint(management.address, management.port)
+
+
+def connect_options(directory: Path) -> ConnectOptions:
+    """How to log in to the switches whose files are in this directory."""
+    return ConnectOptions(directory / "client-key", directory / "known_hosts")
+
+
+def begin(
+    process: subprocess.Popen[str],
+    directory: Path,
+    label: str,
+    nodes: Sequence[Node],
+    users: Sequence[str],
+) -> dict[str, dict[str, int]]:
+    """Have the supervisor start all programs of these nodes, with their files in `directory` and
+    `label` in the name of all their shared memory; returns the process ids by node and program.
+
+    `users`: whom NACM permits everything.
+
+    Raises:
+        CncError: a program does not start.
+    """
+    connect = connect_options(directory)
+    write_key_pair(connect.identity)
+    authorized_keys = connect.identity.with_suffix(".pub")
+    repository = template(label, users, directory)
+    switches = [
+        (node, Switch(node.name, f"tsn-{label}.{node.name}", directory / node.name))
+        for node in nodes
+    ]
+    connect.known_hosts.write_text(
+        "".join(
+            f"[{node.known_as.address}]:{node.known_as.port} {switch.prepare(repository)}\n"
+            for node, switch in switches
+        )
+    )
+    programs = [
+        {
+            "name": f"{program} of {node.name}",
+            "argv": switch.command(program, node.listens, authorized_keys)
+            + (node.options if program == AGENT else []),
+            # What a program that is killed leaves behind goes with the directory.
+            "environment": {**switch.environment, "TMPDIR": str(directory)},
+            "log": str(switch.log(program)),
+        }
+        for node, switch in switches
+        for program in PROGRAMS
+    ]
+    pids = iter(_start(process, programs, [switch for _, switch in switches]))
+    return {node.name: {program: next(pids) for program in PROGRAMS} for node in nodes}
+
+
+def require_sysrepo() -> None:
+    """Refuse to go on without sysrepo.
+
+    Raises:
+        CncError: it is not installed.
+    """
     if (
         shutil.which("sysrepoctl", path=tools_path()) is None
         or importlib.util.find_spec("sysrepo") is None
@@ -106,16 +204,6 @@ def _require_sysrepo() -> None:
             "this starts switches on this machine, and they need sysrepo, which is not installed",
             hint="`scripts/setup` installs it (not so with --cnc), on Debian 12 or 13; "
             "sysrepoctl must be on PATH",
-        )
-    try:
-        group = grp.getgrnam(SYSREPO_GROUP).gr_gid
-    except KeyError:
-        return
-    if os.geteuid() != 0 and group not in (os.getegid(), *os.getgroups()):
-        raise CncError(
-            "this starts switches on this machine, and sysrepo lets only root and the group "
-            f"{SYSREPO_GROUP} do that",
-            hint=f"`sudo adduser {getuser()} {SYSREPO_GROUP}`, then log in again; or use sudo",
         )
 
 
@@ -140,24 +228,47 @@ def _start(
     return pids
 
 
-@contextmanager
-def _supervisor(directory: Path) -> Iterator[subprocess.Popen[str]]:
-    """A process that ends and removes everything when the block ends, or this process."""
-    process = subprocess.Popen(
-        # The full stop or hyphen after the name excludes longer names with the same beginning.
-        [sys.executable, "-I", supervisor.__file__, directory, f"tsn-{directory.name}[.-]"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        start_new_session=True,  # Ctrl-C is for this process; its end closes the standard input
-    )
-    with process:  # which closes its input, and waits
-        yield process
+def supervise(directory: Path, label: str, claim: Claim) -> subprocess.Popen[str]:
+    """A process that ends its programs and removes everything when its standard input ends: with
+    this process at the latest, unless it was told to stay. While it lives it holds the claim."""
+    with (directory / "supervisor.log").open("w") as log:
+        return subprocess.Popen(
+            [sys.executable, "-I", supervisor.__file__, directory, f"tsn-{label}."],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,  # who reads ours is not to wait for the end of one that stays
+            text=True,
+            pass_fds=[claim.socket.fileno()],
+            start_new_session=True,  # Ctrl-C is for this process
+        )
+
+
+def _leave(process: subprocess.Popen[str]) -> None:
+    """Tell a supervisor to stay, with its programs, when this process ends."""
+    assert process.stdin is not None  # noqa: S101  both are pipes
+    assert process.stdout is not None  # noqa: S101
+    with process.stdin, process.stdout:
+        process.stdin.write(supervisor.STAY.decode())
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A /16 of loopback that no other process has claimed in this way while the socket is open."""
+
+    network: IPv4Address
+    socket: socket.socket
+
+    def managements(self, names: Sequence[str]) -> dict[str, Management]:
+        """Addresses for nodes with these names, for this user."""
+        return {
+            name: Management(str(self.network + number), NETCONF_PORT, getuser())
+            for number, name in enumerate(names, start=1)
+        }
 
 
 @contextmanager
-def loopback_network() -> Iterator[IPv4Address]:
-    """The first address of a /16 of loopback that no other process has claimed in this way."""
+def loopback_network() -> Iterator[Claim]:
+    """Claim a network for the time of a `with` block."""
     with socket.socket() as claim:
         for second in range(1, 255):
             network = IPv4Address(f"127.{second}.0.0")
@@ -165,7 +276,7 @@ def loopback_network() -> Iterator[IPv4Address]:
                 claim.bind((str(network), NETCONF_PORT))
             except OSError:
                 continue
-            yield network
+            yield Claim(network, claim)
             return
         raise CncError(
             f"no free network on loopback: port {NETCONF_PORT} is in use on every one",

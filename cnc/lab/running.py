@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from pyroute2 import IPRoute
 
 from cnc.errors import CncError, InputError
-from cnc.lab import management, namespaces
+from cnc.lab import management, namespaces, rehearsed
 from cnc.lab.kernels import beside, own
 from cnc.lab.namespaced import Namespaces
 from cnc.lab.process import handles, stop
@@ -198,6 +198,8 @@ def substrate_of(lab: str, directory: Path) -> Substrate:
     """The nodes of a lab with this directory."""
     if own.is_written(directory):
         return own.OwnKernels(lab, directory)
+    if rehearsed.is_written(directory):
+        return rehearsed.Rehearsed(lab, directory)
     if beside.is_written(directory):
         return beside.KernelsBeside(lab, directory)
     return Namespaces(lab, directory)

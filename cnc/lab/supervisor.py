@@ -6,7 +6,8 @@ When that process ends, in whatever way, the supervisor's standard input ends: i
 programs and removes DIRECTORY and all shared memory whose name begins with SHM_PREFIX. Before that,
 a line of JSON on standard input lists the programs; the reply on standard output, also a line of
 JSON, has their process ids when all have reported to be ready (sd_notify(3)), or the reason why
-not.
+not. After a further line, "stay", the supervisor and the programs outlive that process: they end
+with SIGTERM to the supervisor.
 
 It needs only the standard library, so that it starts fast.
 """
@@ -28,20 +29,24 @@ from typing import Any
 
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108  sysrepo's directory, not a temporary file
 READY_TIMEOUT_S = 180.0
+STAY = b"stay\n"
 
 
 def main(directory: Path, shm_prefix: str) -> None:
     """Serve until standard input ends."""
     running: list[subprocess.Popen[bytes]] = []
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit())  # through the `finally`
     try:
         with contextlib.suppress(BrokenPipeError):
             if request := sys.stdin.buffer.readline():
-                error = _start(json.loads(request), directory.name, running)
+                error = _start(json.loads(request), shm_prefix, running)
                 reply = {"pids": [each.pid for each in running], "error": error}
                 sys.stdout.write(f"{json.dumps(reply)}\n")
                 sys.stdout.flush()
-                sys.stdin.buffer.read()
+                while sys.stdin.buffer.readline() == STAY:
+                    signal.pause()
     finally:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it is under way
         for program in running:
             # All of its processes: tsn-netconfd has several.
             with contextlib.suppress(ProcessLookupError):

@@ -21,6 +21,7 @@ from cryptography.hazmat.primitives.serialization import (
 
 import cnc
 from cnc.errors import CncError
+from cnc.lab import own_group
 from cnc.lab.namespaces import members, of_template
 from cnc.lab.process import spawn, stop
 from cnc.model import Management
@@ -62,8 +63,9 @@ class Switch:
 
     @property
     def environment(self) -> dict[str, str]:
-        """The environment variables that select this switch's sysrepo."""
+        """The environment variables that select this switch's sysrepo, and let this user use it."""
         return {
+            **own_group.environment(),
             "SYSREPO_REPOSITORY_PATH": str(self.repository),
             "SYSREPO_SHM_PREFIX": self.shm_prefix,
         }

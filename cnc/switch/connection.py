@@ -16,6 +16,7 @@ from ncclient.transport.errors import AuthenticationError, SessionCloseError, SS
 
 from cnc.errors import CncError
 from cnc.model import Management
+from cnc.switch import rehearsed
 from cnc.switch.identity import IdentityError, login_keys
 from cnc.switch.known_hosts import KnownHosts
 from cnc.switch.options import ConnectOptions
@@ -69,9 +70,12 @@ def open_to(switch: str, management: Management, options: ConnectOptions) -> man
     except IdentityError as error:
         raise LoginRefused(switch, str(error), hint=error.hint) from error
     try:
+        at = rehearsed.endpoint(management, options.known_hosts)
+        if at != (management.address, management.port):
+            where += f" (rehearsed: {at.address} port {at.port})"
         return open_session(
-            host=management.address,
-            port=management.port,
+            host=at.address,
+            port=at.port,
             user=management.user or getpass.getuser(),
             keys=keys,
             host_keys=host_keys,

@@ -15,7 +15,7 @@ from typing import BinaryIO
 from pyroute2 import IPRoute
 
 from cnc.errors import InputError
-from cnc.lab import lifecycle, namespaces
+from cnc.lab import lifecycle, namespaces, rehearsed
 from cnc.lab.kernels import beside
 from cnc.model import NS_PER_S, PortRef
 from cnc.traffic.pcapng import Address, CaptureFile, Direction, tai_comment
@@ -121,6 +121,7 @@ class Capture:
 
 def _examine(lab: str, ports: Sequence[PortRef]) -> dict[Address, str]:
     """The addresses of all nodes: of a port for Ethernet, of its node for IP. Raises InputError."""
+    rehearsed.refuse(lab, lifecycle.directory_of(lab, lifecycle.STATE_ROOT))
     if beside.is_written(lifecycle.STATE_ROOT / lab):
         raise InputError(
             f"the cables of lab {lab} are not on this node, which is one of its kernels",

@@ -13,11 +13,12 @@ import pytest
 
 from tests.boot.container import Container
 from tests.boot.emulated import Emulated
+from tests.boot.limits import patient
 from tests.boot.machine import Machine, MachineError
 
 CHECKOUT = Path(__file__).parents[2]
 JOURNAL_LINES = 60
-TEST_LIMIT_S = 1800
+TEST_LIMIT_S = patient(1800)
 RUNNING: list[Machine] = []
 # A package that was built on another release of Debian, and that release: "trixie", for example.
 PACKAGE, RELEASE = "TSN_BOOT_PACKAGE", "TSN_BOOT_RELEASE"
@@ -92,7 +93,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Allow for the slowness of emulated machines, and leave out what containers cannot do."""
     here = [item for item in items if item.path.is_relative_to(Path(__file__).parent)]
     for item in here:
-        item.add_marker(pytest.mark.timeout(TEST_LIMIT_S))
+        if item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(TEST_LIMIT_S))
     if not _kind().own_kernel:
         left_out = [item for item in here if item.get_closest_marker("own_kernel")]
         config.hook.pytest_deselected(items=left_out)

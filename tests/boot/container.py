@@ -22,13 +22,14 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from tests.boot.limits import patient
 from tests.boot.machine import MANAGEMENT_SLOT, LinkEnd, Machine, MachineError
 
 CONNECT = Path(__file__).with_name("connect.py")
 # The names of control groups begin with this and the process id of the test run.
 GROUP_PREFIX = "tsn-container-"
-START_LIMIT_S = 60.0
-HALT_LIMIT_S = 10.0
+START_LIMIT_S = patient(60)
+HALT_LIMIT_S = patient(10)
 POLL_S = 0.02
 # The first process of the namespaces. Arguments: disk, seed, name, control groups. systemd-nspawn
 # keeps its state in /run, where another container's would have the same name.

@@ -33,11 +33,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, ClassVar, Self
 
+from tests.boot.limits import patient
+
 MANAGEMENT_SLOT = 0x10  # the PCI slot of an emulated management interface names it: enp0s16
 POLL_S = 0.5
 # Maybe emulated, and maybe beside other machines: slow is not broken.
-BOOT_LIMIT_S = 600.0
-COMMAND_LIMIT_S = 600.0
+BOOT_LIMIT_S = patient(600)
+COMMAND_LIMIT_S = patient(600)
 
 
 class MachineError(Exception):

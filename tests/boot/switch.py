@@ -17,6 +17,7 @@ from pathlib import Path
 from ncclient import manager
 
 from tests.boot.emulated import Emulated
+from tests.boot.limits import patient
 from tests.stack.front_end import FrontEnd
 
 PORT = "p2"
@@ -24,7 +25,7 @@ AGENT, BROKER, SERVER = "tsn-agent.service", "tsn-netconf-broker.service", "tsn-
 DAEMONS = (AGENT, BROKER, SERVER)
 UNITS = ("tsn-sysrepo.service", "tsn-clock.service", *DAEMONS)
 LINK_EVENTS, QDISC_EVENTS = "/run/link-events", "/run/qdisc-events"
-WAIT_LIMIT_S = 300.0
+WAIT_LIMIT_S = patient(300)
 # Kernel answers that change while nothing is changed; the lines are there once a list is in force.
 PASSING = re.compile(r" refcnt \d+|\n[ \t]*(?:max-sdu|fp) [^\n]*")
 
@@ -40,10 +41,8 @@ ExecStartPost={_VETH.format("p1", "q1")}
 ExecStartPost={_VETH.format("p2", "q2")}
 """
 # What takes a second on a switch may take a minute under emulation beside other work.
-PATIENCE = {
-    f"/etc/systemd/system/{unit}.d/emulated.conf": "[Service]\nTimeoutStartSec=600\n"
-    for unit in UNITS
-}
+_PATIENT = f"[Service]\nTimeoutStartSec={patient(600):.0f}\n"
+PATIENCE = {f"/etc/systemd/system/{unit}.d/emulated.conf": _PATIENT for unit in UNITS}
 FILES = {
     "/etc/systemd/system/ports.service": _PORTS,
     "/etc/systemd/system/sysinit.target.d/ports.conf": "[Unit]\nWants=ports.service\n",

@@ -20,11 +20,12 @@ from typing import Any
 
 import pytest
 
+from tests.boot.limits import patient
 from tests.boot.machine import Machine, link
 from tests.boot.playbooks import TOOLS, Run, play
 from tests.boot.switch import PATIENCE
 
-pytestmark = pytest.mark.timeout(2400)
+pytestmark = pytest.mark.timeout(patient(2400))
 
 CHECKOUT = Path(__file__).parents[2]
 LOCK = CHECKOUT / "scripts/locks/cnc.txt"
@@ -74,7 +75,7 @@ NO_TAI_OFFSET = {
 VLAN = {"end_station_vlan_id": 10, "end_station_vlan_addresses": ["10.98.0.2/24"]}
 BRIDGE = {"bridge_ports": ["p1", "p2"], "bridge_ports_off_default_vlan": ["p2"]}
 WHEELS_THERE = "/root/wheels"
-PTP_LIMIT_S = 300.0
+PTP_LIMIT_S = patient(300)
 
 
 @dataclass(frozen=True)

@@ -14,11 +14,12 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from tests.boot.container import Container, groups_of_run
+from tests.boot.limits import patient
 from tests.boot.machine import Machine, MachineError, link
 
 CHECKOUT = Path(__file__).parents[2]
 CAP_SYS_TIME = 25  # linux/capability.h
-END_LIMIT_S = 60.0
+END_LIMIT_S = patient(60)
 NETWORK = "[Match]\nName=enp0s17\n[Network]\nAddress=10.99.0.{}/24\n"
 GREETING = "import socket; print(socket.create_connection(('10.99.0.2', 22), 60).recv(8).decode())"
 # A test run that starts a container and does not end by itself.

@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.boot.limits import patient
+
 CHECKOUT = Path(__file__).parents[2]
 
 
-@pytest.mark.timeout(2400)
+@pytest.mark.timeout(patient(2400))
 def test_every_command_for_a_switch_does_what_its_page_says():
     done = subprocess.run(
         [CHECKOUT / "scripts/check-docs", "--place", "switch"],

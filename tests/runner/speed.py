@@ -20,6 +20,7 @@ ADDITIONS = 1_000_000
 REFERENCE_S = 0.015
 # Far less than a hundredth of one processor.
 PERIOD_S = 10.0
+SAMPLES_NOW = 20
 
 
 @dataclass
@@ -52,6 +53,18 @@ class Speed:
             self.samples.append((time.monotonic(), additions_s()))
             if ended.wait(PERIOD_S):
                 return
+
+
+def slowness_now() -> float:
+    """How many times as long as on the machine of the budget things take from start to end now,
+    beside other work, too; 1 on a faster machine. It takes a third of a second of CPU time.
+
+    That long, since a process that computes for a moment only goes before those that always do.
+    """
+    begun = time.monotonic()
+    for _ in range(SAMPLES_NOW):
+        additions_s()
+    return max(1.0, (time.monotonic() - begun) / (SAMPLES_NOW * REFERENCE_S))
 
 
 def additions_s() -> float:

@@ -117,7 +117,7 @@ def simulated_switches(count: int) -> Iterator[Simulation]:
     """The switches s1, s2, …; all of them end with the block, or with this process."""
     directory = Path(tempfile.mkdtemp(prefix="tsn-scale-"))
     shm_prefix = f"tsnscale{os.getpid()}."
-    with loopback_network() as network, _nursery(directory, shm_prefix) as nursery:
+    with loopback_network() as claim, _nursery(directory, shm_prefix) as nursery:
         template = make_template(directory, f"scale{os.getpid()}", [OPERATOR])
         identity = directory / "identity"
         write_key_pair(identity)
@@ -126,7 +126,7 @@ def simulated_switches(count: int) -> Iterator[Simulation]:
         with known_hosts.open("w") as lines:
             for number in range(1, count + 1):
                 name = f"s{number}"
-                where = Management(str(network + number), NETCONF_PORT, OPERATOR)
+                where = Management(str(claim.network + number), NETCONF_PORT, OPERATOR)
                 chassis = Chassis(name, directory / name, shm_prefix, where)
                 lines.write(chassis.build(template))
                 switches[name] = Switch(chassis, nursery)

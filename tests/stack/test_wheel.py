@@ -22,7 +22,11 @@ LINE3 = CHECKOUT / "schedules" / "line3.yaml"
 CONTROLLER, AGENT = "tsn-control-plane", "tsn-control-plane-agent"
 FOLDERS = {CONTROLLER: CHECKOUT, AGENT: CHECKOUT / "agent"}
 PACKAGES = {CONTROLLER: "cnc", AGENT: "agent"}
-PROGRAMS = {"cnc/lab/virtual_network/virtual-network", "cnc/traffic/probe/tsn-probe"}
+PROGRAMS = {
+    "cnc/lab/virtual_network/virtual-network",
+    "cnc/lab/own_group/own-group.preload",
+    "cnc/traffic/probe/tsn-probe",
+}
 
 pytestmark = pytest.mark.timeout(600)  # an environment is many files to write
 
@@ -221,9 +225,11 @@ def test_without_an_extra_the_controller_works_and_nothing_of_the_switch_is_ther
 
 def test_the_runner_of_kernels_works_without_a_checkout(bare):
     script = "import subprocess; from cnc.lab import vm; subprocess.run([*vm.RUNNER, '--which'])"
-    lane, _, reason = bare.succeeds("python", "-c", script).partition(": ")
+    told = bare.succeeds("python", "-c", script)
+    lane, _, reason = told.partition(": ")
     assert lane in {"own", "uml", "qemu"}
     assert reason
+    assert bare.succeeds("python", "-m", "cnc.lab.vm", "--which") == told
 
 
 def test_every_module_of_the_controller_is_there_with_what_it_needs(bare):

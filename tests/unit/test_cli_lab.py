@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 from cnc import cli
 from cnc import intent as intents
 from cnc.cli.render import traffic as traffic_render
-from cnc.errors import InputError
+from cnc.errors import CncError, InputError
 from cnc.lab import attach, lifecycle
 from cnc.lab.platform import Platform
 from cnc.model import Emulation, LabClocks, LabKernels, LabTime
@@ -429,3 +429,20 @@ def test_flows_without_a_bound_are_not_judged_on_a_real_clock(capsys: pytest.Cap
     violations, printed = shown(capsys, unbound, REAL, lateness=None)
     assert violations == []
     assert printed.endswith("On a real clock flows without a bound are shown, not judged.\n")
+
+
+@pytest.mark.parametrize("option", [["--wires", "timed"], ["--kernels", "own"], ["--time", "real"]])
+def test_a_rehearsal_takes_no_option_of_what_it_does_not_have(labs: Path, option: list[str]):
+    refused = cnc("up", LINE3, "--rehearse", *option)
+    assert refused.exit_code == 2
+    assert "it carries no frames" in refused.output
+    assert list(labs.iterdir()) == []
+
+
+def test_who_is_not_root_is_told_of_the_rehearsal(labs: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(lifecycle.os, "geteuid", lambda: 1000)
+    refused = cnc("up", LINE3).exception
+    assert isinstance(refused, CncError)
+    assert "needs root" in str(refused)
+    assert "`cnc lab up --rehearse`" in (refused.hint or "")
+    assert list(labs.iterdir()) == []

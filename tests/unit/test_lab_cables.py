@@ -35,7 +35,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (home / "shared").mkdir(parents=True)
     (home / "shared" / INTENT_FILE).write_text(json.dumps(LINE3.document))
     (directory / HOME).symlink_to(home)
-    inventory.write(directory, LINE3)
+    inventory.write(directory, inventory.of_intent(LINE3))
     return home
 
 

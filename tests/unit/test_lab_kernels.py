@@ -168,7 +168,7 @@ def of_kernels(tmp_path: Path) -> tuple[Path, Path]:
     directory.mkdir(parents=True)
     (home / "shared").mkdir(parents=True)
     (directory / HOME).symlink_to(home)
-    inventory.write(directory, LINE3)
+    inventory.write(directory, inventory.of_intent(LINE3))
     beside.write(home / "shared", layout.kernels(LINE3))
     return directory, home
 

@@ -137,3 +137,8 @@ def test_a_bridge_is_rehearsed_only_with_ports(capsys):
         program.main(["--rehearse-bridge", "br0"])
     assert ended.value.code == 2
     assert "only with --rehearse" in capsys.readouterr().err
+
+
+def test_a_port_reports_the_rate_of_its_link_where_one_is_stated():
+    ports = rehearsal_ports(["p1", "p2"], rates_bps={"p1": 100_000_000})
+    assert [port.link_speed_bps for port in ports] == [100_000_000, 10_000_000_000]

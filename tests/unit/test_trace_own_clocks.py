@@ -220,7 +220,7 @@ def carried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[CableTa
     text = "\n".join(["time_ns,node,offset_ns,tai_minus_utc_s", *rows, ""])
     (home / "shared" / "offsets.csv").write_text(text)
     (directory / HOME).symlink_to(home)
-    inventory.write(directory, LINE3)
+    inventory.write(directory, inventory.of_intent(LINE3))
     frames = ((60, []), (20, []), (1_000, ["lost"]))
     captured = tmp_path / "captured"
 

@@ -16,12 +16,13 @@ class LabUp(Document):
     """`cnc lab up`. Programs push to it with --identity and --known-hosts.
 
     These are null with `--kernels own`: there programs run on the node `controller`, without them.
+    `wires` is null with `--rehearse`: there are none.
     `gates_refused` says why its kernel runs no gate control lists; null: it does.
     `clocks_unsettled` says of each node whose clock had not settled why, with `--kernels own`.
     """
 
     name: str
-    wires: Literal["timed", "instant"]
+    wires: Literal["timed", "instant"] | None
     identity: str | None
     known_hosts: str | None
     gates_refused: str | None

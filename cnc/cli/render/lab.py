@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from cnc.cli.render.output import new_table, print_json, print_table, warning
 from cnc.cli.terminal import echo
@@ -18,20 +18,27 @@ if TYPE_CHECKING:
 
 _NO_GATES = (
     "nodes, addresses and NETCONF work, a push is refused; for all of it run the commands in a "
-    "kernel with sch_taprio: scripts/vm bash SCRIPT"
+    "kernel with sch_taprio: scripts/vm bash SCRIPT; to push, without frames: cnc lab up --rehearse"
 )
 
 _UNSETTLED = "a push is refused until it has; `cnc doctor` on the controller shows how far it is"
 
 
-def lab_up(running: Lab, *, timed_wires: bool, gates_refused: str | None, as_json: bool) -> None:
-    """How to push to a lab that has come up, or why that is no use (`gates_refused`)."""
+def lab_up(
+    running: Lab,
+    *,
+    wires: Literal["timed", "instant"] | None,
+    gates_refused: str | None,
+    as_json: bool,
+) -> None:
+    """How to push to a lab that has come up, or why that is no use (`gates_refused`); without
+    `wires` it is rehearsed."""
     if as_json:
         from cnc.cli.json_output.lab import LabUp  # noqa: PLC0415
 
         document = LabUp(
             name=running.intent.name,
-            wires="timed" if timed_wires else "instant",
+            wires=wires,
             identity=str(running.identity),
             known_hosts=str(running.known_hosts),
             gates_refused=gates_refused,
@@ -39,8 +46,9 @@ def lab_up(running: Lab, *, timed_wires: bool, gates_refused: str | None, as_jso
         )
         print_json(document)
         return
+    how = f"with {wires} wires" if wires else "rehearsed: its ports are in memory, without frames"
     echo(
-        f"lab {running.intent.name} is up, with {'timed' if timed_wires else 'instant'} wires. "
+        f"lab {running.intent.name} is up, {how}. "
         f"To {'reach its switches' if gates_refused else 'push to it'}:\n"
         f"  export CNC_IDENTITY={running.identity} CNC_KNOWN_HOSTS={running.known_hosts}"
     )

@@ -134,7 +134,7 @@ def _be_controller(intent: Intent, kernel: Kernel, directory: Path, clocks: LabC
     sysctl("net/ipv6/conf/default/accept_dad", 0)
     _bring_up_management(management(intent).controller)
     _tell_tai(directory)
-    inventory.write(directory, intent)
+    inventory.write(directory, inventory.of_intent(intent))
     beside.write(directory, layout.kernels(intent))
     lab = Lab(intent, directory)
     for source in (SHARED / layout.CLIENT_KEY, SHARED / f"{layout.CLIENT_KEY}.pub"):

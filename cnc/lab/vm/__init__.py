@@ -37,7 +37,7 @@ def run_module(module: str, arguments: Sequence[str], out: Path) -> None:
     if code != 0:
         raise CncError(
             f"the measurement ended with exit code {code} in its kernel (see above)",
-            hint=f"`{sys.executable} -m {__name__}.runner --which` lists the available kernels",
+            hint=f"`{sys.executable} -m {__name__} --which` lists the available kernels",
         )
 
 

@@ -5,7 +5,8 @@ the machine's own (own).  In the first two this machine's files are the guest's 
 what the command writes is gone afterwards, except below /mnt/out ($TSN_OUT), the directory given
 with --out.  The command's exit code is ours; 124 is a time-out, 125 a guest that died.
 
-It runs by itself, on the standard library; in a checkout scripts/vm starts it.
+It runs by itself, on the standard library: scripts/vm in a checkout, `python -m cnc.lab.vm`
+wherever `cnc` is installed.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ VIRTUAL_SEED = 1
 CONSOLE_LINES_SHOWN = 25
 # What um-oscillator.patch takes.
 MAX_OSCILLATOR_PPB = 100_000_000
+OUT_VARIABLE = "TSN_OUT"
 PASSED_ON = ("TSN_", "PYTEST_", "HYPOTHESIS_", "LC_")
 PASSED_ON_EXACTLY = ("LANG", "TERM", "COLUMNS", "NO_COLOR", "FORCE_COLOR", "CI")
 
@@ -140,7 +142,8 @@ def own_kernel_lacks() -> str | None:
     if done.returncode == 0:
         return None
     reason = done.stderr.strip().splitlines()
-    return f"no taprio ({reason[-1] if reason else 'probe failed'})"
+    # What tc calls an error is none here: another lane serves.
+    return f"no taprio ({reason[-1].removeprefix('Error: ') if reason else 'probe failed'})"
 
 
 def choose(lane: str, virtual_time: bool) -> tuple[str, str]:
@@ -172,6 +175,7 @@ def guest_environment() -> dict[str, str]:
         for name, value in os.environ.items()
         if name.startswith(PASSED_ON) or name in PASSED_ON_EXACTLY
     }
+    passed.pop(OUT_VARIABLE, None)  # a path of this machine, which the guest cannot write to
     return {
         "HOME": "/root",
         "TERM": "dumb",
@@ -189,7 +193,7 @@ def write_command(request: Request, lane: str, path: Path) -> None:
     if request.virtual_time:
         variables["TSN_VIRTUAL_TIME"] = "1"
     if request.out:
-        variables["TSN_OUT"] = "/mnt/out" if lane != "own" else str(request.out)
+        variables[OUT_VARIABLE] = "/mnt/out" if lane != "own" else str(request.out)
     assignments = " ".join(f"{name}={shlex.quote(value)}" for name, value in variables.items())
     path.write_text(
         f"cd {shlex.quote(str(Path.cwd()))} || exit\n"
@@ -385,7 +389,14 @@ def parse(argv: list[str]) -> argparse.Namespace:
         help="with --uml: the guest's clock runs faster by so many parts in 10^9 (below 0: slower)",
     )
     parser.add_argument("--memory", default="1G", help="the guest's memory (default 1G)")
-    parser.add_argument("--out", type=Path, metavar="DIR", help="writable as /mnt/out inside")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        metavar="DIR",
+        default=os.environ.get(OUT_VARIABLE) or None,
+        help="keep what the command writes below $TSN_OUT, which is /mnt/out in a guest, in this "
+        "directory (default: that of TSN_OUT here, else nothing is kept)",
+    )
     parser.add_argument("--timeout", type=float, default=900, metavar="SECONDS")
     parser.add_argument("--build", action="store_true", help="build the user-mode kernel; no run")
     parser.add_argument("--which", action="store_true", help="print the lane and why; no run")
@@ -434,7 +445,12 @@ def stop(number: int, _frame: object) -> None:
     raise SystemExit(128 + number)
 
 
-if __name__ == "__main__":
+def run() -> None:
+    """Be the program that the command line starts."""
     signal.signal(signal.SIGINT, stop)
     signal.signal(signal.SIGTERM, stop)
     sys.exit(main(sys.argv[1:]))
+
+
+if __name__ == "__main__":
+    run()

@@ -1,0 +1,219 @@
+"""`cnc lab up --rehearse`: an intent's agents and servers without root, typed as a user does."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cnc.lab import rehearsed
+
+CHECKOUT = Path(__file__).parents[2]
+SCHEDULES = CHECKOUT / "schedules"
+LINE3, BRIDGED = SCHEDULES / "line3.yaml", SCHEDULES / "guarded.yaml"
+SHARED_MEMORY = Path("/dev/shm")  # noqa: S108  sysrepo's directory, not a temporary file
+GONE_LIMIT_S = 60
+
+
+class User:
+    """Who types commands: a user without any right, whoever runs the tests.
+
+    Where that is root, the user lives in a user namespace that has no root: there the checkout may
+    be below a directory that only root may enter, and nothing can be given to another group.
+    """
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.keys: dict[str, str] = {}
+        in_a_namespace = ["unshare", "--user", "--map-user=1000", "--map-group=1000"]
+        self._without_rights = in_a_namespace if os.geteuid() == 0 else []
+
+    def command(self, *words: object) -> tuple[list[str], dict[str, str]]:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("CNC_")}
+        home = {"HOME": str(self.home), "TMPDIR": str(self.home), "PYTHONDONTWRITEBYTECODE": "1"}
+        argv = [*self._without_rights, sys.executable, "-m", "cnc", *map(str, words)]
+        unset = {"XDG_STATE_HOME": "", "XDG_CACHE_HOME": "", "TSN_CACHE": ""}
+        return argv, {**kept, **unset, **home, "LOGNAME": "jo", **self.keys}
+
+    def cnc(self, *words: object) -> subprocess.CompletedProcess[str]:
+        argv, environment = self.command(*words)
+        return subprocess.run(
+            argv, env=environment, capture_output=True, text=True, check=False, cwd=CHECKOUT
+        )
+
+    def does(self, *words: object) -> str:
+        """What a command prints that succeeds."""
+        done = self.cnc(*words)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def up(self, intent: Path) -> str:
+        """Bring a lab up, and take over what it says is to be exported."""
+        said = self.does("lab", "up", "--rehearse", intent)
+        self.keys = dict(re.findall(r"(CNC_\w+)=(\S+)", said))
+        return said
+
+    def left_of(self, lab: str) -> list[str]:
+        """What there is of a lab: files, shared memory, processes."""
+        directory = self.home / ".local/state/cnc/labs" / lab
+        return [
+            *(str(directory) for _ in range(directory.exists())),
+            *(path.name for path in SHARED_MEMORY.glob(f"tsn-{rehearsed.label(directory)}.*")),
+            *processes(directory),
+        ]
+
+
+def processes(directory: Path) -> list[str]:
+    """The command lines of all processes that are told of a directory."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            try:
+                words = (entry / "cmdline").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if any(os.fsencode(directory) in word for word in words):
+                found.append(b" ".join(words).decode(errors="replace"))
+    return found
+
+
+@pytest.fixture
+def user(tmp_path: Path) -> Iterator[User]:
+    here = User(tmp_path)
+    yield here
+    for lab in ("line3", "guarded"):
+        here.cnc("lab", "down", lab)
+
+
+def test_an_ordinary_user_pushes_watches_and_takes_back(user: User) -> None:
+    said = user.up(BRIDGED)
+    assert "lab guarded is up, rehearsed" in said
+    assert "all switches confirmed" in user.does("push", BRIDGED)
+    assert "no change" in user.does("push", BRIDGED)
+    assert "on 5 switches: all as planned" in running(user, BRIDGED)
+    assert "a push can go ahead" in user.does("doctor", BRIDGED)
+    assert "s1" in user.does("path", "set-point", BRIDGED)
+    changed = user.home / "changed.yaml"
+    changed.write_text(BRIDGED.read_text().replace("payload: 80B", "payload: 200B"))
+    assert "all switches confirmed" in user.does("push", changed)
+    assert "all switches confirmed" in user.does("rollback")
+    assert len(json.loads(user.does("history", "--json"))) == 3
+    assert "on 5 switches: all as planned" in running(user, BRIDGED)
+    user.does("lab", "down")
+    assert user.left_of("guarded") == []
+
+
+def running(user: User, intent: Path) -> str:
+    """The status of a network once its schedule has begun."""
+    deadline = time.monotonic() + GONE_LIMIT_S
+    while (done := user.cnc("status", intent)).returncode != 0 and time.monotonic() < deadline:
+        time.sleep(0.5)
+    return done.stdout
+
+
+def test_an_end_station_that_is_managed_is_rehearsed_too(user: User) -> None:
+    intent = user.home / "managed.yaml"
+    stations = "scanner: {}, sensor: {}, drive: {}, camera: {}, panel: {}"
+    managed = f"end-stations: {{plc: {{management: 10.99.0.9}}, {stations}}}"
+    text = re.sub(r"end-stations: \[.*\]", managed, BRIDGED.read_text())
+    intent.write_text(text)
+    user.up(intent)
+    nodes = {each["node"] for each in json.loads(user.does("lab", "status", "--json"))}
+    assert nodes == {"s1", "s2", "s3", "s4", "s5", "plc"}
+    assert "plc" in user.does("push", intent)
+
+
+def test_two_labs_are_side_by_side_and_each_goes_alone(user: User) -> None:
+    user.up(LINE3)
+    keys = user.keys
+    user.up(BRIDGED)
+    addresses = [
+        address
+        for lab in ("line3", "guarded")
+        for node in json.loads(user.does("lab", "status", lab, "--json"))
+        for address in node["addresses"]
+    ]
+    assert len(set(addresses)) == len(addresses) == 8
+    user.does("lab", "down", "guarded")
+    assert user.left_of("guarded") == []
+    user.keys = keys
+    assert "all switches confirmed" in user.does("push", LINE3)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["traffic", LINE3],
+        ["trace", LINE3],
+        ["exec", "s1", "--", "true"],
+        ["shell", "s1"],
+        ["capture", "s1/s2", "-o", "frames.pcapng"],
+    ],
+    ids=lambda words: words[0],
+)
+def test_what_needs_frames_or_a_node_is_refused_in_a_sentence(
+    words: list[object], rehearsed_line3: User
+) -> None:
+    refused = rehearsed_line3.cnc("lab", *words)
+    assert refused.returncode == 2
+    assert refused.stderr.startswith("cnc: lab line3 is rehearsed: its ports are in memory")
+    assert "Traceback" not in refused.stderr
+
+
+@pytest.fixture(scope="module")
+def rehearsed_line3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[User]:
+    here = User(tmp_path_factory.mktemp("home"))
+    here.up(LINE3)
+    yield here
+    here.does("lab", "down")
+
+
+def test_a_lab_that_is_up_is_not_brought_up_again(rehearsed_line3: User) -> None:
+    refused = rehearsed_line3.cnc("lab", "up", "--rehearse", LINE3)
+    assert refused.returncode == 1
+    assert "lab line3 is up already" in refused.stderr
+    assert "s3" in rehearsed_line3.does("lab", "status", "line3")
+
+
+def test_programs_whose_supervisor_was_killed_end_with_the_lab(user: User) -> None:
+    user.up(LINE3)
+    os.kill(noted(user)["supervisor"]["pid"], signal.SIGKILL)
+    assert "tsn-agent is gone" not in user.does("lab", "status")
+    user.does("lab", "down")
+    assert user.left_of("line3") == []
+
+
+def test_a_program_that_has_ended_is_gone_in_the_status(user: User) -> None:
+    user.up(LINE3)
+    os.kill(noted(user)["programs"]["s2"]["tsn-agent"]["pid"], signal.SIGKILL)
+    done = user.cnc("lab", "status")
+    assert done.returncode == 1
+    assert "tsn-agent is gone" in done.stdout
+
+
+def noted(user: User) -> Any:
+    """The processes of the lab line3, as it has noted them."""
+    return json.loads((user.home / ".local/state/cnc/labs/line3/rehearsal.json").read_text())
+
+
+def test_nothing_is_left_of_a_start_that_is_killed(user: User) -> None:
+    argv, environment = user.command("lab", "up", "--rehearse", LINE3)
+    with subprocess.Popen(argv, env=environment, cwd=CHECKOUT) as starting:
+        deadline = time.monotonic() + GONE_LIMIT_S
+        while not any("tsn-agent" in each for each in user.left_of("line3")):
+            assert starting.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        starting.kill()
+    while left := user.left_of("line3"):
+        assert time.monotonic() < deadline, left
+        time.sleep(0.1)
