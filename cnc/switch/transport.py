@@ -12,7 +12,7 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from io import BytesIO
 from typing import Any
@@ -43,6 +43,7 @@ for _library in ("ncclient", "paramiko"):
 _PARSER = etree.XMLParser(resolve_entities=False, no_network=True)
 _RECEIVE_OCTETS = 64 * 1024
 # How often paramiko's thread wakes without received data; a session's end wakes it at once.
+_SERVICE_POLL_S = 0.01  # paramiko has no event for the answer
 _SOCKET_TIMEOUT_S = 10.0
 # struct linger: on for no seconds, and off.
 _RESET, _IN_ORDER = struct.pack("ii", 1, 0), struct.pack("ii", 0, 0)
@@ -195,8 +196,8 @@ class PromptSession(SSHSession):  # type: ignore[misc]  # ncclient has no types
         signature algorithms; a server refuses other names, or signs with SHA-1.
         """
         self._host, self._socket = host, connected
-        # It asks for the service once (RFC 4252 4), and not for each key, which asyncssh refuses.
-        self._transport = transport = ServiceRequestingTransport(connected)
+        kind = _ServiceOnce if len(keys) > 1 else paramiko.Transport
+        self._transport = transport = kind(connected)
         options = transport.get_security_options()
         options.key_types = [algorithm for key in host_keys for algorithm in _signatures(key)]
         # paramiko compares the octets of a MAC one by one in Python, a third of the cost of a
@@ -267,6 +268,29 @@ class PromptSession(SSHSession):  # type: ignore[misc]  # ncclient has no types
             listeners = list(self._listeners)
         for listener in listeners:
             listener.callback((root.tag, dict(root.attrib)), message)
+
+
+class _ServiceOnce(ServiceRequestingTransport):
+    """Asks for the authentication service once (RFC 4252 4), and not for each key, which asyncssh
+    refuses."""
+
+    _service_userauth_accepted: bool  # paramiko has no types
+    active: bool
+    _send_message: Callable[[paramiko.Message], None]
+
+    def ensure_session(self) -> None:
+        """Called by paramiko for each key; its own waits for ever for a server that is gone."""
+        if self._service_userauth_accepted:
+            return
+        request = paramiko.Message()
+        request.add_byte(paramiko.common.cMSG_SERVICE_REQUEST)
+        request.add_string("ssh-userauth")
+        self._send_message(request)
+        while not self._service_userauth_accepted:
+            if not self.active:
+                raise paramiko.AuthenticationException("the server hung up")
+            time.sleep(_SERVICE_POLL_S)
+        self.auth_handler = self.get_auth_handler()
 
 
 def _log_in(transport: paramiko.Transport, user: str, keys: Sequence[paramiko.PKey]) -> None:

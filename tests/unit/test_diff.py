@@ -244,10 +244,14 @@ def test_a_rollout_can_be_compared_with_a_plan_file(tmp_path: Path) -> None:
     assert diff("1", str(file)) == ("streams removed: camera\n", None)
     assert diff(str(file), "1") == ("streams added: camera\n", None)
     assert diff("1", "1")[0].startswith("no difference")
-    for which, why in (("2", "without a plan"), ("3", "no rollout 3"), ("none.json", "No such fi")):
+    for which, why in (("2", "without a plan"), ("3", "no rollout 3")):
         _, failed = diff("1", which)
         assert isinstance(failed, InputError)
         assert why in str(failed)
+    told, ended = diff("1", "none.json")
+    assert isinstance(ended, SystemExit)
+    assert ended.code == InputError.exit_code
+    assert "none.json" in told
 
 
 def test_a_change_is_told_by_name_in_order() -> None:

@@ -393,7 +393,7 @@ def test_the_plan_says_of_which_streams_misfits_are_dropped(
     net = replace(made.intent.network, disturbance_ns=0)
     recovering = replace(made.intent, network=net)
     render.planning.plan(plan(recovering), None)
-    assert "of 2 of 2 streams a frame that comes otherwise than planned is dropped" in " ".join(
+    assert "policing: drop for 2 of 2 streams: their out-of-profile frames are dropped" in " ".join(
         capsys.readouterr().out.split()
     )
     render.planning.plan(plan(replace(recovering, policing=PolicingRules(Policing.COUNT))), None)
