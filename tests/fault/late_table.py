@@ -1,0 +1,167 @@
+"""The rows of late delivery: as JSON for programs, and as a table for people."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, fields
+
+from cnc.model import NS_PER_S
+from tests.fault.kernels import Side
+from tests.fault.link import Way
+from tests.fault.moments import Moment
+from tests.fault.table import Recovery
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One RPC of a push to one switch, how it is held, when it is delivered, and what the operator
+    says if there is something to choose."""
+
+    number: int
+    step: str
+    way: Way
+    moment: Moment
+    choice: Recovery
+
+
+@dataclass(frozen=True, slots=True)
+class LateRow:
+    """One rollout of which one RPC to one switch was held, and delivered later.
+
+    `has_held`: the RPC was on its way and did not pass. `is_in_time`: it was delivered when the
+    case says; a machine that is too slow misses that. `delivered_ns` is the delivery after the base
+    time, negative before it; None where none was
+    chosen by then. `has_committed`: the controller
+    sent commits; `struck_took_it`: the struck switch had the new lists in its kernel.
+    `is_at_rest`: at the end nothing waited, nothing was locked and each kernel ran what its switch
+    has stored. `rollout_ids` counts the different ids that the switches have stored. `mixed_ns` is
+    how long gates of both schedules were in force.
+    """
+
+    number: int
+    step: str
+    way: Way
+    moment: Moment
+    has_held: bool
+    is_in_time: bool
+    delivered_ns: int | None
+    has_committed: bool
+    struck_took_it: bool
+    controller_exit: int
+    recovery: Recovery
+    is_at_rest: bool
+    ports_on_old: int
+    ports_on_new: int
+    ports_on_neither: int
+    rollout_ids: int
+    mixed_ns: int
+
+    @property
+    def outcome(self) -> str:
+        """ "old" or "new" if every port is, else "mixed"."""
+        if self.ports_on_neither or (self.ports_on_old and self.ports_on_new):
+            return "mixed"
+        return str(Side.NEW if self.ports_on_new else Side.OLD)
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether the case was met."""
+        return self.has_held and self.is_in_time
+
+    @property
+    def is_one(self) -> bool:
+        """Whether the network ended as one, and had both schedules in force for no other reason
+        than that it waited for an operator's decision."""
+        ended = self.is_at_rest and self.outcome != "mixed" and self.rollout_ids == 1
+        return ended and (not self.mixed_ns or self.recovery is not Recovery.NONE)
+
+    @property
+    def is_sound(self) -> bool:
+        return self.is_counted and self.is_one
+
+    def __str__(self) -> str:
+        delivered = (
+            "no base time yet"
+            if self.delivered_ns is None
+            else f"{self.delivered_ns / NS_PER_S:+.3f} s from the base time"
+        )
+        return (
+            f"{self.number:4} {'' if self.is_sound else '** '}{self.step} | {self.way} | "
+            f"{self.moment} ({delivered}): {cell(self)}, push exit {self.controller_exit}"
+            f"{'' if self.has_committed else ', no commit sent'}"
+            f"{', struck switch took it' if self.struck_took_it else ''}"
+        )
+
+
+def to_json(rows: Iterable[LateRow]) -> str:
+    """A list of objects, one a row."""
+    return json.dumps([{"outcome": row.outcome, **asdict(row)} for row in rows], indent=1) + "\n"
+
+
+def from_json(text: str) -> list[LateRow]:
+    """What `to_json` wrote."""
+    names = [field.name for field in fields(LateRow)]
+    return [
+        LateRow(
+            **{
+                **{name: found[name] for name in names},
+                "way": Way(found["way"]),
+                "moment": Moment(found["moment"]),
+                "recovery": Recovery(found["recovery"]),
+            }
+        )
+        for found in json.loads(text)
+    ]
+
+
+def summary(rows: Sequence[LateRow]) -> str:
+    """How many rows there are of each kind."""
+    counted = [row for row in rows if row.is_counted]
+    sound = [row for row in counted if row.is_sound]
+    chosen = [row for row in sound if row.recovery is not Recovery.NONE]
+    apart = [row for row in counted if row.mixed_ns and row.recovery is Recovery.NONE]
+    longest_s = max((row.mixed_ns for row in chosen), default=0) / NS_PER_S
+    apart_s = max((row.mixed_ns for row in apart), default=0) / NS_PER_S
+    of_them = f", for {apart_s:.1f} s at most" if apart else ""
+    return (
+        f"{len(rows)} rows, {len(rows) - len(counted)} of them not counted: the RPC was not "
+        f"reached, or the machine too slow. In {sum(row.has_committed for row in counted)} the "
+        f"rollout reached the commit, and in {sum(row.struck_took_it for row in counted)} the "
+        f"struck switch took it. {sum(row.outcome == Side.OLD for row in sound)} ended on the old "
+        f"schedule, {sum(row.outcome == Side.NEW for row in sound)} on the new one, "
+        f"{len(counted) - len(sound)} are not sound. Without an operator's decision to wait for, "
+        f"gates of both were in force in {len(apart)}{of_them}. In {len(chosen)} an operator had "
+        f"to choose; until then gates of both were in force in "
+        f"{sum(row.mixed_ns > 0 for row in chosen)}, for {longest_s:.1f} s at most."
+    )
+
+
+def to_markdown(rows: Sequence[LateRow]) -> str:
+    """A table with a line for each RPC and way, and a column for each moment."""
+    cells = {(row.step, row.way, row.moment): cell(row) for row in rows}
+    lines = [f"| RPC | held | {' | '.join(Moment)} |", f"|---|---|{'---|' * len(Moment)}"]
+    for step, way in dict.fromkeys((row.step, row.way) for row in rows):
+        found = " | ".join(cells.get((step, way, moment), "") for moment in Moment)
+        lines.append(f"| {step.removeprefix('cnc: before ')} | {way} | {found} |")
+    return "\n".join(lines) + "\n"
+
+
+def cell(row: LateRow) -> str:
+    """What came of it."""
+    if not row.has_held:
+        return "**not reached**"
+    if not row.is_in_time:
+        return "**too slow**"
+    notes = [] if row.recovery is Recovery.NONE else [f"`--{row.recovery}`"]
+    if row.mixed_ns:
+        notes.append(f"mixed for {row.mixed_ns / NS_PER_S:.1f} s")
+    if not row.is_at_rest:
+        notes.append("not at rest")
+    if row.rollout_ids != 1:
+        notes.append(f"{row.rollout_ids} rollout ids")
+    outcome = row.outcome
+    if outcome == "mixed":
+        outcome = f"MIXED: {row.ports_on_old} old, {row.ports_on_new} new"
+    said = ", ".join([outcome, *notes])
+    return said if row.is_one else f"**{said}**"
