@@ -13,6 +13,7 @@ from pathlib import Path
 from agent import journal
 from agent.datastore.changes import log_changes
 from agent.datastore.memory import MemoryFile
+from agent.datastore.rollouts import AppliedRollouts
 from agent.datastore.subscriptions import Datastore, DatastoreError
 from agent.kernel.ports import KernelPorts
 from agent.mechanisms import MECHANISMS, mechanisms
@@ -50,7 +51,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.withdraw:
             return withdraw(switch)
         memory_file = MemoryFile(options.state_dir / "memory.json")
-        return serve(switch, memory_file, options.state_dir / "wake-ups.json")
+        rollouts = AppliedRollouts((options.durable_dir or options.state_dir) / "rollouts.json")
+        return serve(switch, memory_file, options.state_dir / "wake-ups.json", rollouts)
     finally:
         ports.close()
 
@@ -70,6 +72,13 @@ def parser() -> argparse.ArgumentParser:
         default=STATE_DIR,
         help="what must outlive a restart, offsets.json for local talkers, and BPF objects in bpf; "
         "one directory for each agent (default: %(default)s)",
+    )
+    result.add_argument(
+        "--durable-dir",
+        type=Path,
+        metavar="DIRECTORY",
+        help="what must outlive a reboot: rollouts.json, the ids of the rollouts that were applied "
+        "last; one directory for each agent (default: that of --state-dir)",
     )
     result.add_argument(
         "--rehearse",
@@ -108,7 +117,10 @@ def parser() -> argparse.ArgumentParser:
 
 
 def serve(
-    switch: Switch, memory_file: MemoryFile | None = None, wake_ups_file: Path | None = None
+    switch: Switch,
+    memory_file: MemoryFile | None = None,
+    wake_ups_file: Path | None = None,
+    rollouts: AppliedRollouts | None = None,
 ) -> int:
     """Serve sysrepo with `switch` until a signal asks to stop. The ports then stay as they are.
 
@@ -119,7 +131,7 @@ def serve(
     for mechanism, reason in switch.ports.capabilities().items():
         LOG.warning("%s will be refused: %s", mechanism, reason)
     try:
-        datastore = Datastore(switch, memory_file=memory_file)
+        datastore = Datastore(switch, memory_file=memory_file, rollouts=rollouts)
     except DatastoreError as error:
         LOG.error("%s", error)
         return 1

@@ -97,6 +97,7 @@ def agent(
         "started": _date_and_time(started),
         "kernel-release": kernel_release,
         "tai-offset": tai_offset_s,
+        "refuses-late-rollouts": True,
         **of_mechanisms,
     }
     if ptp:

@@ -22,11 +22,12 @@ from agent.datastore.failed_ports import FailedPorts
 from agent.datastore.identities import Identity, identities
 from agent.datastore.memory import Memory, MemoryFile
 from agent.datastore.open_change import OpenChange, Request
-from agent.datastore.waiting import ROLLOUT_MODULE, Waiting
+from agent.datastore.rollouts import ROLLOUT_MODULE, AppliedRollouts, Rollout, lateness
+from agent.datastore.waiting import Waiting
 from agent.mechanism import Mechanism, Tree
 from agent.mechanisms.gates.history import history_after
 from agent.mechanisms.gates.model import GateConfig
-from agent.model import NS_PER_S, AgentError, LastChange, PortConfig, PortState
+from agent.model import NS_PER_S, AgentError, Clock, LastChange, PortConfig, PortState
 from agent.run_context import RunContext, assumed_context
 from agent.switch import REFUSALS, Applied, Switch
 
@@ -53,10 +54,11 @@ class Changes:
         read_running: Callable[[], Tree],
         settle_timeout_s: float = SETTLE_TIMEOUT_S,
         memory_file: MemoryFile | None = None,
+        rollouts: AppliedRollouts | None = None,
     ) -> None:
         """`read_running` returns what the running datastore holds now.
 
-        Without a `memory_file` nothing outlives the process.
+        Without a `memory_file` nothing outlives the process, and of `rollouts` without any.
         """
         self._switch = switch
         self._read_running = read_running
@@ -79,6 +81,7 @@ class Changes:
         self.lock = threading.RLock()
         self._memory_file = memory_file
         self.memory = memory_file.read() if memory_file else Memory()
+        self._rollouts = rollouts or AppliedRollouts()
 
     @property
     def desired(self) -> Mapping[str, PortConfig]:
@@ -99,13 +102,14 @@ class Changes:
             reason = self._switch.ports.unsettled(self._clock_error_ns)
             return reason or "the clock has settled: the gates are about to be set"
 
-    def start(self, tree: Tree, clock_error_ns: int | None) -> None:
+    def start(self, tree: Tree) -> None:
         """As `reconcile`, for an agent that starts: gates that the kernel does not run wait until
         `end_wait` finds that the clock has settled.
 
-        `clock_error_ns` is how far the plan allows two clocks to differ; without it nothing waits.
+        Nothing waits where the rollout does not say how far two clocks may differ.
         """
         with self.lock:
+            clock_error_ns = Rollout.of(tree).clock_error_ns
             if clock_error_ns is not None:
                 states = self._switch.read()
                 self._clock_error_ns = clock_error_ns
@@ -135,6 +139,21 @@ class Changes:
                 self._apply_ports(present)
             return bool(present)
 
+    def refuse_late(self, tree: Tree) -> None:
+        """Raise AgentError if the rollout of `tree` is not to be applied any more.
+
+        sysrepo asks before it announces the commit for any module: so no port has changed yet.
+        """
+        with self.lock:
+            rollout, now_ns = Rollout.of(tree), self._now_tai_ns()
+            if self._rollouts.is_late(rollout, now_ns):
+                ports = self._switch.ports
+                unsettled = ports.unsettled(rollout.clock_error_ns or 0)
+                raise AgentError(lateness(rollout, now_ns, ports.tai_offset_s(), unsettled))
+
+    def _now_tai_ns(self) -> int:
+        return self._switch.ports.now_ns(Clock.TAI)
+
     def change(self, request: Request, tree: Tree) -> None:
         """Apply `tree`, the whole new configuration; raises `AgentError` and changes nothing.
 
@@ -160,7 +179,9 @@ class Changes:
                 waiting = frozenset()
             waiting = self._clock_waits.still(waiting, self._desired, desired)
             try:
+                self.refuse_late(tree)
                 change = self._apply(tree, desired, before, missed, joined, waiting=waiting)
+                self._undo_late(change)
             except Exception:
                 self._retry_ports |= _differing(
                     self._switch.ports.mechanisms, before, self._switch.read()
@@ -171,6 +192,17 @@ class Changes:
             self._new_ports = self._new(before) | self._retry_ports | self._failed_ports.names
             self._all_asked(before)
             self._start_timer(self._open, self._patience_s(self._open))
+
+    def _undo_late(self, change: OpenChange) -> None:
+        """Undo the newest part of a change, and raise AgentError, if it took until it was late."""
+        try:
+            self.refuse_late(change.tree)
+        except AgentError as late:
+            try:
+                change.parts[-1].undo()
+            except REFUSALS as failure:
+                raise AgentError(f"{late}\n{failure}") from late
+            raise
 
     def done(self, request: Request, read_tree: Callable[[], Tree]) -> None:
         """The change landed in the datastore; `read_tree` is asked for it only if it was undone."""
@@ -209,6 +241,7 @@ class Changes:
                 desired, impossible = possible_ports(tree, before)
                 self._waiting = self._clock_waits.still(self._waiting, self._desired, desired)
                 self._desired = desired
+                self._rollouts.applied(Rollout.of(tree), self._now_tai_ns())
                 self._all_asked(before)
                 # Ports that are not configured any more, too: they lose what is ours.
                 self._apply_ports(before.keys() - impossible)
@@ -376,6 +409,7 @@ class Changes:
     def _keep(self, change: OpenChange) -> None:
         self._forget_open()
         self._desired, self._waiting = change.desired, change.waiting
+        self._rollouts.applied(Rollout.of(change.tree), self._now_tai_ns())
         self._write(self._memory_after(change))
 
     def _memory_after(self, change: OpenChange) -> Memory:

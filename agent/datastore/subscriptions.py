@@ -29,7 +29,7 @@ from agent.datastore.notifications import send
 from agent.datastore.observer import Observer
 from agent.datastore.open_change import Request
 from agent.datastore.requested import requested_ports
-from agent.datastore.waiting import stored_clock_error_ns
+from agent.datastore.rollouts import ROLLOUT_MODULE, AppliedRollouts
 from agent.datastore.watch import Watch
 from agent.events import AgentStarted
 from agent.mechanism import FRER, PTP, STREAM_IDENTITY, Tree
@@ -52,8 +52,10 @@ BRIDGES = "/ieee802-dot1q-bridge:bridges"
 STREAM_IDENTITIES = "/ieee802-dot1cb-stream-identification:stream-identity"
 FRER_TABLES = "/ieee802-dot1cb-frer:frer"
 PTP_INSTANCES = "/ieee1588-ptp-tt:ptp"
-CONFIGURATION = " | ".join((INTERFACES, BRIDGES, STREAM_IDENTITIES, FRER_TABLES, PTP_INSTANCES))
 ROLLOUT = "/tsn-linux:rollout"
+CONFIGURATION = " | ".join(
+    (INTERFACES, BRIDGES, STREAM_IDENTITIES, FRER_TABLES, PTP_INSTANCES, ROLLOUT)
+)
 AGENT = "/tsn-linux:agent"
 LLDP = "/tsn-linux:lldp"
 
@@ -91,6 +93,7 @@ class Datastore:
         *,
         settle_timeout_s: float = SETTLE_TIMEOUT_S,
         memory_file: MemoryFile | None = None,
+        rollouts: AppliedRollouts | None = None,
     ) -> None:
         """Reconcile the ports with the running datastore, then follow it.
 
@@ -106,7 +109,9 @@ class Datastore:
             _refuse_missing_modules(present)
             self._on_interfaces = GATES_ON_INTERFACES in present
             self._refuse_second_agent()
-            self._changes = Changes(switch, self._read_running, settle_timeout_s, memory_file)
+            self._changes = Changes(
+                switch, self._read_running, settle_timeout_s, memory_file, rollouts
+            )
             self._open.callback(self._changes.close)
             self._follow_configuration()
             self._watch()
@@ -151,7 +156,7 @@ class Datastore:
 
     def _follow_configuration(self) -> None:
         configuration = self._open.enter_context(self._connection.start_session())
-        self._subscribe(configuration, "tsn-linux", ROLLOUT)
+        self._subscribe(configuration, ROLLOUT_MODULE, ROLLOUT, update=True)
         self._subscribe(configuration, "ieee802-dot1q-bridge", BRIDGES)
         self._subscribe(configuration, "ieee802-dot1cb-stream-identification", STREAM_IDENTITIES)
         self._subscribe(configuration, "ieee802-dot1cb-frer", FRER_TABLES)
@@ -159,11 +164,25 @@ class Datastore:
         # `enabled` delivers the running datastore first, an empty one too: that is the reconcile.
         self._subscribe(configuration, "ietf-interfaces", INTERFACES, enabled=True)
 
-    def _subscribe(self, session: Any, module: str, xpath: str, *, enabled: bool = False) -> None:
+    def _subscribe(
+        self,
+        session: Any,
+        module: str,
+        xpath: str,
+        *,
+        enabled: bool = False,
+        update: bool = False,
+    ) -> None:
+        """`update`: also before a commit that changes this module is announced for any."""
         for attempts_left in reversed(range(SUBSCRIBE_ATTEMPTS)):
             try:
                 session.subscribe_module_change_unsafe(
-                    module, xpath, self._on_change, enabled=enabled, private_data=module
+                    module,
+                    xpath,
+                    self._on_change,
+                    enabled=enabled,
+                    update=update,
+                    private_data=module,
                 )
             except SysrepoTimeOutError as error:
                 if not attempts_left:
@@ -220,10 +239,13 @@ class Datastore:
             return
         tree = get_json(session, CONFIGURATION)
         if event == "enabled":
-            self._changes.start(tree, stored_clock_error_ns(get_json(session, ROLLOUT)))
+            self._changes.start(tree)
         else:
             try:
-                self._changes.change(request, tree)
+                if event == "update":
+                    self._changes.refuse_late(tree)
+                else:
+                    self._changes.change(request, tree)
             except AgentError as error:
                 LOG.warning("change %d of %s refused:\n%s", number, module, error)
                 raise SysrepoValidationFailedError(str(error)) from error

@@ -10,18 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from agent.mechanism import Mechanism, Tree
+from agent.mechanism import Mechanism
 from agent.model import PortConfig, PortState
-
-# What a rollout edits beside the ports; so an edit of it shows that gates are pushed.
-ROLLOUT_MODULE = "tsn-linux"
-
-
-def stored_clock_error_ns(tree: Tree) -> int | None:
-    """How far the plan that the switch has stored allows two clocks to differ, as its rollout says;
-    None: there is no other clock."""
-    allowed = tree.get(f"{ROLLOUT_MODULE}:rollout", {}).get("clock-error-ns")
-    return None if allowed is None else int(allowed)  # a text: RFC 7951, 6.1
 
 
 class Waiting:

@@ -28,6 +28,12 @@ TAKE_OVER = click.option(
     "--take-over", is_flag=True, help="Override the rollout of another controller."
 )
 
+WITHOUT_DEADLINE = click.option(
+    "--without-deadline",
+    is_flag=True,
+    help="Also to switches whose agent applies a commit however late it comes.",
+)
+
 
 @click.command()
 @click.argument("file", type=FILE, required=False)
@@ -46,6 +52,7 @@ TAKE_OVER = click.option(
     help="Plan an intent from scratch: every stream may move.",
 )
 @TAKE_OVER
+@WITHOUT_DEADLINE
 @connection
 @history_option
 @JSON
@@ -56,6 +63,7 @@ def push(  # noqa: PLR0917  one parameter an option
     rollback: bool,
     reoptimise: bool,
     take_over: bool,
+    without_deadline: bool,
     identity: Path,
     known_hosts: Path,
     timeout_s: float,
@@ -87,6 +95,7 @@ def push(  # noqa: PLR0917  one parameter an option
                 connect=connect,
                 history=history,
                 take_over=take_over,
+                without_deadline=without_deadline,
                 listener=say,
             )
         render.push(report, [], dry_run=False, as_json=as_json)
@@ -116,6 +125,7 @@ def push(  # noqa: PLR0917  one parameter an option
                 history=history,
                 dry_run=dry_run,
                 take_over=take_over,
+                without_deadline=without_deadline,
                 what=f"push {file.name}",
                 listener=say,
             )
@@ -129,6 +139,7 @@ def push(  # noqa: PLR0917  one parameter an option
 @click.argument("number", type=click.IntRange(min=1), required=False)
 @click.option("--dry-run", is_flag=True, help="Show what would change per switch; send nothing.")
 @TAKE_OVER
+@WITHOUT_DEADLINE
 @connection
 @history_option
 @JSON
@@ -136,6 +147,7 @@ def rollback(  # noqa: PLR0917  one parameter an option
     number: int | None,
     dry_run: bool,
     take_over: bool,
+    without_deadline: bool,
     identity: Path,
     known_hosts: Path,
     timeout_s: float,
@@ -162,6 +174,7 @@ def rollback(  # noqa: PLR0917  one parameter an option
             history=history,
             dry_run=dry_run,
             take_over=take_over,
+            without_deadline=without_deadline,
             what=f"back to rollout {chosen.number}",
             listener=say,
         )

@@ -35,6 +35,7 @@ def remove(
     connect: ConnectOptions,
     history: History | None,
     take_over: bool,
+    without_deadline: bool,
     listener: Listener,
 ) -> Report:
     """Remove the former ways that the rollout of `goal` kept; returns its report with the outcome.
@@ -54,6 +55,7 @@ def remove(
             connect=connect,
             history=history,
             take_over=take_over,
+            without_deadline=without_deadline,
             listener=listener,
         )
     except KeyboardInterrupt as error:

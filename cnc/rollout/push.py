@@ -22,6 +22,7 @@ def push(
     history: History | None = None,
     dry_run: bool = False,
     take_over: bool = False,
+    without_deadline: bool = False,
     what: str = "push",
     restores: bool = False,
     listener: Listener = ignore,
@@ -59,6 +60,7 @@ def push(
         history=history,
         dry_run=dry_run,
         take_over=take_over,
+        without_deadline=without_deadline,
         listener=listener,
     )
     if report.number is None or not goal.former:
@@ -69,5 +71,6 @@ def push(
         connect=connect,
         history=history,
         take_over=take_over,
+        without_deadline=without_deadline,
         listener=listener,
     )

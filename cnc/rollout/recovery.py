@@ -101,6 +101,7 @@ def resume(
     connect: ConnectOptions,
     history: History,
     take_over: bool = False,
+    without_deadline: bool = False,
     listener: Listener = ignore,
 ) -> Report:
     """Complete the unresolved rollout on all its switches.
@@ -112,7 +113,13 @@ def resume(
     lists = {name: change.after for name, change in rollout.switches.items()}
     goal = _goal(rollout, history, f"resumes rollout {rollout.number}", lists)
     return _resolve(
-        goal, Phase.DONE, connect=connect, history=history, take_over=take_over, listener=listener
+        goal,
+        Phase.DONE,
+        connect=connect,
+        history=history,
+        take_over=take_over,
+        without_deadline=without_deadline,
+        listener=listener,
     )
 
 
@@ -122,6 +129,7 @@ def roll_back(
     connect: ConnectOptions,
     history: History,
     take_over: bool = False,
+    without_deadline: bool = False,
     listener: Listener = ignore,
 ) -> Report:
     """Roll back the unresolved rollout on all its switches; see `resume`."""
@@ -137,6 +145,7 @@ def roll_back(
         connect=connect,
         history=history,
         take_over=take_over,
+        without_deadline=without_deadline,
         listener=listener,
     )
 
@@ -148,13 +157,19 @@ def _resolve(
     connect: ConnectOptions,
     history: History,
     take_over: bool,
+    without_deadline: bool,
     listener: Listener,
 ) -> Report:
     attempts = unresolved(goal.switches, history)
     for each in attempts:
         _cancel(each, connect)
     report = roll_out(
-        goal, connect=connect, history=history, take_over=take_over, listener=listener
+        goal,
+        connect=connect,
+        history=history,
+        take_over=take_over,
+        without_deadline=without_deadline,
+        listener=listener,
     )
     _save(goal, connect)
     # Only attempts to resolve it can have begun since, and they end with it.

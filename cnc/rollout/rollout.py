@@ -34,7 +34,7 @@ from cnc.rollout.history import History, SwitchChange
 from cnc.rollout.parallel import before_any_change, unanimous
 from cnc.rollout.preflight import Check, examine, refuse
 from cnc.rollout.sessions import Sessions, sessions
-from cnc.rollout.timing import base_time_ns, margin_ns
+from cnc.rollout.timing import Deadlines, base_time_ns, margin_ns
 from cnc.rollout.transaction import SwitchTimes, Transaction
 from cnc.switch.device import (
     ConnectOptions,
@@ -117,12 +117,15 @@ def roll_out(
     history: History | None,
     dry_run: bool = False,
     take_over: bool = False,
+    without_deadline: bool = False,
     listener: Listener = ignore,
 ) -> Report:
     """Deploy `goal` to all switches as one change.
 
     `dry_run` stops after the comparison. Without a `history` the rollout is not recorded, and
     rollouts of other controllers are overwritten; with one they are refused, unless `take_over`.
+    Switches whose agent applies a commit however late it comes are refused, unless
+    `without_deadline`.
 
     Raises RolloutError when a switch refuses: then no switch has changed, or the error names those
     that did.
@@ -137,7 +140,7 @@ def roll_out(
             listener(StepBegun(Step.PREFLIGHT, count))
             states = _states(goal, open_sessions)
             goal = goal.beside_former_ways(states)
-            _preflight(goal, states)
+            _preflight(goal, states, without_deadline=without_deadline)
             listener(StepBegun(Step.COMPARE, count))
             if not dry_run:
                 stack.enter_context(_locked(open_sessions))
@@ -156,7 +159,7 @@ def _states(goal: Goal, open_sessions: Sessions) -> dict[str, SwitchState]:
     return open_sessions.ask(open_sessions, lambda device: device.state(goal.read(device.name)))
 
 
-def _preflight(goal: Goal, states: Mapping[str, SwitchState]) -> None:
+def _preflight(goal: Goal, states: Mapping[str, SwitchState], *, without_deadline: bool) -> None:
     """Raise RolloutError when an agent, a port or a clock prevents the change."""
     findings = examine(
         goal.ports,
@@ -165,7 +168,10 @@ def _preflight(goal: Goal, states: Mapping[str, SwitchState]) -> None:
         network=goal.plan.intent.network if goal.plan else None,
         packets=longest_packets(goal.plan) if goal.plan else {},
     )
-    refuse(each for each in findings if not (goal.restores and each.check is Check.MARGIN))
+    accepted = {Check.MARGIN} if goal.restores else set()
+    if without_deadline:
+        accepted.add(Check.LATE_COMMITS)
+    refuse(each for each in findings if each.check not in accepted)
 
 
 def _compare(goal: Goal, open_sessions: Sessions, states: Mapping[str, SwitchState]) -> _Comparison:
@@ -258,12 +264,15 @@ def _change(
 ) -> Report:
     """Change the switches, and record it in the history's journal."""
     goal, changes = comparison.goal, comparison.switch_changes()
-    rollout_id = RolloutId.of_this_controller(goal.stored_clock_error_ns)
     slowest_ns = comparison.slowest_answer_ns()
     with before_any_change():
         now_ns = comparison.now_tai_ns()
         start_ns = base_time_ns(now_ns, slowest_ns, goal.cycles_ns())
         _refuse_past(comparison.states, start_ns)
+        deadlines = Deadlines.before(start_ns, now_ns, margin_ns(slowest_ns))
+        rollout_id = RolloutId.of_this_controller(
+            goal.stored_clock_error_ns, deadlines.apply_before_ns
+        )
         # No confirm window ends after the base time, by any switch's clock.
         window_s = (start_ns - now_ns + margin_ns(slowest_ns)) / NS_PER_S
         journal = history.begin(
@@ -282,8 +291,7 @@ def _change(
         comparison.states,
         journal,
         rollout_id=rollout_id,
-        base_time_ns=start_ns,
-        margin_ns=margin_ns(slowest_ns),
+        deadlines=deadlines,
         now_tai_ns=comparison.now_tai_ns,
         listener=listener,
     )

@@ -1,12 +1,13 @@
-"""When a rollout starts, and how long the switches wait for its confirmation.
+"""When a rollout starts, how long its commits may be on their way, and how long switches wait.
 
-    now ──── commit, read back, confirm ────┬── margin ──┬────────────►
-                                            │            │
-                   an unconfirmed switch has      base time: all ports
-                     reverted by itself             start the new lists
+    now ──── stage, commit ────┬── time-out ──┬── margin ──┬────────────►
+                               │              │            │
+             a switch refuses the       an unconfirmed   base time: all ports
+             commit from here on        switch reverts   start the new lists
 
-The wait ends before the base time, so that an abandoned rollout never moves a gate: every switch
-has reverted to its previous lists before the first of the new ones would have started.
+So an abandoned rollout never moves a gate, however late a commit is delivered: a switch that has
+taken it begins to wait before the first instant, and has reverted to its previous lists before the
+first of the new ones would have started.
 """
 
 from __future__ import annotations
@@ -28,13 +29,15 @@ PHASE_WAIT_MAX_NS = 600 * NS_PER_S
 
 # A rollout to a few switches takes well under a second. The lead grows with the slowest
 # reply to a request, of which a rollout has about a dozen, the commit being the longest.
-MIN_LEAD_NS = 5 * NS_PER_S
-LEAD_PER_ANSWER = 20
-# Between the last moment at which a switch reverts by itself and the base time. A switch counts
-# from the receipt of the commit: the margin covers its transmission, and the time to set the
-# previous lists, as long as a commit. Both grow with the slowest reply.
+MIN_LEAD_NS = 7 * NS_PER_S
+LEAD_PER_ANSWER = 28
+# Between the last moment at which a switch reverts by itself and the base time: the time to set the
+# previous lists, as long as a commit. It grows with the slowest reply.
 MIN_MARGIN_NS = 1 * NS_PER_S
 MARGIN_PER_ANSWER = 4
+# A switch forgets a rollout that is taken back within so long after the instant until which it may
+# be applied (`apply-before` in tsn-linux.yang), so that no commit waits longer for confirmation.
+CONFIRM_MAX_S = 60
 # The least part of the wait that must remain for the confirming commits.
 CONFIRM_SHARE = 4
 
@@ -67,27 +70,46 @@ def margin_ns(slowest_answer_ns: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
+class Deadlines:
+    """What a rollout with this base time keeps to; instants are TAI, by the switches' clocks.
+
+    No switch applies it after `apply_before_ns`, and one that has waits `timeout_s` for its
+    confirmation.
+    """
+
+    base_time_ns: int
+    apply_before_ns: int
+    timeout_s: int
+
+    @classmethod
+    def before(cls, base_time_ns: int, now_tai_ns: int, margin_ns: int) -> Deadlines:
+        """Half of what is left until a margin before the base time is for each of the two."""
+        left_ns = base_time_ns - margin_ns - now_tai_ns
+        timeout_s = min(left_ns // 2 // NS_PER_S, CONFIRM_MAX_S)
+        return cls(base_time_ns, base_time_ns - margin_ns - timeout_s * NS_PER_S, timeout_s)
+
+    def window(self, now_tai_ns: int) -> ConfirmWindow:
+        """The wait for confirmation of commits that are sent now.
+
+        Raises RolloutError when the switches would refuse them.
+        """
+        late_ns = now_tai_ns - self.apply_before_ns
+        if late_ns >= 0:
+            raise RolloutError(
+                f"all switches have their new lists {late_ns / NS_PER_S:.3f} s after the instant "
+                "until which they could be committed",
+                hint=SLOWER,
+            )
+        return ConfirmWindow(self.timeout_s, time.monotonic() + self.timeout_s)
+
+
+@dataclass(frozen=True, slots=True)
 class ConfirmWindow:
     """The time in which the switches wait for confirmation; `ends_s` is on the controller's
     monotonic clock."""
 
     timeout_s: int
     ends_s: float
-
-    @classmethod
-    def before(cls, base_time_ns: int, now_tai_ns: int, margin_ns: int) -> ConfirmWindow:
-        """The longest wait from now on, in whole seconds, that ends a margin before the base time.
-
-        Raises RolloutError when less than a second remains.
-        """
-        timeout_s = (base_time_ns - now_tai_ns - margin_ns) // NS_PER_S
-        if timeout_s < 1:
-            raise RolloutError(
-                f"only {(base_time_ns - now_tai_ns) / NS_PER_S:.3f} s remain until the base time "
-                "after all switches have their new lists; too little to confirm everywhere",
-                hint=SLOWER,
-            )
-        return cls(timeout_s, time.monotonic() + timeout_s)
 
     def remaining_s(self) -> float:
         return self.ends_s - time.monotonic()

@@ -23,7 +23,7 @@ from cnc.rollout.events import Listener, Step, StepBegun
 from cnc.rollout.history import Journal, Outcome, Phase, SwitchChange
 from cnc.rollout.parallel import UNCHANGED, uninterrupted
 from cnc.rollout.sessions import Sessions
-from cnc.rollout.timing import SLOWER, ConfirmWindow
+from cnc.rollout.timing import SLOWER, ConfirmWindow, Deadlines
 from cnc.switch.device import Device, DeviceError, SwitchState
 from cnc.switch.payload import edit_config
 from cnc.switch.rollout_id import RolloutId
@@ -66,8 +66,7 @@ class Transaction:
         journal: Journal,
         *,
         rollout_id: RolloutId,
-        base_time_ns: int,
-        margin_ns: int,
+        deadlines: Deadlines,
         now_tai_ns: Callable[[], int],
         listener: Listener,
     ) -> None:
@@ -76,8 +75,8 @@ class Transaction:
         self._states = states
         self._journal = journal
         self._rollout_id = rollout_id
-        self._base_time_ns = base_time_ns
-        self._margin_ns = margin_ns
+        self._deadlines = deadlines
+        self._base_time_ns = deadlines.base_time_ns
         self._now_tai_ns = now_tai_ns
         self._listener = listener
         self._window: ConfirmWindow | None = None
@@ -112,9 +111,7 @@ class Transaction:
 
     def _commit(self) -> ConfirmWindow:
         self._begin(Step.COMMIT)
-        window = self._window = ConfirmWindow.before(
-            self._base_time_ns, self._now_tai_ns(), self._margin_ns
-        )
+        window = self._window = self._deadlines.window(self._now_tai_ns())
 
         def commit(device: Device) -> None:
             device.wait_at_most(window.timeout_s)
@@ -388,7 +385,10 @@ _TOO_LATE = "too late to interrupt: all switches run the new lists"
 
 def known_part(rollout_id: RolloutId, state: SwitchState) -> RolloutId:
     """What a switch knows of it: one whose agent does not say what keeps the clock, such as that of
-    0.1.0, has no leaf for the clock error."""
-    if state.agent and state.agent.clock:
-        return rollout_id
-    return replace(rollout_id, clock_error_ns=None)
+    0.1.0, has no leaf for the clock error, and one that takes late commits none for their
+    instant."""
+    if not (state.agent and state.agent.clock):
+        rollout_id = replace(rollout_id, clock_error_ns=None)
+    if not (state.agent and state.agent.refuses_late_rollouts):
+        rollout_id = replace(rollout_id, apply_before_ns=None)
+    return rollout_id

@@ -17,6 +17,7 @@ import paramiko
 from ncclient import NCClientError
 from ncclient.operations import RPCError
 from ncclient.operations.errors import TimeoutExpiredError
+from ncclient.xml_ import new_ele
 
 from cnc.format import duration
 from cnc.model import EndStation, StoredPort
@@ -159,7 +160,9 @@ class Device:
         """End the session; a server that has ended is not an error."""
         self.wait_at_most(min(CLOSE_TIMEOUT_S, self._session.timeout))
         try:
-            self._session.close_session()
+            # ncclient's close_session() would reset the connection as if it were given up.
+            self._session.dispatch(new_ele("close-session"))
+            self._transport.end()
         except Exception:  # noqa: BLE001  the session's error may be that of any listener
             self._transport.close()
 

@@ -260,6 +260,7 @@ def agent_report(data: Element) -> AgentReport | None:
         frer_refused=_text(agent, "t:frer-refused"),
         clock=_clock_report(agent.find("t:clock", _NAMESPACES)),
         gates_wait=_text(agent, "t:gates-wait"),
+        refuses_late_rollouts=_text(agent, "t:refuses-late-rollouts") == "true",
     )
 
 

@@ -21,6 +21,7 @@ from cnc.switch.tree import NETCONF, TSN_LINUX
 
 _TSNL = ElementMaker(namespace=TSN_LINUX, nsmap={None: TSN_LINUX})
 _NAMESPACES = {"t": TSN_LINUX}
+_LEAVES = reply.Leaves(TSN_LINUX)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,22 +31,27 @@ class RolloutId:
 
     `clock_error_ns` is how far its plan allows two clocks to differ. A switch that boots holds its
     gates back until its clock has settled to that; None: it holds none back, as there is no other
-    clock.
+    clock. `apply_before_ns` is the instant, TAI by the clock of the switch, until which a switch
+    may apply it for the first time; None: at any time.
     """
 
     id: str
     controller: str
     time: str
     clock_error_ns: int | None = None
+    apply_before_ns: int | None = None
 
     @classmethod
-    def of_this_controller(cls, clock_error_ns: int | None = None) -> RolloutId:
+    def of_this_controller(
+        cls, clock_error_ns: int | None = None, apply_before_ns: int | None = None
+    ) -> RolloutId:
         """The identity of a rollout that begins now."""
         return cls(
             str(uuid4()),
             f"{getpass.getuser()}@{socket.gethostname()}",
             datetime.now(UTC).isoformat(timespec="seconds"),
             clock_error_ns,
+            apply_before_ns,
         )
 
 
@@ -63,6 +69,8 @@ def rollout_id_element(rollout_id: RolloutId) -> Element:
         _TSNL("controller", rollout_id.controller),
         _TSNL("time", rollout_id.time),
     )
+    if rollout_id.apply_before_ns is not None:
+        element.append(_TSNL("apply-before", str(rollout_id.apply_before_ns)))
     if rollout_id.clock_error_ns is not None:
         element.append(_TSNL("clock-error-ns", str(rollout_id.clock_error_ns)))
     return element
@@ -74,10 +82,10 @@ def rollout_id_in(data: Element) -> RolloutId | None:
     identity = None if rollout is None else reply.text(rollout, "t:id", _NAMESPACES)
     if rollout is None or identity is None:
         return None
-    allowed = reply.text(rollout, "t:clock-error-ns", _NAMESPACES)
     return RolloutId(
         identity,
         reply.text(rollout, "t:controller", _NAMESPACES) or "",
         reply.text(rollout, "t:time", _NAMESPACES) or "",
-        None if allowed is None else reply.number(allowed, "clock-error-ns"),
+        _LEAVES.optional_number(rollout, "clock-error-ns"),
+        _LEAVES.optional_number(rollout, "apply-before"),
     )

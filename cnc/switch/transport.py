@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import socket
+import struct
 import threading
 import time
 from collections.abc import Sequence
@@ -42,6 +43,8 @@ _PARSER = etree.XMLParser(resolve_entities=False, no_network=True)
 _RECEIVE_OCTETS = 64 * 1024
 # How often paramiko's thread wakes without received data; a session's end wakes it at once.
 _SOCKET_TIMEOUT_S = 10.0
+# struct linger: on for no seconds, and off.
+_RESET, _IN_ORDER = struct.pack("ii", 1, 0), struct.pack("ii", 0, 0)
 # More are of no use to a reader, and a reply of 10 MB can hold 50,000.
 ERRORS_MAX = 100
 
@@ -69,6 +72,9 @@ def open_session(
     # Otherwise the kernel delays a short message until the peer has acknowledged the one before it,
     # which takes 40 ms where the peer has no data to send (RFC 896, RFC 1122 4.2.3.2).
     connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    # A connection that is given up is reset, by the kernel where this process is killed: what the
+    # peer has not acknowledged, such as a commit, would otherwise be sent again for minutes.
+    connected.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
     remaining_s = max(0.0, timeout_s - (time.monotonic() - begun_s))
     try:
         # paramiko's own limits apply to a line or a step, and a host that keeps sending stays
@@ -113,10 +119,10 @@ def _connection(host: str, port: int, until_s: float) -> socket.socket:
     raise failure
 
 
-def _shut_down(connected: socket.socket) -> None:
+def _shut_down(connected: socket.socket, how: int = socket.SHUT_RDWR) -> None:
     """End a connection for all threads that read from it or write to it."""
     with suppress(OSError):  # the host may have closed it
-        connected.shutdown(socket.SHUT_RDWR)
+        connected.shutdown(how)
 
 
 class PromptSession(SSHSession):  # type: ignore[misc]  # ncclient has no types
@@ -146,11 +152,20 @@ class PromptSession(SSHSession):  # type: ignore[misc]  # ncclient has no types
         if not isinstance(listener, NotificationHandler):
             super().add_listener(listener)
 
+    def end(self) -> None:
+        """End the connection in order: the peer has answered everything."""
+        if self._socket is not None:
+            with suppress(OSError):  # the host may have closed it
+                self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _IN_ORDER)
+            _shut_down(self._socket)
+        self.close()
+
     def close(self) -> None:
-        """End the connection, without waiting `_SOCKET_TIMEOUT_S` for paramiko."""
+        """Reset the connection, without waiting `_SOCKET_TIMEOUT_S` for paramiko."""
         self._closing.set()
         if self._socket is not None:
-            _shut_down(self._socket)
+            # Wakes the thread that reads. To end the sending side would send what waits.
+            _shut_down(self._socket, socket.SHUT_RD)
         super().close()
 
     def parse(self, received: bytes) -> None:

@@ -324,6 +324,7 @@ class AgentReport:
     elimination. `classifier` is the back end that applies DSCP rules (tsn-linux's name). `ptp` is
     None where no PTP daemon answers, `clock` where the agent does not say what keeps the clock.
     `gates_wait` is what stored gates wait for since the agent has started; None: none waits.
+    `refuses_late_rollouts`: it heeds the instant until which a rollout may be applied.
     """
 
     tai_offset_s: int | None
@@ -337,3 +338,4 @@ class AgentReport:
     frer_refused: str | None = None
     clock: ClockReport | None = None
     gates_wait: str | None = None
+    refuses_late_rollouts: bool = False

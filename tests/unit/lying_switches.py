@@ -234,7 +234,8 @@ def _add_membership(port, bridge, wanted):
 def _agent():
     return element(
         "t:agent",
-        *leaves("t", pid=100, tai_offset=TAI_OFFSET_S, classifier="flower"),
+        *leaves("t", pid=100, tai_offset=TAI_OFFSET_S, refuses_late_rollouts="true"),
+        *leaves("t", classifier="flower"),
         element("t:last-change", *leaves("t", duration_us=100)),
         element(
             "t:ptp",

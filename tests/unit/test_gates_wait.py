@@ -10,7 +10,7 @@ import pytest
 
 from agent.datastore.changes import Changes
 from agent.datastore.open_change import Request
-from agent.datastore.waiting import ROLLOUT_MODULE, stored_clock_error_ns
+from agent.datastore.rollouts import ROLLOUT_MODULE, Rollout
 from agent.datastore.watch import Watch
 from agent.mechanisms.classification.model import DscpState
 from agent.mechanisms.gates.model import GateState
@@ -29,11 +29,14 @@ QUARTERS = (entry(0, 0b10, 250_000), entry(1, 0b01, 750_000))
 INTERFACES = "ietf-interfaces"
 
 
+ROLLOUT = {"tsn-linux:rollout": {"clock-error-ns": str(CLOCK_ERROR_NS)}}
+
+
 def tree(*interfaces):
     return {"ietf-interfaces:interfaces": {"interface": list(interfaces)}}
 
 
-STORED = tree(gated("p1"), gated("p2"))
+STORED = tree(gated("p1"), gated("p2")) | ROLLOUT
 
 
 @pytest.fixture
@@ -46,7 +49,7 @@ def kernel():
 @pytest.fixture
 def changes(kernel):
     serving = Changes(kernel, lambda: STORED)
-    serving.start(STORED, CLOCK_ERROR_NS)
+    serving.start(STORED)
     yield serving
     serving.close()
 
@@ -92,7 +95,7 @@ def test_they_are_set_once_it_has_settled(kernel, changes, look, caplog):
 
 def test_the_log_says_which_gates_wait_and_for_what(kernel, caplog):
     with caplog.at_level("INFO"):
-        Changes(kernel, lambda: STORED).start(STORED, CLOCK_ERROR_NS)
+        Changes(kernel, lambda: STORED).start(STORED)
     assert f"the gates of p1, p2 wait for the clock: {LACKING}" in caplog.text
 
 
@@ -109,7 +112,7 @@ def test_the_log_names_a_ptp4l_that_runs_only_once_what_is_stored_is_in_force(
 
     monkeypatch.setattr(kernel.ports, "read", read_with_ptp4l)
     with caplog.at_level("INFO"):
-        Changes(kernel, lambda: STORED).start(STORED, CLOCK_ERROR_NS)
+        Changes(kernel, lambda: STORED).start(STORED)
     assert f"the gates of p1, p2 wait for the clock: {LACKING}" in caplog.text
 
 
@@ -122,7 +125,7 @@ def test_the_log_names_a_ptp4l_that_runs_only_once_what_is_stored_is_in_force(
     ],
 )
 def test_the_clock_error_of_the_plan_is_a_number_though_sysrepo_has_a_text(stored, allowed_ns):
-    assert stored_clock_error_ns(stored) == allowed_ns
+    assert Rollout.of(stored).clock_error_ns == allowed_ns
 
 
 def test_what_has_settled_once_waits_no_more(kernel, changes, look):
@@ -141,21 +144,22 @@ def test_gates_that_run_are_left_alone_by_an_agent_that_starts_again(kernel, cha
     kernel.unsettled = LACKING
     kernel.log.clear()
     restarted = Changes(kernel, lambda: STORED)
-    restarted.start(STORED, CLOCK_ERROR_NS)
+    restarted.start(STORED)
     assert kernel.log == []
     assert restarted.gates_wait() is None
 
 
 def test_an_agent_that_starts_again_while_gates_wait_goes_on_waiting(kernel, changes):
     restarted = Changes(kernel, lambda: STORED)
-    restarted.start(STORED, CLOCK_ERROR_NS)
+    restarted.start(STORED)
     assert restarted.gates_wait() == LACKING
     assert with_gates(kernel) == set()
 
 
 def test_without_a_clock_error_there_is_no_other_clock_to_wait_for(kernel):
-    alone = Changes(kernel, lambda: STORED)
-    alone.start(STORED, None)
+    stored = tree(gated("p1"), gated("p2"))
+    alone = Changes(kernel, lambda: stored)
+    alone.start(stored)
     assert with_gates(kernel) == {"p1", "p2"}
     assert alone.gates_wait() is None
 
@@ -217,7 +221,7 @@ def test_a_port_that_cannot_be_configured_does_not_let_the_others_gates_loose(ke
     """The ports are tried one by one then."""
     kernel.states["p2"] = port("p2", 3, foreign_qdisc="cake")
     serving = Changes(kernel, lambda: STORED)
-    serving.start(STORED, CLOCK_ERROR_NS)
+    serving.start(STORED)
     assert with_gates(kernel) == set()
     assert serving.gates_wait() == LACKING
 
@@ -237,7 +241,7 @@ def bridge():
 
 def started(kernel, stored):
     serving = Changes(kernel, lambda: stored)
-    serving.start(stored, CLOCK_ERROR_NS)
+    serving.start(stored | ROLLOUT)
     return serving
 
 

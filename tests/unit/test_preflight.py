@@ -20,7 +20,7 @@ from cnc.switch.payload import desired_ports
 from cnc.switch.tree import AgentReport, PortReport, PtpReport
 
 LINE3 = Path(__file__).parents[2] / "schedules" / "line3.yaml"
-AGENT = AgentReport(37, 100, classifier="iptables-nft")
+AGENT = AgentReport(37, 100, classifier="iptables-nft", refuses_late_rollouts=True)
 GRANDMASTER = PtpReport("001122.fffe.334455", True, None, ("master",))
 SLAVE = PtpReport("001122.fffe.334455", False, 300, ("slave", "master"))
 SOUND = PortReport(

@@ -21,6 +21,7 @@ class Check(StrEnum):
     RIGHTS = "right to write"
     ROLLOUT = "last rollout"
     AGENT = "agent"
+    LATE_COMMITS = "late commits"
     KERNEL = "kernel"
     PORT = "ports exist"
     BRIDGE = "bridge"

@@ -102,6 +102,7 @@ def _examine_switch(
         yield Finding(name, None, Check.AGENT, Verdict.FAILED, down.reason, down.hint)
         return
     yield Finding(name, None, Check.AGENT, Verdict.OK, "answers")
+    yield _late_commits(name, state.agent)
     is_gated = any(gated_port(each) for each in ports.values())
     if is_gated or not all(isinstance(each, TalkerConfiguration) for each in ports.values()):
         yield _kernel(name, ports, state.agent)
@@ -119,6 +120,21 @@ def _examine_switch(
         yield from examine_port(ref, configuration, report, link)
         if network and report and (gated := gated_port(configuration)):
             yield from examine_margin(ref, gated, report, network.gate_margin_ns)
+
+
+def _late_commits(name: str, agent: AgentReport) -> Finding:
+    if agent.refuses_late_rollouts:
+        return Finding(name, None, Check.LATE_COMMITS, Verdict.OK, "refused")
+    return Finding(
+        name,
+        None,
+        Check.LATE_COMMITS,
+        Verdict.FAILED,
+        "its agent applies a commit however late it comes: a change that was given up could move "
+        "its gates while its neighbours keep theirs",
+        "upgrade tsn-agent and its YANG modules there; until then `--without-deadline` pushes "
+        "all the same",
+    )
 
 
 def _classes(ports: Iterable[PortSettings | None]) -> Sequence[int]:
