@@ -14,6 +14,7 @@
     table          rows as JSON and as a table to read
     collect        the parts that several kernels made, as one
     moments        when a link that holds what is sent to a switch delivers it
+    late_packets   such a link in the lab
 
 `scripts/fault-matrix` runs it in a kernel that has taprio. Beside it, with ports in memory and no
 kernel:

@@ -25,6 +25,10 @@ run after it.
   the front or the broker of its NETCONF server is killed (SIGKILL), or its management link is cut,
   without a reset. The spawner and the session processes die with the front; a front without a
   broker ends, and a broker without a front, once it has undone what was not confirmed.
+- A link that is late holds the packets to the third switch from the step on, new connections and
+  resets in their order behind a commit, and delivers them 0.5 s after the base time; where none has
+  been chosen yet, after the earliest that could be. There gates of both schedules may be in force
+  only until an operator has chosen. [late-link.md](late-link.md) has more moments, RPC by RPC.
 - Then the push ends, what was killed is restarted, the link is restored, and the timeouts of the
   switches expire. `--resume` or `--rollback` marks rows in which the network then still needed an
   operator's decision; half of these rows used the one and half the other.

@@ -15,7 +15,9 @@ class Fault(StrEnum):
     """What is struck; all but the controller are those of one switch.
 
     Front and broker are processes of its NETCONF server. The front's end is that of the spawner and
-    the session processes as well; without a broker the front ends by itself.
+    the session processes as well; without a broker the front ends by itself. A link that is cut
+    loses what is sent; one that is late holds what the switch is sent, and delivers it after the
+    base time.
     """
 
     CONTROLLER = "controller killed"
@@ -23,6 +25,7 @@ class Fault(StrEnum):
     FRONT = "front killed"
     BROKER = "broker killed"
     LINK = "link cut"
+    LATE = "link late"
 
 
 class Recovery(StrEnum):
@@ -76,11 +79,25 @@ class Row:
 
     @property
     def is_sound(self) -> bool:
-        """Whether the step was struck, by all attackers there were, and on one schedule all are."""
+        """Whether the step was struck, by all attackers there were, on one schedule all are, and no
+        late commit has moved gates."""
         on_one_side = {self.forwarding, self.guards} <= {None, self.outcome} and not self.strays
         is_one = self.outcome != "mixed" and on_one_side
         came_once = not self.frames_lost and not self.frames_doubled
-        return self.has_struck and self.attacks != 0 and is_one and came_once
+        return (
+            self.has_struck
+            and self.attacks != 0
+            and is_one
+            and came_once
+            and not self.has_moved_late
+        )
+
+    @property
+    def has_moved_late(self) -> bool:
+        """Whether a commit that came after the base time moved gates, though nothing was left to an
+        operator to decide."""
+        is_decided = self.recovery is not Recovery.RESUME and self.recovery is not Recovery.ROLLBACK
+        return self.fault is Fault.LATE and self.mixed_ns > 0 and is_decided
 
 
 def to_json(rows: Iterable[Row]) -> str:
@@ -139,11 +156,12 @@ def _cell(row: Row) -> str:
         return "**not attacked**"
     if row.outcome == "mixed":
         return f"**MIXED: {row.ports_on_old} old, {row.ports_on_new} new**"
-    if not row.is_sound:
+    if not row.is_sound and not row.has_moved_late:
         return f"**{row.outcome}, {', '.join(of_bridges(row))}**"
     notes = []
     if row.recovery is not Recovery.NONE:
         notes.append(f"`--{row.recovery}`")
     if row.mixed_ns:
         notes.append(f"mixed for {row.mixed_ns / NS_PER_S:.1f} s")
-    return f"{row.outcome}{', ' if notes else ''}{', '.join(notes)}"
+    said = ", ".join([row.outcome, *notes])
+    return f"**{said}**" if row.has_moved_late else said
