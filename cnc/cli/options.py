@@ -56,6 +56,12 @@ JSON = click.option(
     help="Print data for programs.",
 )
 
+WITHOUT_DEADLINE = click.option(
+    "--without-deadline",
+    is_flag=True,
+    help="Change also switches whose agent applies a commit however late it comes.",
+)
+
 
 def quantity(kind: str) -> Callable[[click.Context, click.Parameter, str | None], int | None]:
     """Callback of an option: a figure with its unit as in intents, `DURATION` or `RATE`."""

@@ -11,7 +11,15 @@ import click
 from cnc import app
 from cnc.cli import planning, progress, render
 from cnc.cli.commands import warn_of_margin
-from cnc.cli.options import FILE, JSON, connect_options, connection, history_option, open_history
+from cnc.cli.options import (
+    FILE,
+    JSON,
+    WITHOUT_DEADLINE,
+    connect_options,
+    connection,
+    history_option,
+    open_history,
+)
 from cnc.cli.terminal import echo
 from cnc.errors import CncError
 from cnc.format import counted
@@ -26,12 +34,6 @@ else:
 
 TAKE_OVER = click.option(
     "--take-over", is_flag=True, help="Override the rollout of another controller."
-)
-
-WITHOUT_DEADLINE = click.option(
-    "--without-deadline",
-    is_flag=True,
-    help="Also to switches whose agent applies a commit however late it comes.",
 )
 
 

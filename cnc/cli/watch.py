@@ -12,7 +12,15 @@ import click
 
 from cnc import app
 from cnc.cli import planning
-from cnc.cli.options import FILE, JSON, connect_options, connection, history_option, open_history
+from cnc.cli.options import (
+    FILE,
+    JSON,
+    WITHOUT_DEADLINE,
+    connect_options,
+    connection,
+    history_option,
+    open_history,
+)
 from cnc.cli.render.output import print_json
 from cnc.cli.signals import until_signal
 from cnc.cli.terminal import echo
@@ -56,6 +64,7 @@ def _listen(
     help="Serve Prometheus metrics there, at /metrics.",
 )
 @click.option("--heal", is_flag=True, help="Put back what drifted, by pushing the plan again.")
+@WITHOUT_DEADLINE
 @connection
 @history_option
 @JSON
@@ -64,6 +73,7 @@ def watch(  # noqa: PLR0917  one parameter an option
     interval_s: float,
     metrics: tuple[str, int] | None,
     heal: bool,
+    without_deadline: bool,
     identity: Path,
     known_hosts: Path,
     timeout_s: float,
@@ -76,6 +86,8 @@ def watch(  # noqa: PLR0917  one parameter an option
     object a line). An intent is planned first, as by a push; give a service the plan that was
     pushed.
     """
+    if without_deadline and not heal:
+        raise click.UsageError("--without-deadline has no effect without --heal")
     from cnc import rollout  # noqa: PLC0415
     from cnc.watch import Watcher, service_manager  # noqa: PLC0415
 
@@ -106,6 +118,7 @@ def watch(  # noqa: PLR0917  one parameter an option
                     history=history,
                     what="put back by watch",
                     restores=True,
+                    without_deadline=without_deadline,
                 )
             )
             if heal

@@ -107,7 +107,7 @@ class Switch:
         )
         return front.connect(timeout=WAIT_LIMIT_S)
 
-    def push(self, forwarding: str = "routed") -> None:
+    def push(self, forwarding: str = "routed", *options: str) -> None:
         """Bring the schedule to the switch, as an operator does; `bridged` needs a bridge br0, and
         counts there what the talker sends otherwise than planned."""
         intent = self.directory / "booted.yaml"
@@ -117,7 +117,7 @@ class Switch:
         intent.write_text(text, encoding="utf-8")
         command = [sys.executable, "-m", "cnc", "push", intent, "--timeout", "120"]
         command += ["--identity", self.machine.identity, "--known-hosts", self._known_hosts]
-        command += ["--state-dir", self.directory / "state"]
+        command += ["--state-dir", self.directory / "state", *options]
         environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
         done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
         assert done.returncode == 0, f"{done.stdout}{done.stderr}"

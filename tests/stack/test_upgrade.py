@@ -214,6 +214,29 @@ def running(upgraded: Machine) -> Iterator[Machine]:
         yield upgraded
 
 
+def test_a_new_controller_pushes_to_an_older_switch_on_request_alone(
+    old: FirstVersion, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """The agent of 0.1.0 carries out a commit however late it comes."""
+    switch, operator = Switch(tmp_path), Operator(tmp_path)
+    for name, value in switch.repository.environment.items():
+        monkeypatch.setenv(name, value)
+    switch.install(old)
+    switch.allow_operator(old)
+    with switch.running(old):
+        operator.learn(switch)
+        for words in (("doctor", "fast.yaml"), ("push", "fast.yaml")):
+            done = operator.run(NEW, *words)
+            assert done.returncode == 1
+            told = " ".join((done.stdout + done.stderr).split())
+            assert "its agent applies a commit however late it comes" in told
+            assert "--without-deadline" in told
+        operator.cnc(NEW, "push", "fast.yaml", "--without-deadline")
+        operator.cnc(NEW, "status", "fast.yaml")
+        assert "apply-before" not in str(switch.data())
+    switch.repository.forget_shared_memory()
+
+
 def test_the_modules_are_those_of_this_version(upgraded: Machine, old: FirstVersion):
     ours = upgraded.switch.revisions()
     for module in ("tsn-linux", "tsn-netconf-server"):
@@ -295,6 +318,9 @@ def test_the_first_version_goes_on_where_this_one_stopped_or_says_why_not(
             refused = done.returncode != 0 and ("newer" in done.stderr or "format" in done.stderr)
             assert done.returncode == 0 or refused, done.stdout + done.stderr
             assert "Traceback" not in done.stderr
+        # The modules know the instant, and this agent does not.
+        operator.cnc(NEW, "push", "fast.yaml", "--without-deadline")
+        assert "apply-before" not in str(switch.data())
 
 
 def test_a_clone_without_history_says_so(tmp_path: Path):

@@ -480,3 +480,9 @@ def test_an_unreachable_switch_is_named_and_nothing_was_changed(tmp_path: Path) 
     assert "s1: " in done.stderr
     assert "has no host key for [127.255.99.1]:830" in done.stderr
     assert "no switch was changed" in done.stderr
+
+
+def test_watch_takes_no_option_that_has_no_effect():
+    refused = CliRunner().invoke(cli.cnc, ["watch", str(LINE3), "--without-deadline"])
+    assert refused.exit_code == 2
+    assert "--without-deadline has no effect without --heal" in refused.output

@@ -626,6 +626,41 @@ def test_rollback_brings_the_switches_that_confirmed_to_what_they_had(plan, devi
     assert [each.phase for each in store.rollouts()] == [Phase.DONE, Phase.ROLLED_BACK]
 
 
+@pytest.mark.parametrize("resolve", [resume, roll_back])
+def test_what_an_operator_decides_is_left_to_older_agents_on_request_alone(
+    plan, devices, store, resolve
+):
+    interrupted(plan, devices, store)
+    for device in devices.values():
+        device.refuses_late_rollouts = False
+    with pytest.raises(RolloutError, match="applies a commit however late it comes"):
+        resolve(connect=CONNECT, history=store)
+    resolve(connect=CONNECT, history=store, without_deadline=True)
+    assert store.unfinished() == []
+
+
+@pytest.mark.parametrize("resolve", [resume, roll_back])
+def test_what_an_operator_decides_may_be_late_as_well(plan, devices, store, clock, resolve):
+    interrupted(plan, devices, store)
+    now_ns = TAI_MINUS_MONOTONIC_NS + clock.monotonic_ns()
+    report = resolve(connect=CONNECT, history=store)
+    told = {devices[change.port.node].running.rollout_id for change in report.changes}
+    assert told
+    assert all(now_ns < each.apply_before_ns < report.base_time_ns for each in told)
+
+
+def test_a_network_whose_clock_lacks_the_tai_offset_has_its_instants_by_that_clock(
+    plan, devices, clock
+):
+    for device in devices.values():
+        device.clock_ahead_ns = -37 * NS_PER_S
+    push(plan, connect=CONNECT)
+    now_ns = TAI_MINUS_MONOTONIC_NS + clock.monotonic_ns() - 37 * NS_PER_S
+    for device in devices.values():
+        left_ns = device.running.rollout_id.apply_before_ns - now_ns
+        assert 0 < left_ns < timing.MIN_LEAD_NS
+
+
 def test_a_resume_that_fails_itself_can_be_resumed(plan, devices, store):
     interrupted(plan, devices, store)
     devices["s1"].breaks["confirm"] = lost("s1")
