@@ -22,12 +22,11 @@ from tests.fault.late_table import (
     LateRow,
     from_json,
     summary,
-    to_json,
     to_markdown,
 )
 from tests.fault.link import Way
 from tests.fault.moments import Moment
-from tests.fault.table import Recovery
+from tests.fault.table import Recovery, to_json
 
 CHECKOUT = Path(__file__).parents[2]
 NETWORKS = 4
@@ -55,7 +54,8 @@ switch is held on its way by a TCP proxy before its NETCONF server, and delivere
   are read from what every change has left in the ports, with its instant.
 - `--resume` or `--rollback` marks rows in which an operator had to choose; half of these rows used
   the one and half the other. *Mixed* is the time during which gates of both schedules were in force
-  until then. The harness chooses when the push has ended and what was held is delivered.
+  until then. The harness chooses when the push has ended and what was held is delivered. The
+  rollout that it starts changes the switches that differ, so that two rollout ids are left.
 - Rows in which the RPC was not reached, or which the machine was too slow to deliver at the moment
   named, say so and are not counted.
 

@@ -1,16 +1,17 @@
-"""The rows of late delivery: as JSON for programs, and as a table for people."""
+"""The rows of late delivery, and how they are shown to people."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from cnc.model import NS_PER_S
 from tests.fault.kernels import Side
 from tests.fault.link import Way
 from tests.fault.moments import Moment
-from tests.fault.table import Recovery
+from tests.fault.table import Recovery, outcome, rows_in
+
+_IDS_AFTER_A_DECISION = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +61,7 @@ class LateRow:
     @property
     def outcome(self) -> str:
         """ "old" or "new" if every port is, else "mixed"."""
-        if self.ports_on_neither or (self.ports_on_old and self.ports_on_new):
-            return "mixed"
-        return str(Side.NEW if self.ports_on_new else Side.OLD)
+        return outcome(self.ports_on_old, self.ports_on_new, self.ports_on_neither)
 
     @property
     def is_counted(self) -> bool:
@@ -72,9 +71,15 @@ class LateRow:
     @property
     def is_one(self) -> bool:
         """Whether the network ended as one, and had both schedules in force for no other reason
-        than that it waited for an operator's decision."""
-        ended = self.is_at_rest and self.outcome != "mixed" and self.rollout_ids == 1
-        return ended and (not self.mixed_ns or self.recovery is not Recovery.NONE)
+        than that it waited for an operator's decision.
+
+        The rollout that carries out such a decision changes the switches that differ: the others
+        keep the id of the rollout by which they have what was chosen.
+        """
+        has_ended = self.is_at_rest and self.outcome != "mixed"
+        if self.recovery is Recovery.NONE:
+            return has_ended and self.rollout_ids == 1 and not self.mixed_ns
+        return has_ended and self.rollout_ids <= _IDS_AFTER_A_DECISION
 
     @property
     def is_sound(self) -> bool:
@@ -94,25 +99,9 @@ class LateRow:
         )
 
 
-def to_json(rows: Iterable[LateRow]) -> str:
-    """A list of objects, one a row."""
-    return json.dumps([{"outcome": row.outcome, **asdict(row)} for row in rows], indent=1) + "\n"
-
-
 def from_json(text: str) -> list[LateRow]:
     """What `to_json` wrote."""
-    names = [field.name for field in fields(LateRow)]
-    return [
-        LateRow(
-            **{
-                **{name: found[name] for name in names},
-                "way": Way(found["way"]),
-                "moment": Moment(found["moment"]),
-                "recovery": Recovery(found["recovery"]),
-            }
-        )
-        for found in json.loads(text)
-    ]
+    return rows_in(text, LateRow, way=Way, moment=Moment, recovery=Recovery)
 
 
 def summary(rows: Sequence[LateRow]) -> str:
@@ -158,10 +147,10 @@ def cell(row: LateRow) -> str:
         notes.append(f"mixed for {row.mixed_ns / NS_PER_S:.1f} s")
     if not row.is_at_rest:
         notes.append("not at rest")
-    if row.rollout_ids != 1:
+    if row.rollout_ids != 1 and not row.is_one:
         notes.append(f"{row.rollout_ids} rollout ids")
-    outcome = row.outcome
-    if outcome == "mixed":
-        outcome = f"MIXED: {row.ports_on_old} old, {row.ports_on_new} new"
-    said = ", ".join([outcome, *notes])
+    ended = row.outcome
+    if ended == "mixed":
+        ended = f"MIXED: {row.ports_on_old} old, {row.ports_on_new} new"
+    said = ", ".join([ended, *notes])
     return said if row.is_one else f"**{said}**"

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
+from typing import Any, TypeVar
 
 from cnc.model import NS_PER_S
 from tests.fault.kernels import Side
+
+R = TypeVar("R")
 
 
 class Fault(StrEnum):
@@ -73,9 +76,7 @@ class Row:
     @property
     def outcome(self) -> str:
         """ "old" or "new" if every port is, else "mixed"."""
-        if self.ports_on_neither or (self.ports_on_old and self.ports_on_new):
-            return "mixed"
-        return str(Side.NEW if self.ports_on_new else Side.OLD)
+        return outcome(self.ports_on_old, self.ports_on_new, self.ports_on_neither)
 
     @property
     def is_sound(self) -> bool:
@@ -100,20 +101,32 @@ class Row:
         return self.fault is Fault.LATE and self.mixed_ns > 0 and is_decided
 
 
-def to_json(rows: Iterable[Row]) -> str:
-    """A list of objects, one a row."""
+def outcome(ports_on_old: int, ports_on_new: int, ports_on_neither: int) -> str:
+    """ "old" or "new" if every port is, else "mixed"."""
+    if ports_on_neither or (ports_on_old and ports_on_new):
+        return "mixed"
+    return str(Side.NEW if ports_on_new else Side.OLD)
+
+
+def to_json(rows: Iterable[Any]) -> str:
+    """A list of objects, one a row, which is a dataclass with an `outcome`."""
     return json.dumps([{"outcome": row.outcome, **asdict(row)} for row in rows], indent=1) + "\n"
 
 
 def from_json(text: str) -> list[Row]:
     """What `to_json` wrote."""
-    names = [field.name for field in fields(Row)]
+    return rows_in(text, Row, fault=Fault, recovery=Recovery)
+
+
+def rows_in(text: str, kind: type[R], **enums: Callable[[str], StrEnum]) -> list[R]:
+    """The rows of a kind that `to_json` wrote, with their fields that are `enums`."""
+    names = [field.name for field in fields(kind)]  # type: ignore[arg-type]  # it is a dataclass
     return [
-        Row(
+        kind(
             **{
-                **{name: found[name] for name in names if name in found},
-                "fault": Fault(found["fault"]),
-                "recovery": Recovery(found["recovery"]),
+                name: enums[name](found[name]) if name in enums else found[name]
+                for name in names
+                if name in found
             }
         )
         for found in json.loads(text)

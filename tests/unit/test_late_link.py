@@ -12,10 +12,10 @@ import pytest
 from cnc.model import NS_PER_S, Management
 from cnc.rollout.timing import MIN_LEAD_NS
 from tests.fault.late import cases
-from tests.fault.late_table import LateRow, from_json, summary, to_json, to_markdown
+from tests.fault.late_table import LateRow, from_json, summary, to_markdown
 from tests.fault.link import HoldingLink, Way
 from tests.fault.moments import Moment
-from tests.fault.table import Recovery
+from tests.fault.table import Recovery, to_json
 
 TIMEOUT_S = 30
 SOUND = LateRow(
@@ -174,8 +174,9 @@ def test_a_row_that_was_not_met_or_left_two_schedules_or_had_both_in_force_is_no
 
 
 def test_both_schedules_may_be_in_force_only_until_an_operator_has_chosen():
-    row = replace(SOUND, mixed_ns=8 * NS_PER_S, recovery=Recovery.ROLLBACK)
+    row = replace(SOUND, mixed_ns=8 * NS_PER_S, recovery=Recovery.ROLLBACK, rollout_ids=2)
     assert row.is_sound
+    assert not replace(row, rollout_ids=3).is_sound
     assert "| old, `--rollback`, mixed for 8.0 s |" in to_markdown([row])
 
 
