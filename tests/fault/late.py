@@ -44,7 +44,7 @@ switch is held on its way by a TCP proxy before its NETCONF server, and delivere
   distinguishes repeated ones. `commit persist-id` is the confirming commit.
 - Held is either the link, both ways and with new connections, as a link that is down does; or the
   connection alone, and only what the controller sends: answers pass, and so do new connections.
-  That the controller has ended a connection is delivered after what it sent before.
+  That the controller has ended a connection is delivered a second after what it sent before.
 - *Before the revert* is 1 s after it is held, while the controller waits for the answer; *between
   revert and base time* 0.6 s before the base time; *after the base time* 0.5 s after it; *after cnc
   has ended* 0.5 s after that, which may be before the base time. Where no base time has been chosen

@@ -32,6 +32,7 @@ from tests.fault.table import Recovery
 from tests.scale.inspection import Inspector, inspector
 from tests.scale.kernel_on_disk import Moment as Left
 from tests.scale.line import line
+from tests.scale.orders import AGENT
 from tests.scale.simulation import OPERATOR, Simulation, simulated_switches
 
 SWITCHES = 3
@@ -51,6 +52,7 @@ CALM_S = 1.5
 # A base time is up to 28 times the slowest answer ahead.
 REST_TIMEOUT_S = 240
 POLL_S = 0.02
+TOO_LATE = "the commit comes too late"
 
 
 class Unusable(Exception):
@@ -94,6 +96,7 @@ class LateBench:
 
     def row(self, case: Case) -> LateRow:
         """Push the schedule that does not run, and see what comes of it."""
+        refusals_before = self._refusals()
         pushed = self._push(self.sides.new, case)
         recovery = self._recover(case.choice)
         is_at_rest = self._await_rest()
@@ -116,6 +119,7 @@ class LateBench:
             struck_took_it=any(
                 self._newest(snapshot, STRUCK) is Side.NEW for snapshot in snapshots[1:]
             ),
+            struck_refused_it=self._refusals() > refusals_before,
             controller_exit=pushed.exit_status,
             recovery=recovery,
             is_at_rest=is_at_rest,
@@ -207,6 +211,10 @@ class LateBench:
             if port.node == switch
         }
         return sides.pop() if len(sides) == 1 else Side.NEITHER
+
+    def _refusals(self) -> int:
+        """How many commits were too late for the struck switch's agent."""
+        return self.simulation.switches[STRUCK].log(AGENT).count(TOO_LATE)
 
     def _recover(self, choice: Recovery) -> Recovery:
         """Choose, if an operator has to."""

@@ -32,9 +32,10 @@ class LateRow:
 
     `has_held`: the RPC was on its way and did not pass. `is_in_time`: it was delivered when the
     case says; a machine that is too slow misses that. `delivered_ns` is the delivery after the base
-    time, negative before it; None where none was
-    chosen by then. `has_committed`: the controller
-    sent commits; `struck_took_it`: the struck switch had the new lists in its kernel.
+    time, negative before it; None where none was chosen by then. `has_committed`: the controller
+    sent commits. `struck_took_it`: the struck switch had the new lists in its kernel;
+    `struck_refused_it`: its agent said that the commit came too late. Neither is so where no commit
+    came to it, or only when the switch had ended the session.
     `is_at_rest`: at the end nothing waited, nothing was locked and each kernel ran what its switch
     has stored. `rollout_ids` counts the different ids that the switches have stored. `mixed_ns` is
     how long gates of both schedules were in force.
@@ -49,6 +50,7 @@ class LateRow:
     delivered_ns: int | None
     has_committed: bool
     struck_took_it: bool
+    struck_refused_it: bool
     controller_exit: int
     recovery: Recovery
     is_at_rest: bool
@@ -96,6 +98,7 @@ class LateRow:
             f"{self.moment} ({delivered}): {cell(self)}, push exit {self.controller_exit}"
             f"{'' if self.has_committed else ', no commit sent'}"
             f"{', struck switch took it' if self.struck_took_it else ''}"
+            f"{', struck switch refused it as too late' if self.struck_refused_it else ''}"
         )
 
 
@@ -116,8 +119,9 @@ def summary(rows: Sequence[LateRow]) -> str:
     return (
         f"{len(rows)} rows, {len(rows) - len(counted)} of them not counted: the RPC was not "
         f"reached, or the machine too slow. In {sum(row.has_committed for row in counted)} the "
-        f"rollout reached the commit, and in {sum(row.struck_took_it for row in counted)} the "
-        f"struck switch took it. {sum(row.outcome == Side.OLD for row in sound)} ended on the old "
+        f"rollout reached the commit; in {sum(row.struck_took_it for row in counted)} the struck "
+        f"switch took it, in {sum(row.struck_refused_it for row in counted)} it refused it as too "
+        f"late. {sum(row.outcome == Side.OLD for row in sound)} ended on the old "
         f"schedule, {sum(row.outcome == Side.NEW for row in sound)} on the new one, "
         f"{len(counted) - len(sound)} are not sound. Without an operator's decision to wait for, "
         f"gates of both were in force in {len(apart)}{of_them}. In {len(chosen)} an operator had "

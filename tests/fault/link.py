@@ -1,12 +1,13 @@
 """A link to one switch that holds what is sent over it, and delivers it later: a TCP proxy.
 
-The end of a connection waits behind its data, and is delivered as an orderly one: that the
-controller resets a connection must not be what keeps a held commit from the switch.
+The end of a connection waits behind its data, is delivered a second after it, and as an orderly
+one: that the controller resets a connection must not be what keeps a held commit from the switch.
 """
 
 from __future__ import annotations
 
 import socket
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from enum import StrEnum
@@ -16,6 +17,7 @@ from typing import Self
 from cnc.model import Management
 
 _CHUNK_OCTETS = 64 * 1024
+_END_DELAY_S = 1.0
 
 
 class Way(StrEnum):
@@ -102,11 +104,14 @@ class HoldingLink:
                 each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             answering = Thread(target=self._answer, args=(server, client), name="link", daemon=True)
             answering.start()
+            was_held = False
             for data in _received(client):
-                self._wait(self._passes, passes)
+                was_held |= self._wait(self._passes, passes)
                 with suppress(OSError):  # the switch has ended it
                     server.sendall(data)
             self._wait(self._passes, passes)
+            if was_held:
+                time.sleep(_END_DELAY_S)
             with suppress(OSError):
                 server.shutdown(socket.SHUT_WR)
             answering.join()
@@ -121,13 +126,16 @@ class HoldingLink:
         self._passes.wait()
         _end(client)
 
-    def _wait(self, *passes: Event) -> None:
-        """Wait until the controller's data may pass."""
+    def _wait(self, *passes: Event) -> bool:
+        """Wait until the controller's data may pass; returns whether it had to."""
+        has_waited = False
         for each in passes:
             if not each.is_set():
+                has_waited = True
                 with self._lock:
                     self._has_held = True
                 each.wait()
+        return has_waited
 
 
 def _received(source: socket.socket) -> Iterator[bytes]:

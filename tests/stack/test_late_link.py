@@ -25,15 +25,20 @@ TIMEOUT_S = 900
 Held = tuple[str, Way, Moment]
 
 COMMIT, CONFIRM = "cnc: before commit confirmed", "cnc: before commit persist-id"
-LATE: list[Held] = [
+# The switch hears of these, unless a slow machine makes the hold so long that it ends the session.
+HEARD: list[Held] = [
     (COMMIT, Way.LINK, Moment.BEFORE_BASE_TIME),
     (COMMIT, Way.LINK, Moment.AFTER_BASE_TIME),
     (COMMIT, Way.LINK, Moment.AFTER_END),
+]
+# `cnc` ends the session by another one, or never commits.
+UNHEARD: list[Held] = [
     (COMMIT, Way.CONNECTION, Moment.AFTER_END),
     ("cnc: before edit-config candidate", Way.LINK, Moment.AFTER_BASE_TIME),
 ]
 IN_TIME: Held = (COMMIT, Way.LINK, Moment.BEFORE_REVERT)
 UNDECIDED: Held = (CONFIRM, Way.LINK, Moment.AFTER_BASE_TIME)
+ALL = (*HEARD, *UNHEARD, IN_TIME, UNDECIDED)
 
 pytestmark = pytest.mark.timeout(TIMEOUT_S)
 
@@ -42,7 +47,7 @@ pytestmark = pytest.mark.timeout(TIMEOUT_S)
 def rows(tmp_path_factory: pytest.TempPathFactory) -> Mapping[Held, LateRow]:
     """The sample."""
     file = tmp_path_factory.mktemp("late") / "rows.json"
-    wanted = [part for held in (*LATE, IN_TIME, UNDECIDED) for part in ("--case", *held)]
+    wanted = [part for held in ALL for part in ("--case", *held)]
     # Its programs are forks of one that must not have pytest in it.
     done = subprocess.run(
         [sys.executable, "-m", "tests.fault.late", "--networks", "3", "--json", file, *wanted],
@@ -53,24 +58,27 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> Mapping[Held, LateRow]:
         check=False,
     )
     found = {(row.step, row.way, row.moment): row for row in from_json(file.read_text())}
-    assert found.keys() == {*LATE, IN_TIME, UNDECIDED}, f"{done.stdout}\n{done.stderr}"
+    assert found.keys() == {*ALL}, f"{done.stdout}\n{done.stderr}"
     return found
 
 
 @pytest.fixture
 def row(rows: Mapping[Held, LateRow], held: Held) -> LateRow:
-    assert rows[held].has_held
-    if not rows[held].is_in_time:
-        pytest.skip(f"this machine was too slow for the case: {rows[held]}")
-    return rows[held]
+    found = rows[held]
+    assert found.has_held
+    if not found.is_in_time:
+        pytest.skip(f"this machine was too slow for the case: {found}")
+    return found
 
 
-@pytest.mark.parametrize("held", LATE, ids=" | ".join)
-def test_a_commit_that_comes_late_moves_no_gate(row: LateRow):
+@pytest.mark.parametrize("held", [*HEARD, *UNHEARD], ids=" | ".join)
+def test_a_commit_that_comes_late_moves_no_gate(row: LateRow, held: Held):
     assert row.mixed_ns == 0
     assert not row.struck_took_it
     assert (row.outcome, row.rollout_ids, row.is_at_rest) == ("old", 1, True)
     assert row.recovery is Recovery.NONE
+    if held in HEARD and not row.struck_refused_it:
+        pytest.skip(f"the switch had ended the session before the commit came: {row}")
 
 
 @pytest.mark.parametrize("held", [IN_TIME], ids=" | ".join)

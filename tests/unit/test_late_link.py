@@ -28,6 +28,7 @@ SOUND = LateRow(
     delivered_ns=NS_PER_S // 2,
     has_committed=True,
     struck_took_it=False,
+    struck_refused_it=True,
     controller_exit=1,
     recovery=Recovery.NONE,
     is_at_rest=True,
@@ -183,13 +184,20 @@ def test_both_schedules_may_be_in_force_only_until_an_operator_has_chosen():
 def test_the_summary_counts_no_row_that_was_not_met():
     rows = [
         SOUND,
-        replace(SOUND, number=2, mixed_ns=3 * NS_PER_S, struck_took_it=True),
+        replace(
+            SOUND,
+            number=2,
+            mixed_ns=3 * NS_PER_S,
+            struck_took_it=True,
+            struck_refused_it=False,
+        ),
         replace(SOUND, number=3, is_in_time=False),
-        replace(SOUND, number=4, has_committed=False),
+        replace(SOUND, number=4, has_committed=False, struck_refused_it=True),
     ]
     said = summary(rows)
     assert said.startswith("4 rows, 1 of them not counted")
-    assert "In 2 the rollout reached the commit, and in 1 the struck switch took it" in said
+    assert "In 2 the rollout reached the commit; in 1 the struck switch took it" in said
+    assert "in 2 it refused it as too late" in said
     assert "in force in 1, for 3.0 s at most" in said
 
 
