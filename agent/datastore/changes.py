@@ -58,7 +58,7 @@ class Changes:
     ) -> None:
         """`read_running` returns what the running datastore holds now.
 
-        Without a `memory_file` nothing outlives the process, and of `rollouts` without any.
+        Without a `memory_file`, and a file for `rollouts`, nothing outlives the process.
         """
         self._switch = switch
         self._read_running = read_running
@@ -109,7 +109,9 @@ class Changes:
         Nothing waits where the rollout does not say how far two clocks may differ.
         """
         with self.lock:
-            clock_error_ns = Rollout.of(tree).clock_error_ns
+            rollout = Rollout.of(tree)
+            self._rollouts.found(rollout)
+            clock_error_ns = rollout.clock_error_ns
             if clock_error_ns is not None:
                 states = self._switch.read()
                 self._clock_error_ns = clock_error_ns
@@ -140,10 +142,7 @@ class Changes:
             return bool(present)
 
     def refuse_late(self, tree: Tree) -> None:
-        """Raise AgentError if the rollout of `tree` is not to be applied any more.
-
-        sysrepo asks before it announces the commit for any module: so no port has changed yet.
-        """
+        """Raise AgentError if the rollout of `tree` is not to be applied any more."""
         with self.lock:
             rollout, now_ns = Rollout.of(tree), self._now_tai_ns()
             if self._rollouts.is_late(rollout, now_ns):

@@ -101,10 +101,15 @@ class AppliedRollouts:
         """Without a `path` nothing outlives the process."""
         self._path = path
         self._remembered = NOTHING
-        # The file could not be read: what a revert brings back may have been in it.
+        # What a revert brings back may have been in a file that cannot be read, or is gone.
         self._is_lost = False
         if path:
             self._read(path)
+
+    def found(self, rollout: Rollout) -> None:
+        """An agent that starts has found this rollout in force."""
+        if self._remembered == NOTHING and rollout.apply_before_ns is not None:
+            self._is_lost = True
 
     def is_late(self, rollout: Rollout, now_ns: int) -> bool:
         """Whether the rollout was not applied before, and is not to be applied any more."""

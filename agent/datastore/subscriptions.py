@@ -5,7 +5,8 @@ Configuration is under the roots of five modules. A commit that changes several 
 each sees its own module as it is to be and the others as they were. The callback reads the whole
 tree, which is several times faster than walking the changes. The id of a rollout is one more: a
 controller that sends what is configured already, for a kernel that does something else, changes
-nothing but that.
+nothing but that. Of it sysrepo asks once more, before it announces a commit for any module
+("update"): a late one is refused before the agent has touched a port.
 """
 
 from __future__ import annotations
@@ -237,18 +238,17 @@ class Datastore:
         if event == "done":
             self._changes.done(request, lambda: get_json(session, CONFIGURATION))
             return
-        tree = get_json(session, CONFIGURATION)
         if event == "enabled":
-            self._changes.start(tree)
-        else:
-            try:
-                if event == "update":
-                    self._changes.refuse_late(tree)
-                else:
-                    self._changes.change(request, tree)
-            except AgentError as error:
-                LOG.warning("change %d of %s refused:\n%s", number, module, error)
-                raise SysrepoValidationFailedError(str(error)) from error
+            self._changes.start(get_json(session, CONFIGURATION))
+            return
+        try:
+            if event == "update":
+                self._changes.refuse_late(get_json(session, ROLLOUT))
+            else:
+                self._changes.change(request, get_json(session, CONFIGURATION))
+        except AgentError as error:
+            LOG.warning("change %d of %s refused:\n%s", number, module, error)
+            raise SysrepoValidationFailedError(str(error)) from error
 
     def _interfaces_json(self, xpath: str | None) -> str:
         ports = requested_ports(xpath)

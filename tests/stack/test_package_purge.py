@@ -19,7 +19,7 @@ SCRIPT = CHECKOUT / "scripts" / "debian" / "tsn-switch.postrm"
 # What apt gives to dpkg (DPkg::Path in apt.conf(5)).
 PATH_OF_APT = "/usr/sbin:/usr/bin:/sbin:/bin"
 PROGRAMS = ("sh", "rm")
-STATE = ("var/lib/tsn-netconfd", "var/lib/tsn-netconf-broker")
+STATE = ("var/lib/tsn-agent", "var/lib/tsn-netconfd", "var/lib/tsn-netconf-broker")
 IN_ITS_OWN_ROOT = """
 set -e
 for each in lib lib64; do

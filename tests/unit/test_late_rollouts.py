@@ -48,7 +48,8 @@ def kernel():
 @pytest.fixture
 def changes(kernel):
     serving = Changes(kernel, lambda: FORMER)
-    serving.start(FORMER)
+    serving.start({})
+    serving.reconcile(FORMER)
     yield serving
     serving.close()
 
@@ -228,6 +229,23 @@ def test_until_the_next_rollout_nothing_is_late_where_the_file_cannot_be_read(
     applied.applied(rollout("next"), NOW_NS)
     assert is_late(applied, "another")
     assert not is_late(AppliedRollouts(path), "in force")
+
+
+def test_until_the_next_rollout_nothing_is_late_where_the_file_of_one_in_force_is_gone(path):
+    applied = AppliedRollouts(path)
+    applied.found(rollout("in force"))
+    applied.applied(rollout("in force"), NOW_NS)
+    assert not is_late(applied, "former")
+
+    applied.applied(rollout("next"), NOW_NS)
+    assert is_late(applied, "another")
+
+
+def test_a_switch_that_no_rollout_has_reached_yet_may_be_late(path):
+    applied = AppliedRollouts(path)
+    applied.found(Rollout())
+    applied.applied(Rollout(), NOW_NS)
+    assert is_late(applied, "first")
 
 
 def test_a_full_disk_or_a_missing_right_ends_nothing(tmp_path, caplog):

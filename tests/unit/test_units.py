@@ -151,6 +151,16 @@ def test_the_agent_reaches_the_sockets_of_ptp_daemons():
     assert f"d {clock['ReadWritePaths']} 0770 {agent['User']} {clock['User']}\n" in directories
 
 
+def test_the_agent_keeps_what_outlives_a_reboot_where_it_may_write_and_starts_without():
+    agent = unit(AGENT)["Service"]
+    directory = re.search(r"--durable-dir (\S+)", agent["ExecStart"])[1]
+
+    assert f"-{directory}" in agent["ReadWritePaths"].split()
+    assert "StateDirectory" not in agent
+    directories = (CHECKOUT / "scripts" / "debian" / "tsn-switch.tmpfiles").read_text()
+    assert f"d {directory} 0700 {agent['User']} {agent['Group']}\n" in directories
+
+
 def test_what_parses_strangers_input_reaches_sysrepo_in_no_way_and_writes_one_directory():
     service = unit(SERVER)["Service"]
 
