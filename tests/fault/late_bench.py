@@ -52,6 +52,9 @@ CALM_S = 1.5
 # A base time is up to 28 times the slowest answer ahead.
 REST_TIMEOUT_S = 240
 POLL_S = 0.02
+# Longer than any hold, also on a busy machine: a switch that has ended the session hears of no
+# commit. By default a server waits 10 s for a client, which is more than a hold on a quiet one.
+PEER_TIMEOUT_S = 300
 TOO_LATE = "the commit comes too late"
 
 
@@ -301,7 +304,10 @@ class LateBench:
 @contextmanager
 def late_bench() -> Iterator[LateBench]:
     """The network, up, for the time of a `with` block."""
-    with simulated_switches(SWITCHES) as simulation, TemporaryDirectory() as scratch:
+    with (
+        simulated_switches(SWITCHES, PEER_TIMEOUT_S) as simulation,
+        TemporaryDirectory() as scratch,
+    ):
         directory = Path(scratch)
         there = simulation.switches[STRUCK].chassis.management
         at = replace(there, address=str(IPv4Address(there.address) + LINK_ADDRESS_OFFSET))
