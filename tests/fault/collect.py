@@ -32,7 +32,7 @@ run after it.
 - Then the push ends, what was killed is restarted, the link is restored, and the timeouts of the
   switches expire. `--resume` or `--rollback` marks rows in which the network then still needed an
   operator's decision; half of these rows used the one and half the other.
-- *Mixed* is the time during which ports of both schedules were in force until then. A row without
+- *Mixed* is the time during which ports of both schedules were in force until then. A cell without
   an entry was not run.
 - All the while a client who may only read attacks each switch: connections that say nothing, a
   subscription, a costly query, long names, attributes and namespaces by the thousand, and locks,

@@ -117,6 +117,8 @@ def _walk(options: argparse.Namespace) -> int:
             for _ in range(ATTEMPTS):
                 row = bench.row(case)
                 print(row, flush=True)
+                if not row.is_one:
+                    print(bench.log(), file=sys.stderr)
                 if row.outcome == "mixed" or not row.is_at_rest:
                     stack.close()  # from which no further row can begin
                     bench = stack.enter_context(late_bench())

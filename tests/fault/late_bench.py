@@ -47,6 +47,7 @@ REPLY_TIMEOUT_S = 10
 SHORTEST_WAIT_NS = 3 * NS_PER_S
 AFTER_END_S = 0.5
 PUSH_TIMEOUT_S = 180
+CHOICES_MAX = 3
 # Without a change for so long: what was delivered has been carried out.
 CALM_S = 1.5
 # A base time is up to 28 times the slowest answer ahead.
@@ -133,6 +134,10 @@ class LateBench:
             mixed_ns=self.sides.mixed_ns(snapshots, end_ns),
         )
 
+    def log(self) -> str:
+        """What the controllers have said."""
+        return self._log.read_text()
+
     def go_on_after(self, row: LateRow) -> None:
         """Take the schedule that runs for the old one."""
         if row.outcome == Side.NEW:
@@ -141,7 +146,7 @@ class LateBench:
     def _undisturbed(self, plan: Plan) -> Sequence[str]:
         pushed = self._push(plan)
         if pushed.exit_status != 0 or not self._await_rest():
-            raise Unusable(f"a push that nothing disturbed failed:\n{self._log.read_text()}")
+            raise Unusable(f"a push that nothing disturbed failed:\n{self.log()}")
         self.until_ns = now_ns()
         return pushed.steps
 
@@ -220,13 +225,16 @@ class LateBench:
         return self.simulation.switches[STRUCK].log(AGENT).count(TOO_LATE)
 
     def _recover(self, choice: Recovery) -> Recovery:
-        """Choose, if an operator has to."""
+        """Choose, if an operator has to, and again if that fails on a busy machine."""
         managed = self.sides.new.intent.network.managed.values()
-        with History(self._history) as history:
-            if not unresolved(managed, history):
-                return Recovery.NONE
-        _exit_status(self._controller("push", f"--{choice}"))
-        return choice
+        made = Recovery.NONE
+        for _ in range(CHOICES_MAX):
+            with History(self._history) as history:
+                if not unresolved(managed, history):
+                    break
+            made = choice
+            _exit_status(self._controller("push", f"--{choice}"))
+        return made
 
     def _await_rest(self) -> bool:
         """Wait until nothing changes any more; returns whether it came to that."""
