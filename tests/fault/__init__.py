@@ -13,6 +13,14 @@
     matrix         step and fault: one row after another
     table          rows as JSON and as a table to read
     collect        the parts that several kernels made, as one
+    moments        when a link that holds what is sent to a switch delivers it
+    late_packets   such a link in the lab
 
-`scripts/fault-matrix` runs it in a kernel that has taprio.
+`scripts/fault-matrix` runs it in a kernel that has taprio. Beside it, with ports in memory and no
+kernel:
+
+    link           such a link for rehearsed switches: a proxy
+    late_bench     three of them, one behind it: push, hold, deliver, recover
+    late_table     rows as JSON and as a table to read
+    late           each RPC of a push, in every way, at every moment
 """

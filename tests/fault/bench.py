@@ -13,6 +13,7 @@ from multiprocessing.connection import wait
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from threading import Thread
 from unittest.mock import patch
 
 from agent.kernel import clock
@@ -30,6 +31,8 @@ from tests.fault.attackers import Attackers
 from tests.fault.copies import Copies, kept
 from tests.fault.director import Direction, Director
 from tests.fault.kernels import Recorder
+from tests.fault.late_packets import LatePackets
+from tests.fault.moments import Moment, base_time_since, rollouts_in
 from tests.fault.network import STRUCK, Subject, network, telling_ports, two_plans
 from tests.fault.processes import BROKER, CONTROLLER, Command, Processes
 from tests.fault.table import Fault, Recovery
@@ -70,6 +73,7 @@ class Bench:
     attackers: Attackers
     entries: EntryLog
     copies: Copies
+    packets: LatePackets
 
     @property
     def log(self) -> Path:
@@ -90,16 +94,31 @@ class Bench:
         planfile.dump(plan, self.plan_file)
         # It can be at the step before we know its process id.
         started: Future[ForkServerProcess] = Future()
+        rollouts_before = rollouts_in(self.history)
+        delivery = Thread(target=self._deliver, args=(rollouts_before,), name="late link")
 
         def strike() -> None:
-            if fault is not None:
+            if fault is Fault.LATE:
+                self.packets.hold()
+                delivery.start()
+            elif fault is not None:
                 self._strike(fault, started.result(START_TIMEOUT_S))
 
         direction = Direction(step, strike)
         with self.director.directing(direction):
             started.set_result(self._controller("push", str(self.plan_file), probed=True))
             exit_status = _exit_status(started.result())
+        if delivery.ident is not None:
+            delivery.join()
         return Pushed(exit_status, tuple(direction.steps), direction.has_struck)
+
+    def _deliver(self, rollouts_before: int) -> None:
+        """Deliver what the link holds, after the base time of the push."""
+        held_ns = clock.now_ns(Clock.TAI)
+        base_time_ns = base_time_since(self.history, rollouts_before)
+        instant_ns = Moment.AFTER_BASE_TIME.instant_ns(held_ns, base_time_ns)
+        time.sleep(max(0, instant_ns - held_ns) / NS_PER_S)
+        self.packets.deliver()
 
     def recover(self, fault: Fault, choice: Recovery) -> Recovery:
         """Start what died, mend what is cut, wait, and choose if an operator has to."""
@@ -226,7 +245,18 @@ def bench(subject: Subject, *, is_attacked: bool = True, struck: str = STRUCK) -
             EntryLog(running, plans[0]).open() as entries,
             Copies(running, kept(*plans)).sending() as copies,
         ):
-            yield Bench(running, struck, processes, director, recorder, attackers, entries, copies)
+            packets = LatePackets(intent.name, struck)
+            yield Bench(
+                running,
+                struck,
+                processes,
+                director,
+                recorder,
+                attackers,
+                entries,
+                copies,
+                packets,
+            )
 
 
 def _exit_status(process: ForkServerProcess) -> int:

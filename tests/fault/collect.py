@@ -25,10 +25,15 @@ run after it.
   the front or the broker of its NETCONF server is killed (SIGKILL), or its management link is cut,
   without a reset. The spawner and the session processes die with the front; a front without a
   broker ends, and a broker without a front, once it has undone what was not confirmed.
+- A link that is late holds the packets to the third switch from the step on, new connections and
+  resets in their order behind a commit, and delivers them 0.5 s after the base time; where none has
+  been chosen yet, after the earliest that could be. There gates of both schedules may be in force
+  only until an operator has chosen. [late-link.md](late-link.md) has more moments, RPC by RPC.
 - Then the push ends, what was killed is restarted, the link is restored, and the timeouts of the
   switches expire. `--resume` or `--rollback` marks rows in which the network then still needed an
   operator's decision; half of these rows used the one and half the other.
-- *Mixed* is the time during which ports of both schedules were in force until then.
+- *Mixed* is the time during which ports of both schedules were in force until then. A cell without
+  an entry was not run.
 - All the while a client who may only read attacks each switch: connections that say nothing, a
   subscription, a costly query, long names, attributes and namespaces by the thousand, and locks,
   edits and commits that are refused, one request every two seconds. In each row each switch has

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
+from typing import Any, TypeVar
 
 from cnc.model import NS_PER_S
 from tests.fault.kernels import Side
+
+R = TypeVar("R")
 
 
 class Fault(StrEnum):
     """What is struck; all but the controller are those of one switch.
 
     Front and broker are processes of its NETCONF server. The front's end is that of the spawner and
-    the session processes as well; without a broker the front ends by itself.
+    the session processes as well; without a broker the front ends by itself. A link that is cut
+    loses what is sent; one that is late holds what the switch is sent, and delivers it after the
+    base time.
     """
 
     CONTROLLER = "controller killed"
@@ -23,6 +28,7 @@ class Fault(StrEnum):
     FRONT = "front killed"
     BROKER = "broker killed"
     LINK = "link cut"
+    LATE = "link late"
 
 
 class Recovery(StrEnum):
@@ -70,33 +76,57 @@ class Row:
     @property
     def outcome(self) -> str:
         """ "old" or "new" if every port is, else "mixed"."""
-        if self.ports_on_neither or (self.ports_on_old and self.ports_on_new):
-            return "mixed"
-        return str(Side.NEW if self.ports_on_new else Side.OLD)
+        return outcome(self.ports_on_old, self.ports_on_new, self.ports_on_neither)
 
     @property
     def is_sound(self) -> bool:
-        """Whether the step was struck, by all attackers there were, and on one schedule all are."""
+        """Whether the step was struck, by all attackers there were, on one schedule all are, and no
+        late commit has moved gates."""
         on_one_side = {self.forwarding, self.guards} <= {None, self.outcome} and not self.strays
         is_one = self.outcome != "mixed" and on_one_side
         came_once = not self.frames_lost and not self.frames_doubled
-        return self.has_struck and self.attacks != 0 and is_one and came_once
+        return (
+            self.has_struck
+            and self.attacks != 0
+            and is_one
+            and came_once
+            and not self.has_moved_late
+        )
+
+    @property
+    def has_moved_late(self) -> bool:
+        """Whether a commit that came after the base time moved gates, though nothing was left to an
+        operator to decide."""
+        is_decided = self.recovery is not Recovery.RESUME and self.recovery is not Recovery.ROLLBACK
+        return self.fault is Fault.LATE and self.mixed_ns > 0 and is_decided
 
 
-def to_json(rows: Iterable[Row]) -> str:
-    """A list of objects, one a row."""
+def outcome(ports_on_old: int, ports_on_new: int, ports_on_neither: int) -> str:
+    """ "old" or "new" if every port is, else "mixed"."""
+    if ports_on_neither or (ports_on_old and ports_on_new):
+        return "mixed"
+    return str(Side.NEW if ports_on_new else Side.OLD)
+
+
+def to_json(rows: Iterable[Any]) -> str:
+    """A list of objects, one a row, which is a dataclass with an `outcome`."""
     return json.dumps([{"outcome": row.outcome, **asdict(row)} for row in rows], indent=1) + "\n"
 
 
 def from_json(text: str) -> list[Row]:
     """What `to_json` wrote."""
-    names = [field.name for field in fields(Row)]
+    return rows_in(text, Row, fault=Fault, recovery=Recovery)
+
+
+def rows_in(text: str, kind: type[R], **enums: Callable[[str], StrEnum]) -> list[R]:
+    """The rows of a kind that `to_json` wrote, with their fields that are `enums`."""
+    names = [field.name for field in fields(kind)]  # type: ignore[arg-type]  # it is a dataclass
     return [
-        Row(
+        kind(
             **{
-                **{name: found[name] for name in names if name in found},
-                "fault": Fault(found["fault"]),
-                "recovery": Recovery(found["recovery"]),
+                name: enums[name](found[name]) if name in enums else found[name]
+                for name in names
+                if name in found
             }
         )
         for found in json.loads(text)
@@ -139,11 +169,12 @@ def _cell(row: Row) -> str:
         return "**not attacked**"
     if row.outcome == "mixed":
         return f"**MIXED: {row.ports_on_old} old, {row.ports_on_new} new**"
-    if not row.is_sound:
+    if not row.is_sound and not row.has_moved_late:
         return f"**{row.outcome}, {', '.join(of_bridges(row))}**"
     notes = []
     if row.recovery is not Recovery.NONE:
         notes.append(f"`--{row.recovery}`")
     if row.mixed_ns:
         notes.append(f"mixed for {row.mixed_ns / NS_PER_S:.1f} s")
-    return f"{row.outcome}{', ' if notes else ''}{', '.join(notes)}"
+    said = ", ".join([row.outcome, *notes])
+    return f"**{said}**" if row.has_moved_late else said

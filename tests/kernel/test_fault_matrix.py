@@ -23,6 +23,7 @@ UNDECIDED: list[Case] = [
     ("cnc: after commit confirmed", Fault.CONTROLLER),
     ("cnc: before journal decide", Fault.CONTROLLER),
     ("cnc: before commit confirmed", Fault.LINK),
+    ("cnc: before commit confirmed", Fault.LATE),
     # Between two ports of one switch.
     ("tsn-agent: after netlink RTM_NEWQDISC (3)", Fault.AGENT),
     ("netconf-broker: after fsync of confirmed-commit.new", Fault.BROKER),
@@ -31,6 +32,7 @@ UNDECIDED: list[Case] = [
 DECIDED: list[Case] = [
     ("cnc: after journal decide", Fault.CONTROLLER),
     ("cnc: before commit persist-id", Fault.LINK),
+    ("cnc: before commit persist-id", Fault.LATE),
     ("cnc: before commit persist-id", Fault.FRONT),
     ("cnc: before commit persist-id", Fault.BROKER),
     ("cnc: after commit persist-id", Fault.AGENT),

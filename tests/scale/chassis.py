@@ -13,12 +13,14 @@ from tests.stack.repository import Repository
 
 @dataclass(frozen=True)
 class Chassis:
-    """One switch's place on this machine."""
+    """One switch's place on this machine. Its server ends a session whose client has not been
+    heard for `peer_timeout_s`."""
 
     name: str
     directory: Path
     shm_prefix: str
     management: Management
+    peer_timeout_s: int
 
     @property
     def repository(self) -> Repository:

@@ -54,6 +54,7 @@ def _run_server(chassis: Chassis) -> int:
         *("--host-key", str(chassis.host_key)),
         *("--authorized-keys", str(chassis.directory.parent / "identity.pub")),
         *("--state-dir", str(chassis.directory / "netconfd")),
+        *("--peer-timeout", str(chassis.peer_timeout_s)),
     ]
     return netconfd.main()
 

@@ -28,6 +28,7 @@ from tests.scale.orders import PROGRAMS, End, Start
 
 CHECKOUT = Path(__file__).parents[2]
 OPERATOR = "operator"
+PEER_TIMEOUT_S = 10  # the server's default
 
 
 @dataclass
@@ -113,8 +114,9 @@ def start(programs: list[tuple[Switch, str]], nursery: Connection) -> None:
 
 
 @contextmanager
-def simulated_switches(count: int) -> Iterator[Simulation]:
-    """The switches s1, s2, …; all of them end with the block, or with this process."""
+def simulated_switches(count: int, peer_timeout_s: int = PEER_TIMEOUT_S) -> Iterator[Simulation]:
+    """The switches s1, s2, …; all of them end with the block, or with this process. They end the
+    sessions of a client that has not been heard for `peer_timeout_s`."""
     directory = Path(tempfile.mkdtemp(prefix="tsn-scale-"))
     shm_prefix = f"tsnscale{os.getpid()}."
     with loopback_network() as claim, _nursery(directory, shm_prefix) as nursery:
@@ -127,7 +129,7 @@ def simulated_switches(count: int) -> Iterator[Simulation]:
             for number in range(1, count + 1):
                 name = f"s{number}"
                 where = Management(str(claim.network + number), NETCONF_PORT, OPERATOR)
-                chassis = Chassis(name, directory / name, shm_prefix, where)
+                chassis = Chassis(name, directory / name, shm_prefix, where, peer_timeout_s)
                 lines.write(chassis.build(template))
                 switches[name] = Switch(chassis, nursery)
         start([(s, program) for s in switches.values() for program in PROGRAMS], nursery)

@@ -274,3 +274,13 @@ def test_a_line_that_is_half_written_tells_of_no_entry():
     }
     assert told(lines) == entries
     assert told(f"{lines}dev br0 port s1 grp 03:54:53:4e:00:00 permanent vid 1") == entries
+
+
+def test_a_late_link_may_have_both_schedules_in_force_only_until_an_operator_has_chosen():
+    moved = replace(SOUND, fault=Fault.LATE, mixed_ns=3_001 * MS)
+    assert not moved.is_sound
+    assert "| **old, mixed for 3.0 s** |" in to_markdown([moved])
+    chosen = replace(moved, recovery=Recovery.ROLLBACK)
+    assert chosen.is_sound
+    assert "| old, `--rollback`, mixed for 3.0 s |" in to_markdown([chosen])
+    assert replace(moved, fault=Fault.AGENT).is_sound

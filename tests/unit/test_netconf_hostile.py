@@ -93,7 +93,8 @@ def test_a_server_that_hangs_up_during_the_login_has_not_refused_the_key(how, tm
 
 def test_a_key_that_the_server_does_not_know_is_refused(tmp_path):
     with strange_switch(tmp_path) as switch:
-        key_of("ecdsa-sha2-nistp256").write_private_key(str(switch.identity))
+        # Not of ECDSA: paramiko reads two thirds of those that asyncssh writes for another curve.
+        asyncssh.generate_private_key("ssh-ed25519").write_private_key(str(switch.identity))
         with pytest.raises(LoginRefused, match="does not accept the key"):
             Device(switch.managed, switch.options())
 
