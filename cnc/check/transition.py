@@ -33,8 +33,13 @@ def judge_transition(plan: Plan, former: Plan, between: Transition) -> list[Viol
     moved = {name: former.streams[name] for name in between.moved}
     addresses = {name: former.addresses[name] for name in between.moved}
     before = replace(former, streams=moved, addresses=addresses)
-    # Switches that left the network go on as they were told.
-    violations += _of_ways(before, {**bridge_forwardings(former), **told})
+    # Switches that left the network go on as they were told. Frames that switches translate do not
+    # move, and are judged with `plan`.
+    beside = {
+        name: replace(its, translations={})
+        for name, its in (bridge_forwardings(former) | told).items()
+    }
+    violations += _of_ways(before, beside)
     return [*violations, *_circles(plan, former)]
 
 

@@ -130,6 +130,20 @@ def test_a_stream_whose_frames_switches_translate_keeps_its_address_and_is_expos
     assert transition(former, tagged).moved == ()
 
 
+def test_a_stream_whose_frames_switches_translate_prevents_no_other_push() -> None:
+    """A plan with one in place of itself was refused, and so was any that moves another stream."""
+    known_by = IpIdentification("192.0.2.1")
+    untagged = stream("panel", "e4", "e3", identification=known_by, ip_version=4)
+    stations = {**RING5.end_stations, "e3": EndStation("e3", mac="02:00:00:00:00:03")}
+    ring = replace(RING5, end_stations=stations)
+    former = plan(managed(bridged(ring, stream("around", "e1", "e2"), untagged), "e1", "e4"))
+    assert judge_transition(former, former, transition(former, former)) == []
+    new = plan(without_cable(former.intent), keep=former)
+    between = transition(former, new)
+    assert between.moved == ("around",)
+    assert judge_transition(new, former, between) == []
+
+
 def test_where_no_address_is_left_a_stream_keeps_its_own_and_is_exposed() -> None:
     two = AddressRange("03:54:53:4e:00:00", "03:54:53:4e:00:01", (10,))
     former = plan(replace(two_streams(), assignable=two))
