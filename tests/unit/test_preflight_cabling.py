@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+import pytest
+
 from cnc.model import EndStation, Network
 from cnc.rollout.preflight.cabling import examine_cabling
 from cnc.rollout.preflight.finding import Check, Finding, Verdict
@@ -103,9 +105,20 @@ def test_a_stranger_between_switches_is_told() -> None:
     assert [(its.where, its.text) for its in found] == [
         (
             "s1/s2",
-            "LLDP hears printer, which is no switch of this network, there, the intent has s2/s1",
+            "LLDP hears printer, which is not s2, there, the intent has s2/s1",
         )
     ]
+
+
+@pytest.mark.parametrize("whose_lldpd", ["of no answer", "of one without LLDP"])
+def test_the_neighbour_of_a_switch_that_does_not_say_who_it_is_may_be_that_switch(
+    whose_lldpd: str,
+) -> None:
+    seen = reports(AS_PLANNED)
+    told = seen.pop("s2")
+    if whose_lldpd == "of one without LLDP":
+        seen["s2"] = replace(told, lldp=None)
+    assert [its for its in findings(NET, seen) if its.verdict is Verdict.WARNING] == []
 
 
 def test_switches_that_hear_nobody_are_one_remark() -> None:

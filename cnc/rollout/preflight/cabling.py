@@ -37,7 +37,7 @@ def examine_cabling(network: Network, reports: Mapping[str, TopologyReport]) -> 
                 yield _elsewhere(ref, str(heard[ref]), planned)
             elif planned.node in network.bridges:
                 yield Finding(*ref, Check.CABLING, Verdict.OK, f"connected to {planned}")
-        elif ref in attached and (name := _stranger(network, attached[ref], planned)):
+        elif ref in attached and (name := _stranger(network, reports, attached[ref], planned)):
             yield _elsewhere(ref, name, planned)
     silent = [name for name in names if not _neighbors(reports[name])]
     if silent:
@@ -54,11 +54,19 @@ def _elsewhere(ref: PortRef, heard: str, planned: PortRef) -> Finding:
     return Finding(*ref, Check.CABLING, Verdict.WARNING, text, _HINT)
 
 
-def _stranger(network: Network, attachment: Attachment, planned: PortRef) -> str | None:
+def _stranger(
+    network: Network,
+    reports: Mapping[str, TopologyReport],
+    attachment: Attachment,
+    planned: PortRef,
+) -> str | None:
     """Who a neighbour is that the intent has elsewhere; None of one that may be the planned one."""
     neighbor = attachment.neighbor
     if planned.node in network.bridges:
-        return f"{_called(neighbor)}, which is no switch of this network,"
+        report = reports.get(planned.node)
+        if report is None or report.lldp is None:  # who that switch is, is not known
+            return None
+        return f"{_called(neighbor)}, which is not {planned.node},"
     owner = _station(network, neighbor)
     return None if owner in {None, planned.node} else f"end station {owner}"
 
