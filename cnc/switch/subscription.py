@@ -147,7 +147,9 @@ class Subscription(Device):
 
     def topology_if_told(self) -> TopologyReport | None:
         """As `topology`; None where the switch refuses it, or tells what cannot be read. Raises
-        DeviceError when the session has ended."""
+        DeviceError when the session ends meanwhile; of one that has ended, `on_end` gets why."""
+        if not self._session.connected:
+            return None
         try:
             return self.topology()
         except DeviceError as error:

@@ -199,3 +199,15 @@ def test_a_session_that_ends_meanwhile_is_told_as_any_other(
     with followed() as reported:
         assert kinds(reported, 1) == [Poll]
         assert reported.get(timeout=60).reason == "s1: no answer to get in time"
+
+
+def test_why_a_session_has_ended_before_is_not_hidden_by_a_request(
+    switches: LyingSwitches,
+) -> None:
+    options = ConnectOptions(Path(os.devnull), Path(os.devnull), 30.0)
+    session = Subscription(
+        NETWORK.managed["s1"], options, on_received=lambda *_: None, on_end=lambda _: None
+    )
+    assert session.topology_if_told()
+    session.abandon()
+    assert session.topology_if_told() is None
