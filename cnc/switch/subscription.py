@@ -29,6 +29,7 @@ from cnc.switch.device import (
 )
 from cnc.switch.reply import Element
 from cnc.switch.rollout_id import rollout_id_filter
+from cnc.switch.topology import TopologyReport
 
 NOTIFICATION = "urn:ietf:params:xml:ns:netconf:notification:1.0"
 NETCONF_EVENTS = "urn:ietf:params:xml:ns:yang:ietf-netconf-notifications"  # RFC 6470
@@ -143,6 +144,19 @@ class Subscription(Device):
         """Raise DeviceError if it was the subscription to the events that the switch ended."""
         if stopped.id == self._events:
             raise DeviceError(self.name, f"it sends no more events: {stopped.reason}")
+
+    def topology_if_told(self) -> TopologyReport | None:
+        """As `topology`; None where the switch refuses it, or tells what cannot be read. Raises
+        DeviceError when the session ends meanwhile; of one that has ended, `on_end` gets why."""
+        if not self._session.connected:
+            return None
+        try:
+            return self.topology()
+        except DeviceError as error:
+            if not self._session.connected:
+                raise
+            LOG.info("%s: its neighbours are unknown: %s", self.name, error.reason)
+            return None
 
     def pushed(
         self, update: push.Update, ports: Collection[str]

@@ -15,6 +15,7 @@ class Kind(StrEnum):
     UNREACHABLE = "unreachable"  # the switch does not answer
     AGENT_DOWN = "agent-down"
     LINK_DOWN = "link-down"
+    CABLING = "cabling"  # the neighbour at a port is another one than the intent's, by LLDP
     DRIFT = "drift"  # the kernel's state differs from the plan
     CONFIGURATION = "configuration"  # the configuration differs from the plan
     FOREIGN_CHANGE = "foreign-change"  # its last rollout is not in this controller's history

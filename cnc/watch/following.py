@@ -13,11 +13,13 @@ from cnc.switch.device import ConnectOptions, DeviceError, ManagedNode
 from cnc.switch.push import Change, Stopped, Update
 from cnc.switch.subscription import Notification, Received, Subscription
 from cnc.watch.messages import requires_poll
-from cnc.watch.observation import Observation, SwitchNotification, Unreachable
+from cnc.watch.observation import Neighbors, Observation, Poll, SwitchNotification, Unreachable
 from cnc.watch.sources import Source, open_source
 
 FIRST_RETRY_S = 1.0
 LONGEST_RETRY_S = 30.0
+# A neighbour speaks every 30 s, and is remembered for 120 s (IEEE 802.1AB, recommended values).
+NEIGHBORS_INTERVAL_S = 60.0
 # A switch with a hundred ports whose links all go down at once sends a hundred.
 NOTIFICATIONS_MAX = 1000
 NOTIFICATIONS_WITHIN_S = 10.0
@@ -96,9 +98,9 @@ class Follower(threading.Thread):
     """Reports the observations of a switch, in a thread of its own, until `stop`.
 
     It asks the switch for everything when a session begins, and after each notification that may
-    have changed the state. Every `interval_s` the switch pushes its state, or is asked. A lost
-    session is opened again, with a backoff that doubles up to
-    `LONGEST_RETRY_S`.
+    have changed the state. Every `interval_s` the switch pushes its state, or is asked; after that,
+    where the last time was `NEIGHBORS_INTERVAL_S` ago, it is asked whom it hears over LLDP. A lost
+    session is opened again, with a backoff that doubles up to `LONGEST_RETRY_S`.
     """
 
     def __init__(
@@ -119,6 +121,7 @@ class Follower(threading.Thread):
         self._inbox = _Inbox()
         self._stopping = threading.Event()
         self._retry_s = FIRST_RETRY_S
+        self._neighbors_due_s = 0.0  # monotonic
 
     def stop(self) -> None:
         """End soon; from any thread. A request in progress is completed first."""
@@ -152,7 +155,7 @@ class Follower(threading.Thread):
         try:
             # Subscribed first: what changes after the first look is told.
             source = open_source(session, self._ports, self._interval_s, self._connect.timeout_s)
-            self._report(source.look())
+            self._report_look(session, source.look())
             self._retry_s = FIRST_RETRY_S
             self._follow(session, source)
         except DeviceError:
@@ -168,7 +171,7 @@ class Follower(threading.Thread):
             try:
                 message = self._inbox.get(timeout_s=max(0.0, source.due_s - time.monotonic()))
             except queue.Empty:  # several changes at once cause one look
-                self._report(source.look())
+                self._report_look(session, source.look())
                 continue
             match message:
                 case _Stop():
@@ -181,10 +184,19 @@ class Follower(threading.Thread):
                         source.look_now()
                 case Update() | Change():
                     if poll := source.take(message):
-                        self._report(poll)
+                        self._report_look(session, poll)
                 case Stopped():
                     session.refuse_end_of_events(message)
                     source = source.after(message)
+
+    def _report_look(self, session: Subscription, poll: Poll) -> None:
+        """Raises DeviceError when the session ends."""
+        self._report(poll)
+        if session.is_end_station or time.monotonic() < self._neighbors_due_s:
+            return
+        self._neighbors_due_s = time.monotonic() + NEIGHBORS_INTERVAL_S
+        if topology := session.topology_if_told():
+            self._report(Neighbors(self._node.name, _now(), topology))
 
 
 def _now() -> datetime:

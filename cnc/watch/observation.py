@@ -1,4 +1,4 @@
-"""The observations of a switch: looks at its state, notifications, failures."""
+"""The observations of a switch: looks at its state, its neighbours, notifications, failures."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from datetime import datetime
 from cnc.switch.counters import PortCounters
 from cnc.switch.device import StoredSwitch, SwitchState
 from cnc.switch.subscription import Notification
+from cnc.switch.topology import TopologyReport
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +21,15 @@ class Poll:
     state: SwitchState
     stored: StoredSwitch
     counters: Mapping[str, PortCounters]
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbors:
+    """The interfaces of a switch, and whom it hears there over LLDP."""
+
+    switch: str
+    at: datetime
+    topology: TopologyReport
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,4 +50,4 @@ class Unreachable:
     reason: str
 
 
-Observation = Poll | SwitchNotification | Unreachable
+Observation = Poll | Neighbors | SwitchNotification | Unreachable

@@ -16,9 +16,16 @@ from cnc.rollout.starvation import Starvation
 from cnc.switch import tree
 from cnc.switch.payload import desired_nodes
 from cnc.watch import clocks, judge, messages
+from cnc.watch.cabling import Cabling
 from cnc.watch.condition import WHOLE, Condition, Conditions, Event, Kind
 from cnc.watch.counter_delta import CounterDelta
-from cnc.watch.observation import Observation, Poll, SwitchNotification, Unreachable
+from cnc.watch.observation import (
+    Neighbors,
+    Observation,
+    Poll,
+    SwitchNotification,
+    Unreachable,
+)
 from cnc.watch.promises import Promises
 from cnc.watch.streams import StreamConditions
 
@@ -60,6 +67,7 @@ class Observer:
         self._deltas: dict[tuple[str, str, Kind], CounterDelta[int]] = defaultdict(CounterDelta)
         self._streams = {name: StreamConditions() for name in self._settings}
         self._clocks: Mapping[str, clocks.Offset] = {}
+        self._cabling = Cabling(network)
         self._unresolved = 0
 
     def take(self, observation: Observation) -> list[Event]:
@@ -67,6 +75,8 @@ class Observer:
         match observation:
             case Poll():
                 return self._take_poll(observation)
+            case Neighbors():
+                return self._take_neighbors(observation)
             case SwitchNotification():
                 return self._take_notification(observation)
             case Unreachable():
@@ -120,6 +130,14 @@ class Observer:
             *self._compared(poll.state.answered_ns, poll.at),
         ]
 
+    def _take_neighbors(self, heard: Neighbors) -> list[Event]:
+        compared = self._cabling.update(heard.switch, heard.topology)
+        return [
+            event
+            for switch, found in compared.items()
+            for event in self._conditions.settle(switch, {Kind.CABLING: found}, heard.at)
+        ]
+
     def _take_notification(self, received: SwitchNotification) -> list[Event]:
         notification, switch = received.notification, received.switch
         reported = self._reported[switch]
@@ -145,6 +163,7 @@ class Observer:
         self._polls[switch] = None
         self._drifted[switch] = set()
         self._reported[switch].clear()  # the drift may end without a session
+        self._cabling.lose(switch)
         return self._conditions.settle(
             switch, judge.unreachable(switch, unreachable.reason), unreachable.at
         )

@@ -121,6 +121,38 @@ def test_what_switches_hear_is_the_network_that_was_built(network, tmp_path):
     assert "one-sided" not in written.read_text()
 
 
+@pytest.mark.parametrize("network", ["line3"], indirect=True)
+def test_swapped_cables_are_warnings_of_doctor(network, tmp_path):
+    """An intent with two cables swapped differs from the network as one whose cables were."""
+    built = network.intent.network
+    expected = sorted(link.source.node for link in built.links.values())
+    wait_for(lambda: sorted(names_heard(network)) == expected)
+    as_built = tmp_path / "heard.yaml"
+    swapped = tmp_path / "swapped.yaml"
+    text = as_built.read_text()
+    for old, new in (
+        ("[t1/eth0,", "[?/eth0,"),
+        ("[t2/eth0,", "[t1/eth0,"),
+        ("[?/eth0,", "[t2/eth0,"),
+    ):
+        assert text.count(old) == 1
+        text = text.replace(old, new)
+    swapped.write_text(text)
+    keys = ["--identity", network.identity, "--known-hosts", network.known_hosts]
+
+    def warnings(intent: Path) -> list[str]:
+        done = CliRunner().invoke(cnc, [*map(str, ("doctor", intent, *keys))])
+        lines = done.output.splitlines()
+        assert not any(line.startswith("unknown: cabling") for line in lines), done.output
+        return [line for line in lines if line.startswith("warning: cabling")]
+
+    assert warnings(as_built) == []
+    assert warnings(swapped) == [
+        "warning: cabling: s1/t1: LLDP hears end station t1 there, the intent has t2/eth0",
+        "warning: cabling: s1/t2: LLDP hears end station t2 there, the intent has t1/eth0",
+    ]
+
+
 def with_example_stream(draft: Path) -> None:
     """As an operator goes on with a draft: the stream that its comments propose is wanted."""
     head, _, example = draft.read_text().partition("# streams:")

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +24,7 @@ import pytest
 
 from tests.stack import front_end
 from tests.stack.front_end import FrontEnd, NotUsable
+from tests.stack.lldp_client import lldp_client
 from tests.stack.netconfd_process import NetconfdProcess, running_netconfd
 from tests.stack.recording_kernel import RecordingKernel, port
 from tests.stack.repository import Repository
@@ -200,3 +201,9 @@ def agent(kernel: RecordingKernel, client: Client) -> Iterator[Datastore]:
     serving = Datastore(kernel)
     yield serving
     serving.close()
+
+
+@pytest.fixture
+def lldpd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Sets the neighbours that the switch's LLDP daemon has heard; before that there is none."""
+    return lldp_client(tmp_path, monkeypatch)

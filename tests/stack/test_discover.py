@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from contextlib import closing
 from pathlib import Path
 
@@ -18,37 +17,9 @@ from agent.memory_ports import MemoryPorts, rehearsal_ports
 from agent.switch import Switch
 from cnc import cli, intent
 from cnc.model import Forwarding, PortRef
+from tests.stack.lldp_client import neighbor
 
 SCHEMA = Path(__file__).parents[2] / "docs" / "json" / "discover.schema.json"
-CHASSIS = {"local-chassis": {"chassis": {"id": {"type": "mac", "value": "02:00:00:00:00:01"}}}}
-
-
-def neighbor(interface: str, name: str, address: str) -> dict:
-    return {
-        "name": interface,
-        "chassis": {
-            "id": {"type": "mac", "value": address},
-            "name": {"value": name},
-            "capability": {"type": "Station", "enabled": True},
-        },
-        "port": {"id": {"type": "ifname", "value": "eth0"}},
-    }
-
-
-@pytest.fixture
-def lldpd(tmp_path, monkeypatch):
-    """Sets what the switch's LLDP daemon answers; before that there is none."""
-    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
-    client = tmp_path / "lldpcli"
-    client.write_text("#!/bin/sh\nexit 1\n")
-    client.chmod(0o755)
-
-    def hears(*neighbors: dict) -> None:
-        (tmp_path / "chassis").write_text(json.dumps(CHASSIS))
-        (tmp_path / "neighbors").write_text(json.dumps({"lldp": {"interface": neighbors}}))
-        client.write_text(f'#!/bin/sh\ncat "{tmp_path}/$4"\n')
-
-    return hears
 
 
 @pytest.fixture

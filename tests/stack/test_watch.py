@@ -26,6 +26,7 @@ from agent.wake_ups import WakeUps
 from cnc import cli
 from cnc.model import PortRef
 from cnc.rollout.history import FILE_NAME, History
+from tests.stack.lldp_client import neighbor
 from tests.stack.netconfd_process import NetconfdProcess, running_netconfd
 from tests.stack.recording_kernel import RecordingKernel, altered, port
 from tests.stack.watch_process import WatchProcess
@@ -313,6 +314,25 @@ def test_what_nobody_reports_is_noticed_by_looking(
     assert process.wait_for("began", "link-down", port="p1")["text"] == "the link is down"
     network.kernel.states["p1"] = state
     process.wait_for("ended", "link-down", port="p1")
+
+
+def test_swapped_cables_are_told_by_watch_and_doctor(
+    network: Network, lldpd: Callable[..., None], watch: Start, in_either_way: tuple[str, str]
+):
+    lldpd(
+        neighbor("p1", "listener", "02:00:00:00:02:00"),
+        neighbor("p2", "talker", "02:00:00:00:01:00"),
+    )
+    process = watch(*in_either_way)
+    talker = "LLDP hears end station listener there, the intent has talker/eth0"
+    assert process.wait_for("began", "cabling", switch="s1", port="p1")["text"] == talker
+    listener = "LLDP hears end station talker there, the intent has listener/eth0"
+    assert process.wait_for("began", "cabling", switch="s1", port="p2")["text"] == listener
+    arguments = ["doctor", str(network.plan)]
+    done = CliRunner().invoke(cli.cnc, arguments, env=network.environment)
+    assert f"warning: cabling: s1/p1: {talker}" in done.output
+    assert process.stop() == 0
+    assert process.events == []
 
 
 def test_a_server_that_is_killed_is_told_once_and_so_is_its_return(

@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+import pytest
+
 from cnc.model import EndStation, Network
 from cnc.rollout.preflight.cabling import examine_cabling
 from cnc.rollout.preflight.finding import Check, Finding, Verdict
-from cnc.switch.topology import (
-    Identifier,
-    InterfaceReport,
-    LldpReport,
-    NeighborReport,
-    TopologyReport,
-)
+from cnc.switch.topology import Identifier, TopologyReport
+from tests.unit.heard_neighbors import reports
 from tests.unit.planner_networks import network
 
 NET = network("controller-s1", "camera-s1", "s1-s2", "s2-drive")
@@ -25,35 +22,12 @@ AS_PLANNED = {
 }
 
 
-def reports(heard: Mapping[str, Mapping[str, tuple[str, str]]]) -> dict[str, TopologyReport]:
-    return {
-        switch: TopologyReport(
-            {
-                port.port: InterfaceReport(port.port, "up", "", None)
-                for port in NET.links
-                if port.node == switch
-            },
-            LldpReport(
-                Identifier(f"chassis of {switch}"),
-                switch,
-                tuple(
-                    NeighborReport(
-                        port, Identifier(f"chassis of {who}"), Identifier(where), system_name=who
-                    )
-                    for port, (who, where) in neighbors.items()
-                ),
-            ),
-        )
-        for switch, neighbors in heard.items()
-    }
-
-
 def findings(net: Network, seen: Mapping[str, TopologyReport]) -> list[Finding]:
     return [its for its in examine_cabling(net, seen) if its.verdict is not Verdict.OK]
 
 
 def test_cables_that_are_where_they_belong_are_no_finding() -> None:
-    found = list(examine_cabling(NET, reports(AS_PLANNED)))
+    found = list(examine_cabling(NET, reports(NET, AS_PLANNED)))
     assert {its.where for its in found} == {"s1/s2", "s2/s1"}  # of stations nothing is sure
     assert {(its.check, its.verdict) for its in found} == {(Check.CABLING, Verdict.OK)}
 
@@ -61,7 +35,7 @@ def test_cables_that_are_where_they_belong_are_no_finding() -> None:
 def test_swapped_cables_of_two_stations_are_told_at_both_ports() -> None:
     ports = AS_PLANNED["s1"]
     swapped = {**ports, "controller": ports["camera"], "camera": ports["controller"]}
-    found = findings(NET, reports({**AS_PLANNED, "s1": swapped}))
+    found = findings(NET, reports(NET, {**AS_PLANNED, "s1": swapped}))
     assert {its.where: its.text for its in found} == {
         "s1/controller": "LLDP hears end station camera there, the intent has controller/s1",
         "s1/camera": "LLDP hears end station controller there, the intent has camera/s1",
@@ -75,7 +49,7 @@ def test_a_station_is_known_by_the_address_that_the_intent_states_whatever_its_n
         **NET.end_stations,
         **{name: EndStation(name, mac=mac) for name, mac in macs.items()},
     }
-    seen = reports(AS_PLANNED)
+    seen = reports(NET, AS_PLANNED)
     lldp = seen["s1"].lldp
     assert lldp is not None
     renamed = [
@@ -90,7 +64,7 @@ def test_a_station_is_known_by_the_address_that_the_intent_states_whatever_its_n
 
 def test_a_switch_at_another_port_than_planned_is_told() -> None:
     moved = {"s1": {**AS_PLANNED["s1"], "s2": ("s2", "drive")}, "s2": {"drive": ("s1", "s2")}}
-    found = findings(NET, reports(moved))
+    found = findings(NET, reports(NET, moved))
     assert {its.where: its.text for its in found} == {
         "s1/s2": "LLDP hears s2/drive there, the intent has s2/s1",
         "s2/drive": "LLDP hears s1/s2 there, the intent has drive/s2",
@@ -99,17 +73,28 @@ def test_a_switch_at_another_port_than_planned_is_told() -> None:
 
 def test_a_stranger_between_switches_is_told() -> None:
     strange = {**AS_PLANNED["s1"], "s2": ("printer", "eth0")}
-    found = findings(NET, reports({"s1": strange, "s2": {"drive": ("drive", "eth0")}}))
+    found = findings(NET, reports(NET, {"s1": strange, "s2": {"drive": ("drive", "eth0")}}))
     assert [(its.where, its.text) for its in found] == [
         (
             "s1/s2",
-            "LLDP hears printer, which is no switch of this network, there, the intent has s2/s1",
+            "LLDP hears printer, which is not s2, there, the intent has s2/s1",
         )
     ]
 
 
+@pytest.mark.parametrize("whose_lldpd", ["of no answer", "of one without LLDP"])
+def test_the_neighbour_of_a_switch_that_does_not_say_who_it_is_may_be_that_switch(
+    whose_lldpd: str,
+) -> None:
+    seen = reports(NET, AS_PLANNED)
+    told = seen.pop("s2")
+    if whose_lldpd == "of one without LLDP":
+        seen["s2"] = replace(told, lldp=None)
+    assert [its for its in findings(NET, seen) if its.verdict is Verdict.WARNING] == []
+
+
 def test_switches_that_hear_nobody_are_one_remark() -> None:
-    deaf = {name: replace(its, lldp=None) for name, its in reports(AS_PLANNED).items()}
+    deaf = {name: replace(its, lldp=None) for name, its in reports(NET, AS_PLANNED).items()}
     [remark] = findings(NET, deaf)
     assert (remark.switch, remark.verdict) == (None, Verdict.UNKNOWN)
     assert "not checked at s1, s2" in remark.text

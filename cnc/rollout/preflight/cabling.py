@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from cnc.discover.cables import Attachment, find
+from cnc.discover.cables import find
 from cnc.model import Network, PortRef
 from cnc.rollout.preflight.finding import Check, Finding, Verdict
 from cnc.switch.mac_addresses import from_tree
@@ -30,6 +30,7 @@ def examine_cabling(network: Network, reports: Mapping[str, TopologyReport]) -> 
         ends = [PortRef(names[end.switch], end.port) for end in cable.ends]
         heard |= zip(ends, reversed(ends), strict=True)
     attached = {PortRef(names[its.port.switch], its.port.port): its for its in found.attachments}
+    stations = {from_tree(its.mac): name for name, its in network.end_stations.items() if its.mac}
     for ref in sorted(port for port in network.links if port.node in reports):
         planned = network.links[ref].target
         if ref in heard:
@@ -37,8 +38,14 @@ def examine_cabling(network: Network, reports: Mapping[str, TopologyReport]) -> 
                 yield _elsewhere(ref, str(heard[ref]), planned)
             elif planned.node in network.bridges:
                 yield Finding(*ref, Check.CABLING, Verdict.OK, f"connected to {planned}")
-        elif ref in attached and (name := _stranger(network, attached[ref], planned)):
-            yield _elsewhere(ref, name, planned)
+        elif ref in attached:
+            neighbor = attached[ref].neighbor
+            if planned.node in network.bridges:
+                name = _stranger(neighbor, planned.node, reports.get(planned.node))
+            else:
+                name = _other_station(network, stations, neighbor, planned.node)
+            if name:
+                yield _elsewhere(ref, name, planned)
     silent = [name for name in names if not _neighbors(reports[name])]
     if silent:
         text = f"not checked at {', '.join(silent)}: no neighbour is heard over LLDP"
@@ -54,29 +61,29 @@ def _elsewhere(ref: PortRef, heard: str, planned: PortRef) -> Finding:
     return Finding(*ref, Check.CABLING, Verdict.WARNING, text, _HINT)
 
 
-def _stranger(network: Network, attachment: Attachment, planned: PortRef) -> str | None:
-    """Who a neighbour is that the intent has elsewhere; None of one that may be the planned one."""
-    neighbor = attachment.neighbor
-    if planned.node in network.bridges:
-        return f"{_called(neighbor)}, which is no switch of this network,"
-    owner = _station(network, neighbor)
-    return None if owner in {None, planned.node} else f"end station {owner}"
+def _stranger(neighbor: NeighborReport, switch: str, report: TopologyReport | None) -> str | None:
+    """Who a neighbour is that is not the switch, of which the report is; None: it may be that."""
+    if report is None or report.lldp is None:  # its identity is not known
+        return None
+    return f"{_called(neighbor)}, which is not {switch},"
 
 
-def _station(network: Network, neighbor: NeighborReport) -> str | None:
-    """The end station that a neighbour is: by the MAC address that the intent states of it, else by
-    the name that it gives itself."""
-    addresses = {
+def _other_station(
+    network: Network, by_mac: Mapping[str, str], neighbor: NeighborReport, planned: str
+) -> str | None:
+    """The end station that a neighbour is, unless that is the planned one, or is not known: by the
+    MAC address that the intent states of it, else by the name that it gives itself."""
+    addresses = [
         from_tree(each.text)
         for each in (neighbor.port_id, neighbor.chassis_id)
         if each and each.subtype == "mac-address"
-    }
-    for name, station in network.end_stations.items():
-        if station.mac and from_tree(station.mac) in addresses:
-            return name
-    name = neighbor.system_name.partition(".")[0]
-    known = network.end_stations.get(name)
-    return name if known and not known.mac else None
+    ]
+    name = next((by_mac[each] for each in addresses if each in by_mac), None)
+    if name is None:
+        called = neighbor.system_name.partition(".")[0]
+        known = network.end_stations.get(called)
+        name = called if known and not known.mac else None
+    return None if name in {None, planned} else f"end station {name}"
 
 
 def _called(neighbor: NeighborReport) -> str:
