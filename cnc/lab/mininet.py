@@ -102,6 +102,8 @@ def read(file: Path, chosen: str | None = None) -> Imported:
             hint="use a smaller topology",
         )
     notes = _Notes(file)
+    topology = _with_names(topology, notes)
+    switches = [node["name"] for node in topology["nodes"] if node["switch"]]
     ports: dict[str, list[str]] = {node["name"]: [] for node in topology["nodes"]}
     links = [_link(link, ports, notes) for link in topology["links"]]
     for node in topology["nodes"]:
@@ -181,6 +183,30 @@ class _Notes:
         return result + self._other
 
 
+def _with_names(topology: Mapping[str, Any], notes: _Notes) -> dict[str, Any]:
+    """The topology with names that an intent takes: a letter first, then letters, digits, - and _.
+    Mininet takes any."""
+    names: dict[str, str] = {}
+    taken = {node["name"] for node in topology["nodes"]}
+    for node in topology["nodes"]:
+        name = node["name"]
+        short = _as_name(name, "n")
+        if short != name:
+            while short in taken:
+                short = f"{short[: NAME_MAX - 1]}x"
+            why = "a name here begins with a letter, without dots"
+            notes.add(f"node {name} is renamed to {short}: {why}")
+        names[name] = short
+        taken.add(short)
+    return {
+        "nodes": [{**node, "name": names[node["name"]]} for node in topology["nodes"]],
+        "links": [
+            {**link, "ends": [(names[node], port) for node, port in link["ends"]]}
+            for link in topology["links"]
+        ],
+    }
+
+
 def _link(
     link: Mapping[str, Any], ports: Mapping[str, list[str]], notes: _Notes
 ) -> list[str] | dict[str, Any]:
@@ -237,5 +263,10 @@ def _delay_ns(delay: object, where: str) -> int:
 
 
 def _lab_name(file: Path) -> str:
-    name = re.sub(r"[^A-Za-z0-9_-]", "-", file.stem)
-    return (name if re.match("[A-Za-z]", name) else f"topo-{name}")[:NAME_MAX]
+    return _as_name(file.stem, "topo-")
+
+
+def _as_name(text: str, prefix: str) -> str:
+    """A name of an intent that is like the text; `prefix` is for those that begin otherwise."""
+    name = re.sub(r"[^A-Za-z0-9_-]", "-", text)
+    return (name if re.match("[A-Za-z]", name) else f"{prefix}{name}")[:NAME_MAX]

@@ -75,6 +75,22 @@ def test_switches_hosts_and_links_are_taken_over_with_their_names_rates_and_dela
     assert imported.intent.streams == {}
 
 
+def test_nodes_whose_names_an_intent_does_not_take_get_others(topo: Write):
+    imported = mininet.read(
+        topo(
+            "one, dotted = self.addSwitch('1'), self.addHost('h.10')",
+            "self.addLink(one, dotted); self.addLink(self.addHost('h-10'), one)",
+        )
+    )
+    network = imported.intent.network
+    assert ([*network.bridges], [*network.end_stations]) == (["n1"], ["h-10", "h-10x"])
+    assert {port.node for port in network.links} == {"n1", "h-10x", "h-10"}
+    assert [line.partition(": ")[2] for line in imported.ignored] == [
+        "node 1 is renamed to n1: a name here begins with a letter, without dots",
+        "node h.10 is renamed to h-10x: a name here begins with a letter, without dots",
+    ]
+
+
 def test_switches_get_management_addresses_in_mininets_order():
     bridges = mininet.read(LINE, "line,11").intent.network.bridges
     reached = {name: bridge.management.address for name, bridge in bridges.items()}
@@ -189,8 +205,9 @@ def test_an_interface_name_too_long_for_linux_is_shortened_and_told(topo: Write)
 
 
 def test_the_judge_of_intents_refuses_what_no_intent_can_say(topo: Write):
-    with pytest.raises(InputError, match="expected a name: a letter"):
-        mininet.read(topo("self.addSwitch('1st')"))
+    named = "self.addLink(self.addHost('h1'), self.addSwitch('s1'), intfName1='a/b')"
+    with pytest.raises(InputError, match="expected a port written node/port"):
+        mininet.read(topo(named))
     with pytest.raises(InputError, match=r"h1 without a link"):
         mininet.read(topo("self.addHost('h1')"))
 
