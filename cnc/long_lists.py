@@ -1,8 +1,11 @@
-"""Gate control lists that a port may not take although no limit is known: what a plan warns of."""
+"""Gate control lists that a port may not take although no limit is known, and lists that hardly
+ever begin a cycle together: what a plan warns of."""
 
 from __future__ import annotations
 
-from cnc.format import counted
+from math import lcm
+
+from cnc.format import counted, duration
 from cnc.model import Plan
 
 HINT = (
@@ -10,7 +13,22 @@ HINT = (
     "the plan then keeps to it. Periods that divide one another, and none much shorter than the "
     "others, make lists shorter"
 )
+PHASE_HINT = "choose periods that divide one another, also for streams that meet at no port"
 _MESSAGE_MAX_OCTETS = 4 << 20  # the default of max-message (yang/tsn-netconf-server.yang)
+
+
+def phase_warning(plan: Plan) -> str | None:
+    """What to say of lists that share no instant at which a push may start them all."""
+    from cnc.rollout.timing import PHASE_WAIT_MAX_NS  # noqa: PLC0415
+
+    common_ns = lcm(*(gates.cycle_ns for gates in plan.gates.values()))
+    if common_ns <= PHASE_WAIT_MAX_NS:
+        return None
+    return (
+        f"a push starts all gate control lists at one instant, and their cycles share one only "
+        f"every {duration(common_ns)}: it is refused unless the next is within "
+        f"{duration(PHASE_WAIT_MAX_NS)}"
+    )
 
 
 def warning(plan: Plan) -> str | None:

@@ -197,3 +197,5 @@ def _warn_of_unstated(plan: Plan) -> None:
         render.warning(text, lateness.HINT)
     if text := long_lists.warning(plan):
         render.warning(text, long_lists.HINT)
+    if text := long_lists.phase_warning(plan):
+        render.warning(text, long_lists.PHASE_HINT)

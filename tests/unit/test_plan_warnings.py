@@ -137,3 +137,14 @@ def test_plan_and_check_warn_on_the_error_stream_and_not_where_a_program_reads(
             for line, each in zip(starts, expected, strict=True)
         ] == [True] * len(expected)
         assert told(*argv, "--json") == ""
+
+
+def test_cycles_that_hardly_ever_begin_together_are_warned_of(tmp_path: Path) -> None:
+    """A camera of 60 Hz and a loop of 1 ms meet at no port, and no push can start both lists."""
+    camera = "talker: b, listeners: [a], period: 16666667ns, payload: 500B, max-latency: 10ms"
+    more = f"  camera: {{{camera}}}\n"
+    wanted = read(tmp_path, document(("period: 31250ns", "period: 1ms"), more=more))
+    text = long_lists.phase_warning(plan(wanted))
+    assert text is not None
+    assert "share one only every 16666.7 s" in text
+    assert long_lists.phase_warning(plan(read(tmp_path, document()))) is None
