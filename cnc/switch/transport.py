@@ -12,7 +12,7 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from io import BytesIO
 from typing import Any
@@ -29,7 +29,6 @@ from ncclient.transport.errors import (
     TransportError,
 )
 from ncclient.transport.session import NetconfBase, NotificationHandler, SessionListener
-from paramiko.transport import ServiceRequestingTransport
 
 from cnc.switch.deadline import expires_after
 from cnc.switch.framing import END_OF_CHUNKS, END_OF_MESSAGE, Decoder
@@ -43,7 +42,6 @@ for _library in ("ncclient", "paramiko"):
 _PARSER = etree.XMLParser(resolve_entities=False, no_network=True)
 _RECEIVE_OCTETS = 64 * 1024
 # How often paramiko's thread wakes without received data; a session's end wakes it at once.
-_SERVICE_POLL_S = 0.01  # paramiko has no event for the answer
 _SOCKET_TIMEOUT_S = 10.0
 # struct linger: on for no seconds, and off.
 _RESET, _IN_ORDER = struct.pack("ii", 1, 0), struct.pack("ii", 0, 0)
@@ -196,8 +194,7 @@ class PromptSession(SSHSession):  # type: ignore[misc]  # ncclient has no types
         signature algorithms; a server refuses other names, or signs with SHA-1.
         """
         self._host, self._socket = host, connected
-        kind = _ServiceOnce if len(keys) > 1 else paramiko.Transport
-        self._transport = transport = kind(connected)
+        self._transport = transport = paramiko.Transport(connected)
         options = transport.get_security_options()
         options.key_types = [algorithm for key in host_keys for algorithm in _signatures(key)]
         # paramiko compares the octets of a MAC one by one in Python, a third of the cost of a
@@ -270,34 +267,14 @@ class PromptSession(SSHSession):  # type: ignore[misc]  # ncclient has no types
             listener.callback((root.tag, dict(root.attrib)), message)
 
 
-class _ServiceOnce(ServiceRequestingTransport):
-    """Asks for the authentication service once (RFC 4252 4), and not for each key, which asyncssh
-    refuses."""
-
-    _service_userauth_accepted: bool  # paramiko has no types
-    active: bool
-    _send_message: Callable[[paramiko.Message], None]
-
-    def ensure_session(self) -> None:
-        """Called by paramiko for each key; its own waits for ever for a server that is gone."""
-        if self._service_userauth_accepted:
-            return
-        request = paramiko.Message()
-        request.add_byte(paramiko.common.cMSG_SERVICE_REQUEST)
-        request.add_string("ssh-userauth")
-        self._send_message(request)
-        while not self._service_userauth_accepted:
-            if not self.active:
-                raise paramiko.AuthenticationException("the server hung up")
-            time.sleep(_SERVICE_POLL_S)
-        self.auth_handler = self.get_auth_handler()
-
-
 def _log_in(transport: paramiko.Transport, user: str, keys: Sequence[paramiko.PKey]) -> None:
     """With the first key that the server accepts. Raises ncclient's AuthenticationError."""
-    for key in keys:
+    for number, key in enumerate(keys):
         try:
-            transport.auth_publickey(user, key)
+            if number == 0:
+                transport.auth_publickey(user, key)
+            else:
+                _ask_again(transport, user, key)
         except paramiko.AuthenticationException as error:
             refused = error
             if not transport.is_active():  # a server that hangs up takes no other key
@@ -305,6 +282,25 @@ def _log_in(transport: paramiko.Transport, user: str, keys: Sequence[paramiko.PK
         else:
             return
     raise AuthenticationError(str(refused)) from refused
+
+
+def _ask_again(transport: paramiko.Transport, user: str, key: paramiko.PKey) -> None:
+    """Authenticate with a further key. Raises paramiko.AuthenticationException.
+
+    paramiko requests the service of authentication once more for each key, which asyncssh refuses
+    (RFC 4252 5). Its ServiceRequestingTransport does not, and waits for ever if the server answers
+    sooner than it looks. So here its handler takes the service for accepted, as it is.
+    """
+    handler: Any = transport.auth_handler
+    answered = threading.Event()
+    with transport.lock:
+        handler.auth_event, handler.auth_method = answered, "publickey"
+        handler.username, handler.private_key = user, key
+    accepted = paramiko.Message()
+    accepted.add_string("ssh-userauth")
+    accepted.rewind()
+    handler._parse_service_accept(accepted)  # noqa: SLF001
+    handler.wait_for_response(answered)
 
 
 def _receive(channel: paramiko.Channel) -> bytes:
