@@ -79,6 +79,12 @@ class HoldingLink:
             return self._has_held
 
     @property
+    def has_held(self) -> bool:
+        """Whether something has come that is not delivered yet."""
+        with self._lock:
+            return self._has_held
+
+    @property
     def is_idle(self) -> bool:
         """Whether no connection is open, at either end."""
         with self._lock:

@@ -11,12 +11,14 @@ import socket
 import struct
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import asyncssh
 import paramiko
 import pytest
 from asyncssh.rsa import RSAKey
 
+from cnc.switch.identity import login_keys
 from cnc.switch.transport import open_session
 from tests.stack.front_end import REPLY_TIMEOUT_S
 from tests.stack.netconfd_process import NetconfdProcess
@@ -124,7 +126,7 @@ def controller(server):
         host=server.host,
         port=server.port,
         user=server.username,
-        identity=server.client_key,
+        keys=login_keys(Path(server.client_key)),
         host_keys=[key],
         timeout_s=REPLY_TIMEOUT_S,
     )
@@ -177,7 +179,7 @@ def test_the_controller_offers_no_sha_1(tmp_path):
             host="127.0.0.1",
             port=listening.getsockname()[1],
             user="operator",
-            identity=tmp_path / "key",
+            keys=login_keys(tmp_path / "key"),
             host_keys=[paramiko.PKey.from_type_string("ssh-rsa", rsa.public_data)],
             timeout_s=REPLY_TIMEOUT_S,
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import struct
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -63,6 +64,13 @@ def connected(link: HoldingLink) -> socket.socket:
     return socket.create_connection((link.here.address, link.here.port), TIMEOUT_S)
 
 
+def has_come(link: HoldingLink) -> None:
+    """Wait until the link holds something."""
+    deadline_s = time.monotonic() + TIMEOUT_S
+    while not link.has_held and time.monotonic() < deadline_s:
+        time.sleep(0.01)
+
+
 def accepted(switch: socket.socket) -> socket.socket:
     server, _ = switch.accept()
     server.settimeout(TIMEOUT_S)
@@ -114,6 +122,7 @@ def test_without_an_open_connection_the_next_one_is_held(link, switch):
             first.sendall(b"first")
             second.sendall(b"second")
             assert passing.recv(9) == b"second"
+        has_come(link)
         assert link.release()
         assert held.recv(9) == b"first"
 
