@@ -225,7 +225,8 @@ class LateBench:
         return self.simulation.switches[STRUCK].log(AGENT).count(TOO_LATE)
 
     def _recover(self, choice: Recovery) -> Recovery:
-        """Choose, if an operator has to, and again if that fails on a busy machine."""
+        """Choose, if an operator has to, and again if that fails: on a busy machine, or as the
+        session that was held keeps its locks until its end has been delivered."""
         managed = self.sides.new.intent.network.managed.values()
         made = Recovery.NONE
         for _ in range(CHOICES_MAX):
@@ -233,8 +234,14 @@ class LateBench:
                 if not unresolved(managed, history):
                     break
             made = choice
-            _exit_status(self._controller("push", f"--{choice}"))
+            if _exit_status(self._controller("push", f"--{choice}")):
+                self._await_idle_link()
         return made
+
+    def _await_idle_link(self) -> None:
+        give_up_s = time.monotonic() + REST_TIMEOUT_S
+        while not self.link.is_idle and time.monotonic() < give_up_s:
+            time.sleep(CALM_S / 4)
 
     def _await_rest(self) -> bool:
         """Wait until nothing changes any more; returns whether it came to that."""
