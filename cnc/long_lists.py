@@ -6,21 +6,23 @@ from __future__ import annotations
 from math import lcm
 
 from cnc.format import counted, duration
-from cnc.model import Plan
+from cnc.model import NS_PER_S, Plan
 
 HINT = (
     "state the port's `gate-entries-max`, as its data sheet says, or plan with `--ask-switches`: "
     "the plan then keeps to it. Periods that divide one another, and none much shorter than the "
     "others, make lists shorter"
 )
+# The longest wait of a push for an instant that all cycles share. The switches wait for their
+# confirming commit until then, and so does a controller that finds an abandoned rollout. It is the
+# default of <confirm-timeout> (RFC 6241 8.4), and keeps base times within the kernel's int64.
+PHASE_WAIT_MAX_NS = 600 * NS_PER_S
 PHASE_HINT = "choose periods that divide one another, also for streams that meet at no port"
 _MESSAGE_MAX_OCTETS = 4 << 20  # the default of max-message (yang/tsn-netconf-server.yang)
 
 
 def phase_warning(plan: Plan) -> str | None:
     """What to say of lists that share no instant at which a push may start them all."""
-    from cnc.rollout.timing import PHASE_WAIT_MAX_NS  # noqa: PLC0415
-
     common_ns = lcm(*(gates.cycle_ns for gates in plan.gates.values()))
     if common_ns <= PHASE_WAIT_MAX_NS:
         return None

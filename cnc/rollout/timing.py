@@ -18,14 +18,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from cnc.errors import RolloutError
+from cnc.long_lists import PHASE_WAIT_MAX_NS
 from cnc.model import NS_PER_S
 
 SLOWER = "a switch or the network is slower than its first answers were; push again"
-
-# The longest wait for an instant that all cycles share. The switches wait for their confirming
-# commit until then, and so does a controller that finds an abandoned rollout. It is the default
-# of <confirm-timeout> (RFC 6241 section 8.4), and keeps base times within the kernel's int64.
-PHASE_WAIT_MAX_NS = 600 * NS_PER_S
 
 # A rollout to a few switches takes well under a second. The lead grows with the slowest
 # reply to a request, of which a rollout has about a dozen, the commit being the longest.
