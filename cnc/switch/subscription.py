@@ -30,6 +30,7 @@ from cnc.switch.device import (
 from cnc.switch.reply import Element
 from cnc.switch.rollout_id import rollout_id_filter
 from cnc.switch.topology import TopologyReport
+from cnc.switch.transport import NOT_CONNECTED
 
 NOTIFICATION = "urn:ietf:params:xml:ns:netconf:notification:1.0"
 NETCONF_EVENTS = "urn:ietf:params:xml:ns:yang:ietf-netconf-notifications"  # RFC 6470
@@ -153,6 +154,8 @@ class Subscription(Device):
         try:
             return self.topology()
         except DeviceError as error:
+            if error.reason.endswith(NOT_CONNECTED):  # it ended just before the request
+                return None
             if not self._session.connected:
                 raise
             LOG.info("%s: its neighbours are unknown: %s", self.name, error.reason)

@@ -42,6 +42,7 @@ for _library in ("ncclient", "paramiko"):
 _PARSER = etree.XMLParser(resolve_entities=False, no_network=True)
 _RECEIVE_OCTETS = 64 * 1024
 # How often paramiko's thread wakes without received data; a session's end wakes it at once.
+NOT_CONNECTED = "not connected"  # of a request in a session that has ended before
 _SOCKET_TIMEOUT_S = 10.0
 # struct linger: on for no seconds, and off.
 _RESET, _IN_ORDER = struct.pack("ii", 1, 0), struct.pack("ii", 0, 0)
@@ -234,7 +235,7 @@ class PromptSession(SSHSession):  # type: ignore[misc]  # ncclient has no types
         does one that waits for others, such as replies to a peer's own requests (RFC 4254 4).
         """
         if not self.connected or self._socket is None:
-            raise TransportError("not connected")
+            raise TransportError(NOT_CONNECTED)
         connected = self._socket
         LOG.debug("to %s: %s", self._host, message)
         octets = message.encode()
