@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
@@ -30,6 +30,9 @@ from cnc.lazy import lazy_import
 
 if TYPE_CHECKING:
     from cnc import plandiff, rollout
+    from cnc.model import Plan
+    from cnc.plandiff import PlanDifference
+    from cnc.planner import Move
     from cnc.rollout import Finding, Report
     from cnc.rollout.history import Rollout
 else:
@@ -129,14 +132,9 @@ def push(  # noqa: PLR0917  one parameter an option
                 force_margin=force_margin,
                 listener=listener,
             )
-        moves, exposed = app.moves(running, plan), app.exposed(running, plan)
-        change = plandiff.difference(running, plan) if running else None
         if not as_json:
             warn_of(plan)
-            if change:
-                render.streams(change)
-            render.moves(moves, dry_run=dry_run)
-            render.exposed(exposed)
+        ahead = _ahead(running, plan, dry_run=dry_run, as_json=as_json)
         warnings: list[Finding] = []
         with progress.steps() as say:
             report = rollout.push(
@@ -151,16 +149,7 @@ def push(  # noqa: PLR0917  one parameter an option
                 listener=say,
                 warn=_noting(warnings, as_json=as_json),
             )
-    render.push(
-        report,
-        moves,
-        dry_run=dry_run,
-        as_json=as_json,
-        exposed=exposed,
-        warnings=warnings,
-        change=change,
-        all_ports=logs.is_verbose(),
-    )
+    _done(report, ahead, warnings, dry_run=dry_run, as_json=as_json)
     if not as_json:
         render.refused(plan)
     _report_left(report)
@@ -197,14 +186,9 @@ def rollback(  # noqa: PLR0917  one parameter an option
         chosen = app.former_rollout(history, number)
         plan = app.plan_of_rollout(history, chosen.number)
         running = app.running_plan(history, plan)
-        moves, exposed = app.moves(running, plan), app.exposed(running, plan)
-        change = plandiff.difference(running, plan) if running else None
         if not as_json:
             echo(f"to rollout {chosen.number} of {chosen.network}: {chosen.what}")
-            if change:
-                render.streams(change)
-            render.moves(moves, dry_run=dry_run)
-            render.exposed(exposed)
+        ahead = _ahead(running, plan, dry_run=dry_run, as_json=as_json)
         report = rollout.push(
             plan,
             connect=connect,
@@ -217,16 +201,7 @@ def rollback(  # noqa: PLR0917  one parameter an option
             listener=say,
             warn=_noting(warnings, as_json=as_json),
         )
-    render.push(
-        report,
-        moves,
-        dry_run=dry_run,
-        as_json=as_json,
-        exposed=exposed,
-        warnings=warnings,
-        change=change,
-        all_ports=logs.is_verbose(),
-    )
+    _done(report, ahead, warnings, dry_run=dry_run, as_json=as_json)
     _report_left(report)
 
 
@@ -282,6 +257,41 @@ def status(  # noqa: PLR0917  one parameter an option
         raise no_plan
     if unresolved or not all(port.agrees for port in ports):
         raise click.exceptions.Exit(CncError.exit_code)
+
+
+class _Ahead(NamedTuple):
+    """What a push changes for streams; `change` is None where no plan runs."""
+
+    moves: list[Move]
+    exposed: Mapping[str, str]
+    change: PlanDifference | None
+
+
+def _ahead(running: Plan | None, plan: Plan, *, dry_run: bool, as_json: bool) -> _Ahead:
+    """What is ahead for streams; for people it is shown before anything is sent."""
+    change = plandiff.difference(running, plan) if running else None
+    ahead = _Ahead(app.moves(running, plan), app.exposed(running, plan), change)
+    if not as_json:
+        if change:
+            render.streams(change)
+        render.moves(ahead.moves, dry_run=dry_run)
+        render.exposed(ahead.exposed)
+    return ahead
+
+
+def _done(
+    report: Report, ahead: _Ahead, warnings: Sequence[Finding], *, dry_run: bool, as_json: bool
+) -> None:
+    render.push(
+        report,
+        ahead.moves,
+        dry_run=dry_run,
+        as_json=as_json,
+        exposed=ahead.exposed,
+        warnings=warnings,
+        change=ahead.change,
+        all_ports=logs.is_verbose(),
+    )
 
 
 def _noting(warnings: list[Finding], *, as_json: bool) -> Callable[[Sequence[Finding]], None]:
