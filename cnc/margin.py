@@ -26,7 +26,7 @@ HINT = (
     "gate-margin: 50us under `defaults` of the intent, or how late the switch's timers wake up at "
     "worst; `gates: full-offload` needs none"
 )
-FORCE_HINT = "`cnc push --force-margin` deploys the plan all the same"
+FORCE_HINT = "`--force-margin` accepts the plan all the same"
 # Timers that are never later belong to a clock that stands still while a machine computes; on
 # others an interrupt alone takes longer.
 EXACT_MAX_NS = 10

@@ -8,7 +8,16 @@ import click
 
 from cnc import app, lateness, long_lists, margin
 from cnc.cli import planning, render
-from cnc.cli.options import DOCUMENT, FILE, JSON, connect_options, connection, history_option, load
+from cnc.cli.options import (
+    DOCUMENT,
+    FILE,
+    FORCE_MARGIN,
+    JSON,
+    connect_options,
+    connection,
+    history_option,
+    load,
+)
 from cnc.cli.terminal import echo
 from cnc.errors import CncError, InputError, PlanRejected
 from cnc.format import counted
@@ -71,6 +80,7 @@ _ALGORITHM_LINES = "\n".join(f"  {name:9} {what}" for name, what in planning.ALG
     help="Read the limits of each port from its switch, and how late its gates open; plan within "
     "them and those of FILE.",
 )
+@FORCE_MARGIN
 @click.option(
     "--executor",
     default=app.DEFAULT_EXECUTOR,
@@ -96,6 +106,7 @@ def plan(  # noqa: PLR0917  one parameter an option
     reoptimise: bool,
     best_effort: bool,
     ask_switches: bool,
+    force_margin: bool,
     executor: str,
     seed: int,
     identity: Path,
@@ -111,11 +122,18 @@ def plan(  # noqa: PLR0917  one parameter an option
     """
     if reoptimise and not running_file:
         raise click.UsageError("--reoptimise needs --keep RUNNING.json to compare with")
+    if force_margin and not ask_switches:
+        raise click.UsageError("--force-margin needs --ask-switches: nothing else measures gates")
     intent = app.load_intent(file, best_effort=best_effort)
     running = _running(running_file, state_dir) if running_file else None
     if ask_switches:
         connect = connect_options(identity, known_hosts, timeout_s)
-        intent = app.limit(intent, connect=connect, running=None if reoptimise else running)
+        intent = app.limit(
+            intent,
+            connect=connect,
+            running=None if reoptimise else running,
+            force_margin=force_margin,
+        )
         if not as_json:  # the plan has them
             render.limits(intent.stated_limits)
     with planning.shown_search() as listener:

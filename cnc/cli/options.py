@@ -58,6 +58,11 @@ JSON = click.option(
     help="Print data for programs.",
 )
 
+FORCE_MARGIN = click.option(
+    "--force-margin",
+    is_flag=True,
+    help="Accept a plan although switches have measured gates to open later than it allows.",
+)
 WITHOUT_DEADLINE = click.option(
     "--without-deadline",
     is_flag=True,

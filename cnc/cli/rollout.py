@@ -14,6 +14,7 @@ from cnc.cli.commands import warn_of
 from cnc.cli.options import (
     DOCUMENT,
     FILE,
+    FORCE_MARGIN,
     JSON,
     WITHOUT_DEADLINE,
     connect_options,
@@ -41,11 +42,6 @@ else:
 
 TAKE_OVER = click.option(
     "--take-over", is_flag=True, help="Override the rollout of another controller."
-)
-FORCE_MARGIN = click.option(
-    "--force-margin",
-    is_flag=True,
-    help="Push although switches have measured gates to open later than the plan allows.",
 )
 
 

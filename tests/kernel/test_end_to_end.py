@@ -161,11 +161,10 @@ def wait_until(condition: Callable[[], object], what: str, timeout_s: float = 30
 
 @pytest.mark.reference
 def test_every_port_runs_the_plan_after_a_push(line3: Bench) -> None:
-    # With a margin, which few late gates do not refute: on a real clock they are never exact.
-    plan = compute(line3.plan.intent.with_gate_margin(1_000))
-    report = push(plan, connect=reach(line3))
-    assert {change.port for change in report.changes} == set(plan.gates)
-    for port, gates in plan.gates.items():
+    # On a real clock gates are never exact, and on a busy machine late by any time.
+    report = push(line3.plan, connect=reach(line3), force_margin=True)
+    assert {change.port for change in report.changes} == set(line3.plan.gates)
+    for port, gates in line3.plan.gates.items():
         shown = tc_qdisc(line3, port)
         base_times = {base for base, running in schedules_in(shown) if running == gates}
         assert base_times == {report.base_time_ns}

@@ -12,6 +12,7 @@ import urllib.request
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -258,9 +259,11 @@ def test_push_says_what_doctor_warns_of_and_refuses_gates_that_are_late_by_far_u
     measured = {"late": WakeUps(101, 43_000, None)}
     network.kernel.ports.wake_ups = lambda: measured["late"]
 
-    def push(*options: str) -> Result:
-        return CliRunner().invoke(cli.cnc, ["push", *options, str(intent)], env=network.environment)
+    def run(command: str, *options: str) -> Result:
+        words = [command, *options, str(intent)]
+        return CliRunner().invoke(cli.cnc, words, env=network.environment)
 
+    push = partial(run, "push")
     warning = (
         "cnc: warning: gate margin: s1/p2: its gates open up to 43 µs late (the latest of 101 "
         "wake-ups); the plan allows for 20 µs\nhint: state `gate-margin: 50us`, "
@@ -275,6 +278,9 @@ def test_push_says_what_doctor_warns_of_and_refuses_gates_that_are_late_by_far_u
     assert "gate-margin: found 20us, but s1/p2 opens its gates up to 200 µs" in str(
         refused.exception
     )
+    plan = partial(run, "plan", "--ask-switches")
+    assert str(plan().exception) == str(refused.exception)
+    assert plan("--force-margin").exit_code == 0
     forced = push("--force-margin")
     assert forced.exit_code == 0, forced.output
     assert "its gates open up to 200 µs late" in forced.stderr

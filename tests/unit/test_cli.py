@@ -230,6 +230,12 @@ def test_reoptimising_needs_a_plan_to_compare_with() -> None:
     assert "--reoptimise needs --keep" in done.stderr
 
 
+def test_forcing_a_margin_needs_switches_that_have_measured_one() -> None:
+    done = cnc("plan", LINE3, "--force-margin")
+    assert done.returncode == 2
+    assert "--force-margin needs --ask-switches" in done.stderr
+
+
 def test_nothing_is_planned_around_a_plan_that_is_not_sound(tmp_path: Path) -> None:
     plan = json.loads(cnc("plan", LINE3, "--json").stdout)
     plan["streams"]["motion"]["paths"][0][1][2] -= 4_000
