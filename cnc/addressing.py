@@ -24,7 +24,7 @@ from ipaddress import (
 )
 
 from cnc.errors import InputError
-from cnc.identification import IpIdentification
+from cnc.mechanisms.identification.model import IpIdentification
 from cnc.model import Forwarding, Intent, Link, Network, PortRef
 from cnc.spanning_tree import spanning_tree
 

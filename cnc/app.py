@@ -16,39 +16,34 @@ from types import FrameType
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from cnc.errors import InputError, PlanRejected, Unschedulable
-from cnc.format import counted, duration
-from cnc.lazy import lazy_import
 from cnc.model import Intent, Plan
+from cnc.support.format import counted, duration
+from cnc.support.lazy import lazy_import
 
 if TYPE_CHECKING:
-    from cnc import (
-        check,
-        clock_error,
-        exceeded,
-        lateness,
-        margin,
-        planfile,
-        planner,
-        rollout,
-        transition,
-    )
+    from cnc import check, planner, rollout
     from cnc import intent as intents
     from cnc.check import Violation
-    from cnc.exceeded import Exceeded
+    from cnc.mechanisms.clock import error as clock_error
+    from cnc.mechanisms.gates import margin
+    from cnc.mechanisms.talker_offsets import lateness
+    from cnc.plan import exceeded, transition
+    from cnc.plan import file as planfile
+    from cnc.plan.exceeded import Exceeded
     from cnc.planner import Move
     from cnc.rollout import Finding, History, Rollout
     from cnc.switch import ConnectOptions
 else:
     check = lazy_import("cnc.check")
-    clock_error = lazy_import("cnc.clock_error")
-    exceeded = lazy_import("cnc.exceeded")
+    clock_error = lazy_import("cnc.mechanisms.clock.error")
+    exceeded = lazy_import("cnc.plan.exceeded")
     intents = lazy_import("cnc.intent")
-    lateness = lazy_import("cnc.lateness")
-    margin = lazy_import("cnc.margin")
-    planfile = lazy_import("cnc.planfile")
+    lateness = lazy_import("cnc.mechanisms.talker_offsets.lateness")
+    margin = lazy_import("cnc.mechanisms.gates.margin")
+    planfile = lazy_import("cnc.plan.file")
     planner = lazy_import("cnc.planner")
     rollout = lazy_import("cnc.rollout")
-    transition = lazy_import("cnc.transition")
+    transition = lazy_import("cnc.plan.transition")
 
 SearchListener: TypeAlias = "Callable[[planner.Progress], None]"
 

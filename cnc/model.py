@@ -14,16 +14,16 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from cnc.elimination import (
+from cnc.loops.model import Loop, LoopDelay
+from cnc.mechanisms.frer.model import (
     NO_SEQUENCING,
     Elimination,
     SequenceFunction,
     StoredSequencing,
     ports_of,
 )
-from cnc.identification import Identification, IdentityPart, Translation
-from cnc.loops import Loop, LoopDelay
-from cnc.policing import (
+from cnc.mechanisms.identification.model import Identification, IdentityPart, Translation
+from cnc.mechanisms.stream_filters.model import (
     DEFAULT_STREAM_FILTERS_MAX,
     NO_POLICING,
     FilteredStream,
@@ -280,7 +280,7 @@ class ClocksApart:
 @dataclass(frozen=True, slots=True)
 class MeasuredClockError:
     """The clock error that a network needs: twice what its two clocks that are furthest apart may
-    differ (`cnc.clock_error`), rounded up."""
+    differ (`cnc.mechanisms.clock.error`), rounded up."""
 
     value_ns: int
     apart: ClocksApart
@@ -709,7 +709,7 @@ class PortConfiguration:
 
 @dataclass(frozen=True, slots=True)
 class TalkerStream:
-    """What a talker is told of one stream: see `cnc.talkers.Transmission`.
+    """What a talker is told of one stream: see `cnc.mechanisms.talker_offsets.derive.Transmission`.
 
     `dscp` is None where the class has none, `address` in a routed network; in a bridged one
     `priority` is the PCP.

@@ -9,9 +9,9 @@ from __future__ import annotations
 from itertools import pairwise
 
 from cnc.chart.axis import classes_of, open_times, tick_ns
-from cnc.format import counted, printable
-from cnc.format import microseconds as us
 from cnc.model import ClassRole, GateControlList, Plan, PortRef, Stream, TrafficClass
+from cnc.support.format import counted, printable
+from cnc.support.format import microseconds as us
 
 _LEVELS = "▁▂▃▄▅▆▇"
 _OPEN = "█"

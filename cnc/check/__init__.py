@@ -48,22 +48,22 @@ gate is open at another frame's planned time, and its own queue keeps the planne
 
 from __future__ import annotations
 
-from cnc.check.forwarding import judge_forwarding
 from cnc.check.frames import judge_streams
 from cnc.check.limits import judge_limits
 from cnc.check.lists import judge_cycles, judge_lists, readable_lists
-from cnc.check.loops import judge_loops
-from cnc.check.policing import judge_policing
 from cnc.check.queues import judge_links, judge_queues
 from cnc.check.recovery import judge_recovery
 from cnc.check.seams import judge_seams
-from cnc.check.sequencing import judge_histories
 from cnc.check.violation import Violation
 from cnc.check.windows import judge_windows
-from cnc.collector import paused
 from cnc.errors import PlanRejected
-from cnc.forwarding import bridge_forwardings
+from cnc.loops.judge import judge_loops
+from cnc.mechanisms.forwarding.derive import bridge_forwardings
+from cnc.mechanisms.forwarding.judge import judge_forwarding
+from cnc.mechanisms.frer.judge import judge_histories
+from cnc.mechanisms.stream_filters.judge import judge_policing
 from cnc.model import Plan
+from cnc.support.gc_pause import paused
 
 __all__ = ["Violation", "judge", "judge_limits", "require_sound"]
 

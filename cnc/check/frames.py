@@ -10,8 +10,8 @@ from typing import NamedTuple
 from cnc.check.openings import GateCycle
 from cnc.check.violation import Violation
 from cnc.check.wire import blocking_ns, control_between_ns
-from cnc.elimination import Elimination
-from cnc.format import counted
+from cnc.mechanisms.frer.model import Elimination
+from cnc.mechanisms.stream_filters.model import Policing
 from cnc.model import (
     Forwarding,
     Hop,
@@ -22,7 +22,7 @@ from cnc.model import (
     Stream,
     StreamPlan,
 )
-from cnc.policing import Policing
+from cnc.support.format import counted
 
 
 class Transmission(NamedTuple):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from cnc.check.violation import Violation
-from cnc.format import counted
 from cnc.model import GateControlList, GateMode, Link, Network, PortRef, transmission_ns
+from cnc.support.format import counted
 
 _INTERVAL_MIN_OCTETS = 60  # taprio wants room for the smallest frame, without its FCS
 # A dump of taprio holds two lists, the running one and the next, of this length at most; of longer

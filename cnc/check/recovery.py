@@ -20,7 +20,6 @@ from cnc.check.drains import Arrival, Drained, Interference, Port
 from cnc.check.frames import Transmission, drops_misfits
 from cnc.check.openings import GateCycle
 from cnc.check.spread import Stay, spread_ns
-from cnc.check.talkers import Lag, Load, lag
 from cnc.check.violation import Violation
 from cnc.check.wire import (
     best_effort_ns,
@@ -30,6 +29,7 @@ from cnc.check.wire import (
     unplanned_best_effort_ns,
     wire_ns,
 )
+from cnc.mechanisms.talker_offsets.judge import Lag, Load, lag
 from cnc.model import ClassRole, Intent, Link, Plan, PortRef
 
 _ROUNDS_MAX = 200  # more hops than any path has, with room for paths that feed each other

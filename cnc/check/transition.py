@@ -13,12 +13,12 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
-from cnc.check.forwarding import judge_forwarding
 from cnc.check.violation import Violation
 from cnc.errors import PlanRejected
-from cnc.forwarding import bridge_forwardings
+from cnc.mechanisms.forwarding.derive import bridge_forwardings
+from cnc.mechanisms.forwarding.judge import judge_forwarding
 from cnc.model import BridgeForwarding, Forwarding, Link, Plan, PortRef, StreamAddress
-from cnc.transition import Transition, joined
+from cnc.plan.transition import Transition, joined
 
 
 def judge_transition(plan: Plan, former: Plan, between: Transition) -> list[Violation]:

@@ -14,8 +14,8 @@ from cnc.cli.completion import nodes
 from cnc.cli.options import quantity
 from cnc.cli.signals import until_signal
 from cnc.errors import CncError, InputError
-from cnc.lazy import lazy_import
 from cnc.model import PortRef
+from cnc.support.lazy import lazy_import
 
 if TYPE_CHECKING:
     from cnc import lab as emulator

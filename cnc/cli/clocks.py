@@ -14,7 +14,7 @@ from cnc.cli.options import JSON
 from cnc.cli.render import clocks as render
 from cnc.cli.terminal import echo
 from cnc.errors import InputError
-from cnc.lazy import lazy_import
+from cnc.support.lazy import lazy_import
 
 if TYPE_CHECKING:
     from cnc import lab as emulator

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from cnc import app, lateness, long_lists, margin
+from cnc import app
 from cnc.cli import planning, render
 from cnc.cli.options import (
     DOCUMENT,
@@ -20,8 +20,11 @@ from cnc.cli.options import (
 )
 from cnc.cli.terminal import echo
 from cnc.errors import CncError, InputError, PlanRejected
-from cnc.format import counted
+from cnc.mechanisms.gates import long_lists, margin
+from cnc.mechanisms.talker_offsets import lateness
 from cnc.model import Intent, Plan
+from cnc.support import whole_file
+from cnc.support.format import counted
 
 
 @click.command()
@@ -186,7 +189,7 @@ def _running(file: Path, state_dir: Path) -> Plan:
 def show(file: Path, svg: Path | None, html: Path | None, state_dir: Path, as_json: bool) -> None:
     """Chart the gates of every port of FILE, a plan or an intent: in the terminal, as a picture,
     or as a page for a browser."""
-    from cnc import chart, page, whole_file  # noqa: PLC0415
+    from cnc import chart, page  # noqa: PLC0415
 
     with planning.shown_search() as listener:
         shown = app.plan_of(load(file, state_dir), listener=listener)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.shell_completion import CompletionItem, get_completion_class
 
-from cnc.lazy import lazy_import
+from cnc.support.lazy import lazy_import
 
 if TYPE_CHECKING:
     from cnc import lab as emulator

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cnc import whole_file
 from cnc.cli.options import JSON, connect_options, connection, refuse_to_overwrite
 from cnc.cli.render.output import print_json
 from cnc.cli.terminal import echo
-from cnc.lazy import lazy_import
+from cnc.support import whole_file
+from cnc.support.lazy import lazy_import
 
 if TYPE_CHECKING:
     from cnc import discover as discovery

@@ -18,8 +18,8 @@ from cnc.cli.options import (
     open_history,
 )
 from cnc.errors import CncError
-from cnc.format import nodes
 from cnc.model import Plan
+from cnc.support.format import nodes
 
 
 @click.command()

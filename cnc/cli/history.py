@@ -63,7 +63,7 @@ def diff(before: Path, after: Path, state_dir: Path, as_json: bool) -> None:
     from scratch. Lists streams that are added, removed, changed or moved, their bounds, and ports
     whose gate control lists differ.
     """
-    from cnc.plandiff import difference  # noqa: PLC0415
+    from cnc.plan.difference import difference  # noqa: PLC0415
 
     one = app.plan_of(load(before, state_dir))
     found = difference(one, app.plan_beside(load(after, state_dir), one))
@@ -83,7 +83,7 @@ def talkers(plan: Path, as_csv: bool, state_dir: Path, as_json: bool) -> None:
     Offsets count from the multiples of the period on TAI. A talker marks its frames with a DSCP of
     their class, or with its priority in a VLAN tag.
     """
-    from cnc.talkers import transmissions  # noqa: PLC0415
+    from cnc.mechanisms.talker_offsets.derive import transmissions  # noqa: PLC0415
 
     if as_csv and as_json:
         raise click.UsageError("--csv and --json exclude each other")

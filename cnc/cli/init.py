@@ -7,9 +7,9 @@ from pathlib import Path
 
 import click
 
-from cnc import whole_file
 from cnc.cli.options import refuse_to_overwrite
 from cnc.cli.terminal import echo
+from cnc.support import whole_file
 
 
 @click.command()

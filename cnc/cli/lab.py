@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cnc import app, whole_file
+from cnc import app
 from cnc.cli import render
 from cnc.cli.capture import capture
 from cnc.cli.clocks import clocks
@@ -19,7 +19,8 @@ from cnc.cli.terminal import echo
 from cnc.cli.trace import trace
 from cnc.cli.traffic import traffic
 from cnc.errors import CncError
-from cnc.lazy import lazy_import
+from cnc.support import whole_file
+from cnc.support.lazy import lazy_import
 
 if TYPE_CHECKING:
     from cnc import lab as emulator

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from cnc.format import printable
+from cnc.support.format import printable
 
 
 def is_verbose() -> bool:

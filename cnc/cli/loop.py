@@ -16,15 +16,15 @@ from cnc.cli.render import loop as render
 from cnc.cli.sending import await_schedule, intent_of, plan_to_send
 from cnc.cli.terminal import echo
 from cnc.errors import CncError, InputError
-from cnc.lazy import lazy_import
 from cnc.model import Intent, Plan
+from cnc.support.lazy import lazy_import
 
 if TYPE_CHECKING:
     from cnc import rollout
     from cnc.experiments.experiment import Picture
     from cnc.lab import Lab
     from cnc.lab.kernels.offsets import FurthestApart
-    from cnc.loops import Loop
+    from cnc.loops.model import Loop
     from cnc.traffic.flows import AnyFlow
     from cnc.traffic.loop.run import Curve
 else:

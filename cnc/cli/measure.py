@@ -12,7 +12,7 @@ from cnc.cli.render.output import new_table, open_console, print_json, print_tab
 from cnc.cli.signals import until_signal
 from cnc.cli.terminal import echo
 from cnc.errors import CncError
-from cnc.lazy import lazy_import
+from cnc.support.lazy import lazy_import
 
 if TYPE_CHECKING:
     from cnc import experiments

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cnc import app, directories
+from cnc import app
 from cnc.cli.completion import Documents, Files
 from cnc.errors import InputError
-from cnc.lazy import lazy_import
 from cnc.model import Intent, Plan
+from cnc.support import directories
+from cnc.support.lazy import lazy_import
 
 if TYPE_CHECKING:
     from cnc import switch

@@ -19,8 +19,8 @@ from cnc.cli.options import (
     open_history,
 )
 from cnc.errors import CncError
-from cnc.lazy import lazy_import
 from cnc.model import Plan
+from cnc.support.lazy import lazy_import
 
 if TYPE_CHECKING:
     from cnc import rollout

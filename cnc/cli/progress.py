@@ -9,7 +9,7 @@ from time import monotonic as monotonic_s
 from typing import TYPE_CHECKING
 
 from cnc.cli.terminal import echo
-from cnc.format import printable
+from cnc.support.format import printable
 
 if TYPE_CHECKING:
     from rich.status import Status

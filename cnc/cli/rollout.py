@@ -26,18 +26,19 @@ from cnc.cli.options import (
 from cnc.cli.sending import intent_of
 from cnc.cli.terminal import echo
 from cnc.errors import CncError, InputError, Unschedulable
-from cnc.format import counted
-from cnc.lazy import lazy_import
+from cnc.support.format import counted
+from cnc.support.lazy import lazy_import
 
 if TYPE_CHECKING:
-    from cnc import plandiff, rollout
+    from cnc import rollout
     from cnc.model import Plan
-    from cnc.plandiff import PlanDifference
+    from cnc.plan import difference as plandiff
+    from cnc.plan.difference import PlanDifference
     from cnc.planner import Move
     from cnc.rollout import Finding, Report
     from cnc.rollout.history import Rollout
 else:
-    plandiff = lazy_import("cnc.plandiff")
+    plandiff = lazy_import("cnc.plan.difference")
     rollout = lazy_import("cnc.rollout")
 
 TAKE_OVER = click.option(

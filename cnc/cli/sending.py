@@ -12,8 +12,8 @@ from cnc import app
 from cnc.cli import planning
 from cnc.cli.options import open_history
 from cnc.cli.terminal import echo
-from cnc.format import duration
 from cnc.model import NS_PER_S, Intent, Plan
+from cnc.support.format import duration
 
 if TYPE_CHECKING:
     from cnc.lab import Lab

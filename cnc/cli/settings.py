@@ -29,8 +29,8 @@ from typing import Any, NamedTuple
 import click
 from click.core import ParameterSource
 
-from cnc import directories, whole_file
 from cnc.errors import InputError
+from cnc.support import directories, whole_file
 
 SYSTEM_FILE = Path("/etc/cnc/config.toml")
 SHARED = ("identity", "known-hosts", "timeout", "state-dir")

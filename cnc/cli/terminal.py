@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import click
 
-from cnc.format import printable
+from cnc.support.format import printable
 
 
 def echo(text: str, *, err: bool = False, nl: bool = True) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cnc import app, whole_file
+from cnc import app
 from cnc.cli import tracing
 from cnc.cli.completion import Files
 from cnc.cli.options import JSON, command_line, history_option, quantity
@@ -19,7 +19,8 @@ from cnc.cli.render import trace as render
 from cnc.cli.sending import intent_of, length_ns
 from cnc.cli.terminal import echo
 from cnc.errors import InputError
-from cnc.lazy import lazy_import
+from cnc.support import whole_file
+from cnc.support.lazy import lazy_import
 
 if TYPE_CHECKING:
     from cnc.experiments import pictures as drawing

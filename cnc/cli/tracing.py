@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from cnc.cli.sending import await_schedule, intent_of, plan_to_send
 from cnc.errors import CncError, InputError
-from cnc.lazy import lazy_import
+from cnc.support.lazy import lazy_import
 
 if TYPE_CHECKING:
     from cnc import rollout

@@ -25,7 +25,7 @@ from cnc.cli.options import (
 from cnc.cli.render.output import print_json
 from cnc.cli.signals import until_signal
 from cnc.cli.terminal import echo
-from cnc.format import duration, nodes
+from cnc.support.format import duration, nodes
 
 if TYPE_CHECKING:
     from datetime import datetime

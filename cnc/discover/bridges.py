@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from cnc.discover.names import PORT, printable
-from cnc.rollout.wording import named
+from cnc.support.wording import named
 from cnc.switch.topology import TopologyReport
 
 

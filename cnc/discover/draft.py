@@ -14,7 +14,7 @@ from cnc.discover.names import PORT, Names, plain, printable, quoted
 from cnc.discover.targets import shown
 from cnc.intent.units import RATE
 from cnc.model import Forwarding, Management, PortRef
-from cnc.rollout.wording import named
+from cnc.support.wording import named
 from cnc.switch.topology import NeighborReport
 
 UNNAMED = "discovered"

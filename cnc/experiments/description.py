@@ -25,7 +25,6 @@ from cnc.experiments.unplanned_description import (
     EdgeIntelligenceDescription,
 )
 from cnc.intent import read, validate
-from cnc.intent.loop_shape import Number
 from cnc.intent.mapping import Shape
 from cnc.intent.problems import KeyPath, Problems, one_of, shown
 from cnc.intent.units import DURATION, FREQUENCY_OFFSET, TIME_OFFSET
@@ -40,6 +39,7 @@ from cnc.intent.values import (
     quantity,
     text,
 )
+from cnc.loops.keys import Number
 from cnc.model import NS_PER_S, transmission_ns
 
 FRAME_OVERHEAD_OCTETS = 38  # MAC header, check sequence, preamble, gap

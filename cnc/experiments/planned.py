@@ -10,7 +10,7 @@ from cnc import intent as intents
 from cnc.errors import InputError
 from cnc.experiments.keys import NetworkDescription
 from cnc.intent.problems import one_of
-from cnc.loops import Loop
+from cnc.loops.model import Loop
 from cnc.model import Forwarding, Intent, Plan
 from cnc.planner import plan as compute
 from cnc.traffic.recording import Frame, Recording

@@ -7,12 +7,12 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from cnc.format import duration, rate
 from cnc.lab.platform import Platform
 from cnc.lab.running import Lab
-from cnc.loops import Loop
+from cnc.loops.model import Loop
 from cnc.model import NS_PER_S, Network
 from cnc.rollout.rollout import Report
+from cnc.support.format import duration, rate
 from cnc.talker import tai_ns
 from cnc.traffic.measure import Spread
 from cnc.traffic.recording import AnyFlow, Recording, run

@@ -12,7 +12,6 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from cnc import collector, whole_file
 from cnc.errors import InputError
 from cnc.intent import shape
 from cnc.intent.errors import describe_error
@@ -23,6 +22,7 @@ from cnc.intent.semantics import build
 from cnc.intent.source import SIZE_MAX_OCTETS, parse
 from cnc.intent.templates import expand
 from cnc.model import Intent
+from cnc.support import gc_pause, whole_file
 
 __all__ = [
     "LineMap",
@@ -37,7 +37,7 @@ __all__ = [
 _Model = TypeVar("_Model", bound=Shape)
 
 
-@collector.paused()
+@gc_pause.paused()
 def load(path: Path, *, best_effort: bool = False) -> Intent:
     """Read the intent file `path`. `InputError` holds one line for each problem found.
 
@@ -77,7 +77,7 @@ def validate(problems: Problems, model: type[_Model]) -> _Model:
     return document
 
 
-@collector.paused()
+@gc_pause.paused()
 def from_document(
     document: Mapping[str, Any],
     source: str,

@@ -6,9 +6,9 @@ from typing import Any, get_args, get_origin
 
 from pydantic_core import ErrorDetails
 
-from cnc.format import counted
 from cnc.intent.mapping import Shape
 from cnc.intent.problems import KeyPath, Problems, one_of, shown
+from cnc.support.format import counted
 
 _EXPECTED = {
     "dict_type": "a mapping from names",

@@ -6,10 +6,11 @@ import ipaddress
 import re
 
 from cnc.intent import shape
-from cnc.intent.policing import talker_lateness_ns
 from cnc.intent.problems import Problems, one_of, shown
-from cnc.intent.talker_gates import refuse_talker_gates, talker_interference
 from cnc.intent.units import DURATION, SIZE
+from cnc.mechanisms.stream_filters.model import DEFAULT_STREAM_FILTERS_MAX
+from cnc.mechanisms.stream_filters.semantics import talker_lateness_ns
+from cnc.mechanisms.talker_offsets.semantics import refuse_talker_gates, talker_interference
 from cnc.model import (
     DEFAULT_BRIDGE_DEVICE,
     DEFAULT_FILTERING_ENTRIES_MAX,
@@ -24,12 +25,12 @@ from cnc.model import (
     Network,
     PortRef,
 )
-from cnc.policing import DEFAULT_STREAM_FILTERS_MAX
 
 _PLAIN_PORT = shape.Port.model_validate({})
 
 
-# What clocks may differ before they are measured; nothing is planned with it (cnc.clock_error).
+# What clocks may differ before they are measured; nothing is planned with it
+# (cnc.mechanisms.clock.error).
 _UNMEASURED_NS = 1_000_000
 
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from cnc.intent import shape
-from cnc.intent.addresses import address_range, check_addresses, classes_of_pcp
 from cnc.intent.clocks import clocks
-from cnc.intent.elimination import check_elimination, elimination
-from cnc.intent.identification import identification, individual_range
 from cnc.intent.lab_shape import emulation
-from cnc.intent.loops import check_loops, loops
 from cnc.intent.network import impairments, network, refuse_preemption
-from cnc.intent.policing import check_policing, policing_rules
 from cnc.intent.problems import Problems
 from cnc.intent.streams import check_room, check_streams
+from cnc.loops.semantics import check_loops, loops
+from cnc.mechanisms.forwarding.semantics import address_range, check_addresses, classes_of_pcp
+from cnc.mechanisms.frer.semantics import check_elimination, elimination
+from cnc.mechanisms.identification.semantics import identification, individual_range
+from cnc.mechanisms.stream_filters.semantics import check_policing, policing_rules
 from cnc.model import ClassRole, Forwarding, Intent, Stream, TrafficClass
 
 

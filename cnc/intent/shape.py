@@ -11,20 +11,9 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
-from cnc.elimination import Elimination
 from cnc.intent.clock_shape import NodeClock
-from cnc.intent.identification_shape import Identification
 from cnc.intent.lab_shape import Impairments, Lab
-from cnc.intent.loop_shape import Loop
 from cnc.intent.mapping import Shape
-from cnc.intent.policing_shape import (
-    ClassPolicing,
-    NetworkPolicing,
-    StationLateness,
-    StreamFiltersMax,
-    StreamPolicing,
-    TalkerLateness,
-)
 from cnc.intent.units import DURATION, SIZE
 from cnc.intent.values import (
     BURST_MAX_FRAMES,
@@ -59,6 +48,17 @@ from cnc.intent.values import (
     quantity,
     recovery_time,
     text,
+)
+from cnc.loops.keys import Loop
+from cnc.mechanisms.frer.model import Elimination
+from cnc.mechanisms.identification.keys import Identification
+from cnc.mechanisms.stream_filters.keys import (
+    ClassPolicing,
+    NetworkPolicing,
+    StationLateness,
+    StreamFiltersMax,
+    StreamPolicing,
+    TalkerLateness,
 )
 from cnc.model import (
     DEFAULT_ADDRESS_RANGE,

@@ -22,8 +22,8 @@ from itertools import product
 from math import prod
 from typing import Any
 
-from cnc.format import counted
 from cnc.intent.problems import KeyPath, Origin, Problems, one_of, shown
+from cnc.support.format import counted
 
 STREAMS_MAX = 100_000
 TEXT_MAX = 1 << 25  # characters and values of all streams: what 100,000 of thirty keys have

@@ -18,7 +18,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cnc import directories
 from cnc.addressing import management
 from cnc.errors import CncError, InputError
 from cnc.lab import inventory, rehearsal, rehearsed, topology
@@ -38,6 +37,7 @@ from cnc.lab.supported import (
 from cnc.lab.switch import PROGRAMS, write_key_pair
 from cnc.lab.template import operators, template
 from cnc.model import Emulation, Intent, LabKernels
+from cnc.support import directories
 
 _OF_ROOT = Path("/run/cnc-lab")
 STATE_ROOT = (

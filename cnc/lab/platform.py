@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
-from cnc import clock
 from cnc.lab.timer_latency import TimerLatency
+from cnc.support import exact_clock
 from cnc.version import __version__
 
 FILE = "platform.json"
@@ -39,7 +39,7 @@ class Platform:
         return cls(
             kernel=f"Linux {platform.release()}, {names.get(lane, lane)}",
             clock="virtual time" if virtual else "real time",
-            exact=clock.is_exact(),
+            exact=exact_clock.is_exact(),
             timer_latency=timer_latency,
         )
 

@@ -17,9 +17,9 @@ from types import MappingProxyType
 from typing import Any
 from zlib import crc32
 
-from cnc import whole_file
 from cnc.errors import InputError
 from cnc.lab.supervisor import SHARED_MEMORY
+from cnc.support import whole_file
 
 _FILE = "rehearsal.json"
 _STOP_TIMEOUT_S = 20.0

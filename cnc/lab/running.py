@@ -20,8 +20,8 @@ from cnc.lab.namespaced import Namespaces
 from cnc.lab.process import handles, stop
 from cnc.lab.substrate import Substrate
 from cnc.lab.switch import PROGRAMS, Switch
-from cnc.lazy import lazy_import
 from cnc.model import Intent, Management
+from cnc.support.lazy import lazy_import
 from cnc.switch.node import ManagedNode
 from cnc.switch.options import ConnectOptions
 

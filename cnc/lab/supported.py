@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from cnc.addressing import next_hops
 from cnc.errors import InputError
-from cnc.format import rate
 from cnc.lab.kernels.layout import CONTROLLER
 from cnc.lab.management import SWITCH_PORT
 from cnc.model import ORDINARY_MTU_OCTETS, ClassRole, Forwarding, Intent, Link, Stream
+from cnc.support.format import rate
 
 # The kernel reckons gates with a veth's 10 Gb/s. The lab's agents make frames count for longer, as
 # on a slower link, and the kernel takes no frame for longer than 1 MiB (tsn-agent --emulate): that

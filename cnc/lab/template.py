@@ -14,9 +14,9 @@ from collections.abc import Collection
 from getpass import getuser
 from pathlib import Path
 
-from cnc import directories
 from cnc.lab.switch import YANG, make_template, tools_path
 from cnc.model import Intent
+from cnc.support import directories
 
 
 def operators(intent: Intent) -> list[str]:

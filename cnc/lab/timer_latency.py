@@ -16,9 +16,9 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from cnc import clock
 from cnc.errors import CncError
-from cnc.format import duration
+from cnc.support import exact_clock
+from cnc.support.format import duration
 from cnc.talker import be_punctual, sleep_until, tai_ns
 
 PERIOD_NS = 5_003_000  # in step with no schedule, so that it disturbs no phase more than another
@@ -50,7 +50,7 @@ class TimerProbe:
         self._program: subprocess.Popen[str] | None = None
 
     def __enter__(self) -> TimerProbe:
-        if not clock.is_exact():
+        if not exact_clock.is_exact():
             self._program = subprocess.Popen(
                 [sys.executable, "-I", __file__],
                 stdin=subprocess.PIPE,

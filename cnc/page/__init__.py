@@ -16,9 +16,9 @@ from importlib.resources import files
 from string import Template
 from typing import Any
 
-from cnc.collector import paused
 from cnc.model import Plan
 from cnc.page.data import page_data
+from cnc.support.gc_pause import paused
 
 __all__ = ["html"]
 

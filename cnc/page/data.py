@@ -34,16 +34,16 @@ from collections import defaultdict
 from itertools import chain
 from typing import Any
 
-from cnc import margin
 from cnc.chart.axis import classes_of, open_times, ports_along_the_way, span_ns
 from cnc.check import judge
 from cnc.check.frames import Transmission, judge_streams
 from cnc.check.lists import readable_lists
-from cnc.format import duration, rate
+from cnc.mechanisms.frer.derive import client_octets
+from cnc.mechanisms.gates import margin
 from cnc.model import Plan, PortRef, Stream
 from cnc.page.guards import guards
 from cnc.page.layout import positions
-from cnc.sequencing import client_octets
+from cnc.support.format import duration, rate
 
 
 def page_data(plan: Plan) -> dict[str, Any]:

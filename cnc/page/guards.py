@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
-from cnc.elimination import Generation, Recovery
-from cnc.forwarding import bridge_forwardings
+from cnc.mechanisms.forwarding.derive import bridge_forwardings
+from cnc.mechanisms.frer.model import Generation, Recovery
+from cnc.mechanisms.stream_filters.model import FilteredStream, Policing, StreamFilter, WindowGate
 from cnc.model import Forwarding, Plan, PortRef, StreamAddress
-from cnc.policing import FilteredStream, Policing, StreamFilter, WindowGate
 
 
 def guards(plan: Plan) -> dict[str, dict[str, Any]]:

@@ -28,10 +28,11 @@ from dataclasses import replace
 from functools import partial
 from math import lcm
 
-from cnc.collector import paused
 from cnc.errors import InputError, Unschedulable
+from cnc.loops import derive as loops
+from cnc.mechanisms.stream_filters import admission as policing
 from cnc.model import Intent, Plan, PortRef, Stream, StreamPlan
-from cnc.planner import addresses, explain, incremental, loops, policing
+from cnc.planner import addresses, explain, incremental
 from cnc.planner.algorithm import DEFAULT_BUDGET, Algorithm, Budget, Progress, Result
 from cnc.planner.auto import Auto
 from cnc.planner.capacity import has_way_around, overload
@@ -50,6 +51,7 @@ from cnc.planner.recovery import Recovery, recovery
 from cnc.planner.route import Member, Placement, Route
 from cnc.planner.routing import Router
 from cnc.planner.timetable import Timetable
+from cnc.support.gc_pause import paused
 
 __all__ = [
     "ALGORITHMS",

@@ -7,9 +7,8 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import NamedTuple
 
-from cnc.elimination import Elimination
 from cnc.errors import InputError, Unschedulable
-from cnc.format import counted
+from cnc.mechanisms.frer.model import Elimination
 from cnc.model import (
     AddressRange,
     Forwarding,
@@ -22,6 +21,7 @@ from cnc.model import (
     mac_number,
     mac_text,
 )
+from cnc.support.format import counted
 
 
 def assign(intent: Intent, running: Plan | None = None) -> dict[str, StreamAddress]:

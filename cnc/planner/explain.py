@@ -6,14 +6,14 @@ from collections.abc import Iterator, Sequence
 from math import gcd
 from typing import NamedTuple
 
-from cnc.delays import interference_ns, sender_margin_ns
-from cnc.elimination import Elimination
+from cnc.mechanisms.frer.model import Elimination
+from cnc.mechanisms.stream_filters.admission import never_out_of_window
 from cnc.model import Forwarding, PortRef, Stream
+from cnc.plan.delays import interference_ns, sender_margin_ns
 from cnc.planner import jitter
 from cnc.planner.capacity import Overload
 from cnc.planner.circle import Circle
 from cnc.planner.floor import floor, gate_margin, us
-from cnc.planner.policing import never_out_of_window
 from cnc.planner.ports import CYCLE_MAX_NS
 from cnc.planner.problem import Problem
 from cnc.planner.route import Leg, Route

@@ -23,8 +23,8 @@ from math import lcm
 from types import MappingProxyType
 from typing import NamedTuple
 
-from cnc.delays import longest_frame_ns
 from cnc.model import ClassRole, GateControlList, Intent, Link, PortRef, TrafficClass
+from cnc.plan.delays import longest_frame_ns
 from cnc.planner.edges import cut, list_from_edges
 from cnc.planner.explain import LIST_FULL
 from cnc.planner.floor import us

@@ -11,8 +11,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from math import lcm
 
-from cnc.collector import in_steps
 from cnc.errors import InputError, Unschedulable
+from cnc.mechanisms.stream_filters.live import LiveFilters
 from cnc.model import (
     GateControlList,
     Plan,
@@ -34,11 +34,11 @@ from cnc.planner.gates import (
     windows_of,
 )
 from cnc.planner.greedy import Greedy
-from cnc.planner.live_filters import LiveFilters
 from cnc.planner.problem import Problem, jitter_bounds, stream_plans
 from cnc.planner.route import Member, Placement
 from cnc.planner.routing import Router
 from cnc.planner.timetable import Timetable
+from cnc.support.gc_pause import in_steps
 
 _NAMED_MAX = 5
 

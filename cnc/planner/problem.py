@@ -34,7 +34,8 @@ from functools import cached_property
 from typing import NamedTuple
 from zlib import crc32
 
-from cnc.delays import control_between_ns, start_delay_ns
+from cnc.mechanisms.frer.derive import client_octets
+from cnc.mechanisms.stream_filters.admission import may_be_dropped
 from cnc.model import (
     ClassRole,
     Hop,
@@ -44,14 +45,13 @@ from cnc.model import (
     Stream,
     StreamPlan,
 )
+from cnc.plan.delays import control_between_ns, start_delay_ns
 from cnc.planner import jitter
 from cnc.planner.copies import talkers_with_one_link
 from cnc.planner.graph import Tree
-from cnc.planner.policing import may_be_dropped
 from cnc.planner.ports import interval_min_ns, round_up
 from cnc.planner.route import Leg, Member, Placement, Route
 from cnc.planner.routing import Router
-from cnc.sequencing import client_octets
 
 _CLASSES_TO_PACE = 3  # with fewer, frames of all sizes get in each other's way in the queue
 

@@ -15,8 +15,8 @@ from itertools import accumulate, pairwise
 from math import lcm
 from typing import NamedTuple
 
-from cnc.delays import late_interference_ns, longest_frame_ns, start_delay_ns
 from cnc.model import ClassRole, GateControlList, PortRef
+from cnc.plan.delays import late_interference_ns, longest_frame_ns, start_delay_ns
 from cnc.planner.backlog import Ahead, Backlog, Clearing, Coming
 from cnc.planner.chains import Passage, longest_chain_ns
 from cnc.planner.gates import Lists

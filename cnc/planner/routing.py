@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from cnc.elimination import Elimination
+from cnc.mechanisms.frer.derive import client_octets
+from cnc.mechanisms.frer.model import Elimination
 from cnc.model import Forwarding, Hop, Intent, Link, Stream
 from cnc.planner.copies import end_at_last_switches, keep_apart, node_disjoint_pair
 from cnc.planner.graph import Graph, Tree
-from cnc.sequencing import client_octets
 
 _COMFORTABLE = 0.8  # load at which a link is no obstacle yet: below it no stream makes a detour
 _TRIES_MAX = 30  # streams tried, the greatest first, before a full link is left as it is

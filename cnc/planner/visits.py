@@ -6,9 +6,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from cnc.delays import interference_ns, start_delay_ns
+from cnc.mechanisms.stream_filters.admission import is_dropped
+from cnc.plan.delays import interference_ns, start_delay_ns
 from cnc.planner.pauses import Behind, Sending
-from cnc.planner.policing import is_dropped
 from cnc.planner.problem import Problem
 from cnc.planner.route import Placement
 

@@ -10,6 +10,10 @@ from enum import Enum
 from typing import NamedTuple
 
 from cnc.errors import CncError
+from cnc.mechanisms.forwarding.compare import forwarding_difference, forwarding_needs_change
+from cnc.mechanisms.gates import starvation
+from cnc.mechanisms.stream_filters.compare import without_lists
+from cnc.mechanisms.talker_offsets.compare import talker_difference, talker_needs_change
 from cnc.model import (
     Bridge,
     BridgeForwarding,
@@ -26,12 +30,9 @@ from cnc.model import (
     gated_port,
     gates_of,
 )
-from cnc.rollout import starvation, wording
-from cnc.rollout.forwarding import forwarding_difference, forwarding_needs_change
 from cnc.rollout.left_over import LeftOver
-from cnc.rollout.policing import without_lists
 from cnc.rollout.stream_counts import NO_COUNTS, StreamCounts, stream_counts
-from cnc.rollout.talkers import talker_difference, talker_needs_change
+from cnc.support import wording
 from cnc.switch.device import ADMISSION, ConnectOptions, Device, DeviceError, Managed, SwitchState
 from cnc.switch.payload import desired_nodes
 from cnc.switch.tree import CLASSIFY_BRIDGED, CLOCK, KernelSchedule, PortReport

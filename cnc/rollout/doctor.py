@@ -13,9 +13,8 @@ from typing import TypeVar
 
 from lxml import etree
 
-from cnc import margin
+from cnc.mechanisms.gates import margin, starvation
 from cnc.model import Bridge, EndStation, Intent, Plan
-from cnc.rollout import starvation
 from cnc.rollout.parallel import answers
 from cnc.rollout.preflight import Check, Finding, Verdict, examine
 from cnc.rollout.preflight.cabling import examine_cabling

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from cnc.format import counted
+from cnc.support.format import counted
 
 
 class Step(StrEnum):

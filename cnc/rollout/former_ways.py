@@ -11,13 +11,13 @@ import time
 from dataclasses import replace
 
 from cnc.errors import CncError
-from cnc.format import counted
 from cnc.model import NS_PER_S
 from cnc.rollout.events import Listener, Step, StepBegun
 from cnc.rollout.goal import Goal
 from cnc.rollout.history import History
 from cnc.rollout.left_over import NEXT_PUSH, LeftOver
 from cnc.rollout.rollout import FormerWays, Report, roll_out
+from cnc.support.format import counted
 from cnc.switch.device import ConnectOptions
 
 

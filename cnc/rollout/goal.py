@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+from cnc.mechanisms.stream_filters.model import WindowGate
 from cnc.model import (
     BridgeForwarding,
     Plan,
@@ -13,7 +14,7 @@ from cnc.model import (
     TalkerConfiguration,
     gates_of,
 )
-from cnc.policing import WindowGate
+from cnc.plan.transition import Transition, joined, on_ports, transition
 from cnc.switch.device import Managed, SwitchState
 from cnc.switch.payload import (
     Settings,
@@ -21,7 +22,6 @@ from cnc.switch.payload import (
     with_vlans_left,
     without_former_gates,
 )
-from cnc.transition import Transition, joined, on_ports, transition
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,16 +13,16 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import NamedTuple
 
-from cnc.elimination import ports_of
 from cnc.errors import InputError
-from cnc.forwarding import bridge_forwardings
-from cnc.identification import Translation
+from cnc.mechanisms.forwarding.compare import NO_BRIDGE
+from cnc.mechanisms.forwarding.derive import bridge_forwardings
+from cnc.mechanisms.frer.compare import done
+from cnc.mechanisms.frer.model import ports_of
+from cnc.mechanisms.identification.model import Translation
+from cnc.mechanisms.stream_filters.compare import filter_in_words
 from cnc.model import BridgeForwarding, Forwarding, Intent, Network, Plan, PortRef, StreamAddress
 from cnc.rollout.compare import agent_down
-from cnc.rollout.forwarding import NO_BRIDGE
 from cnc.rollout.parallel import answers
-from cnc.rollout.policing import filter_in_words
-from cnc.rollout.sequencing import done
 from cnc.switch.device import ConnectOptions, Device, DeviceError, Managed
 from cnc.switch.payload import desired_nodes
 from cnc.switch.tree import BridgeReport

@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from cnc.clock_error import UNSEEN_NS
+from cnc.mechanisms.clock.error import UNSEEN_NS
+from cnc.mechanisms.clock.synchronization_tree import ClockTree
 from cnc.model import (
     Bridge,
     ClocksApart,
@@ -18,7 +19,6 @@ from cnc.model import (
 )
 from cnc.rollout.compare import agent_down
 from cnc.rollout.parallel import answers, before_any_change, unanimous
-from cnc.rollout.preflight.clock_tree import ClockTree
 from cnc.switch.device import ConnectOptions, Device, DeviceError, SwitchState
 
 
@@ -26,8 +26,8 @@ from cnc.switch.device import ConnectOptions, Device, DeviceError, SwitchState
 class StatedPorts:
     """What switches state of their ports; `wake_ups` only of those whose gates wait for timers.
     `lateness` is that of end stations whose talkers say how late they are, by port the latest.
-    `clocks` has the two nodes whose clocks are furthest apart, by what `cnc.clock_error` counts of
-    each offset, None where no two can be compared;
+    `clocks` has the two nodes whose clocks are furthest apart, by what `cnc.mechanisms.clock.error`
+    counts of each offset, None where no two can be compared;
     `compared` all whose clocks follow the one that most follow."""
 
     limits: Mapping[PortRef, GateLimits]

@@ -12,16 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-from cnc.elimination import Recovery
-from cnc.model import (
-    NS_PER_S,
-    BridgeForwarding,
-    Intent,
-    PortSettings,
-    StreamAddress,
-)
-from cnc.policing import FilteredStream, Policing, StreamFilter
-from cnc.rollout.copies import (
+from cnc.mechanisms.frer.counts import (
     Path,
     Silence,
     SilentPaths,
@@ -30,13 +21,22 @@ from cnc.rollout.copies import (
     recoveries,
     recovery_errors,
 )
-from cnc.rollout.policing import (
+from cnc.mechanisms.frer.model import Recovery
+from cnc.mechanisms.stream_filters.compare import (
     Refused,
     as_planned_before,
     counts_by_place,
     ports_between_plans,
     refused_counts,
     refused_frames,
+)
+from cnc.mechanisms.stream_filters.model import FilteredStream, Policing, StreamFilter
+from cnc.model import (
+    NS_PER_S,
+    BridgeForwarding,
+    Intent,
+    PortSettings,
+    StreamAddress,
 )
 from cnc.switch.counters import PortCounters
 from cnc.switch.device import Device, SwitchState

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from cnc.mechanisms.identification.tree import known_streams
 from cnc.model import StreamAddress
 from cnc.switch import reply
-from cnc.switch.identification import known_streams
 from cnc.switch.reply import Element
 from cnc.switch.tree import BRIDGE, FRER, INTERFACES, SCHED_BRIDGE, TSN_LINUX
 

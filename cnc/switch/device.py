@@ -19,8 +19,8 @@ from ncclient.operations import RPCError
 from ncclient.operations.errors import TimeoutExpiredError
 from ncclient.xml_ import new_ele
 
-from cnc.format import duration
 from cnc.model import EndStation, StoredPort
+from cnc.support.format import duration
 from cnc.switch import filters, readback
 from cnc.switch.connection import (
     DeviceError,

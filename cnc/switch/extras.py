@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from cnc.format import counted
+from cnc.support.format import counted
 from cnc.switch import reply
 from cnc.switch.reply import Element, Row
 from cnc.switch.tree import BRIDGE, CLOCK, SCHED_BRIDGE, TSN_LINUX

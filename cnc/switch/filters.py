@@ -7,9 +7,9 @@ from copy import deepcopy
 
 from lxml.builder import ElementMaker
 
-from cnc.switch.end_station import published_filter, talker_filter
-from cnc.switch.forwarding import configured_filters, state_filters
-from cnc.switch.identification import identity_filter
+from cnc.mechanisms.forwarding.tree import configured_filters, state_filters
+from cnc.mechanisms.identification.tree import identity_filter
+from cnc.mechanisms.talker_offsets.tree import published_filter, talker_filter
 from cnc.switch.reply import Element
 from cnc.switch.tree import BRIDGE, FRER, INTERFACES, SCHED_BRIDGE, TSN_LINUX
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import paramiko
 from paramiko.pkey import PublicBlob
 
-from cnc import whole_file
+from cnc.support import whole_file
 
 _PUBLIC = ".pub"
 

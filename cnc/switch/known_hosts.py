@@ -16,7 +16,7 @@ from typing import Self
 import paramiko
 from paramiko.hostkeys import HostKeyEntry, InvalidHostKey
 
-from cnc import whole_file
+from cnc.support import whole_file
 
 
 @dataclass(slots=True)

@@ -8,8 +8,14 @@ from dataclasses import replace
 from lxml import etree
 from lxml.builder import ElementMaker
 
-from cnc.elimination import NO_SEQUENCING
-from cnc.forwarding import bridge_forwarding, bridge_forwardings
+from cnc.mechanisms.forwarding.derive import bridge_forwarding, bridge_forwardings
+from cnc.mechanisms.forwarding.tree import bridges_element, regeneration_element, regenerations
+from cnc.mechanisms.frer.model import NO_SEQUENCING
+from cnc.mechanisms.frer.tree import sequencing_elements
+from cnc.mechanisms.gates.times import list_times
+from cnc.mechanisms.identification.tree import identity_edit
+from cnc.mechanisms.stream_filters.tree import filter_elements
+from cnc.mechanisms.talker_offsets.tree import talker_element, talker_ports
 from cnc.model import (
     NO_FORWARDING,
     BridgeForwarding,
@@ -24,13 +30,7 @@ from cnc.model import (
     StreamAddress,
     TalkerConfiguration,
 )
-from cnc.switch.end_station import talker_element, talker_ports
-from cnc.switch.forwarding import bridges_element, regeneration_element, regenerations
-from cnc.switch.gate_times import list_times
-from cnc.switch.identification import identity_edit
 from cnc.switch.rollout_id import RolloutId, rollout_id_element
-from cnc.switch.sequencing import sequencing_elements
-from cnc.switch.stream_filters import filter_elements
 from cnc.switch.tree import (
     BRIDGE,
     IF_TYPE,

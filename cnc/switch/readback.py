@@ -14,6 +14,11 @@ from fractions import Fraction
 from lxml import etree
 from lxml.builder import ElementMaker
 
+from cnc.mechanisms.forwarding.tree import bridge_reports, stored_bridges
+from cnc.mechanisms.frer.tree import stored_sequencing
+from cnc.mechanisms.gates.wake_ups import wake_ups
+from cnc.mechanisms.identification.tree import identities
+from cnc.mechanisms.talker_offsets.tree import stored_talker, talker_report
 from cnc.model import (
     NS_PER_S,
     GateControlList,
@@ -24,12 +29,8 @@ from cnc.model import (
     StoredPort,
 )
 from cnc.switch import reply
-from cnc.switch.end_station import stored_talker, talker_report
 from cnc.switch.extras import kernel_extras, stored_extras
-from cnc.switch.forwarding import bridge_reports, stored_bridges
-from cnc.switch.identification import identities
 from cnc.switch.reply import Element, Row
-from cnc.switch.sequencing import stored_sequencing
 from cnc.switch.tree import (
     BRIDGE,
     DATASTORES,
@@ -46,7 +47,6 @@ from cnc.switch.tree import (
     PortReport,
     PtpReport,
 )
-from cnc.switch.wake_ups import wake_ups
 
 _NMDA = ElementMaker(namespace=NMDA, nsmap={None: NMDA, "ds": DATASTORES})
 CLOCK_END_NS = 2**62  # 2116: what is added to such a time still fits into the kernel's 64 bits

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from lxml.builder import ElementMaker
 
+from cnc.mechanisms.forwarding.tree import all_bridge_reports, settings_filter
 from cnc.switch import reply
-from cnc.switch.forwarding import all_bridge_reports, settings_filter
 from cnc.switch.reply import Element
 from cnc.switch.tree import INTERFACES, TSN_LINUX, BridgeReport
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
+from cnc.mechanisms.stream_filters.model import StreamFilter
 from cnc.model import (
     BridgeForwarding,
     GateControlList,
@@ -20,7 +21,6 @@ from cnc.model import (
     TalkerTable,
     WakeUps,
 )
-from cnc.policing import StreamFilter
 
 NETCONF = "urn:ietf:params:xml:ns:netconf:base:1.0"
 NMDA = "urn:ietf:params:xml:ns:yang:ietf-netconf-nmda"

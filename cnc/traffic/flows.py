@@ -12,9 +12,9 @@ from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 
 from cnc.addressing import next_hops
-from cnc.elimination import Elimination
 from cnc.errors import InputError
 from cnc.lab.supported import check_streams
+from cnc.mechanisms.frer.model import Elimination
 from cnc.model import NS_PER_S, ClassRole, Forwarding, Intent, Plan, Stream
 from cnc.traffic.endpoint import IP_AND_UDP_OCTETS
 from cnc.traffic.sockets import PROBE

@@ -10,10 +10,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from cnc.format import counted, duration, microseconds
 from cnc.lab import wires
-from cnc.lateness import allowed_ns
+from cnc.mechanisms.talker_offsets.lateness import allowed_ns
 from cnc.model import GateControlList, Link, Network, Plan
+from cnc.support.format import counted, duration, microseconds
 from cnc.traffic.pairing import Stray
 from cnc.traffic.recording import AnyFlow, BridgedFlow, Frame, Recording
 

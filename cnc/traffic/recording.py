@@ -15,13 +15,13 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import overload
 
-from cnc import whole_file
 from cnc.addressing import addresses
 from cnc.errors import InputError
-from cnc.format import duration
 from cnc.lab.kernels import offsets
 from cnc.lab.running import Lab
 from cnc.model import NS_PER_S
+from cnc.support import whole_file
+from cnc.support.format import duration
 from cnc.talker import tai_ns
 from cnc.traffic import endpoint
 from cnc.traffic.flows import AnyFlow, BridgedFlow, Flow, Pattern, UntaggedFlow, flows

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 
 from cnc.errors import InputError
-from cnc.identification import (
+from cnc.mechanisms.identification.model import (
     IpIdentification,
     NextProtocol,
     NullIdentification,

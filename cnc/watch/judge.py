@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from cnc.mechanisms.forwarding import compare as forwarding
+from cnc.mechanisms.gates.margin_findings import gates_measured, talkers_measured
+from cnc.mechanisms.talker_offsets.compare import configured_difference
 from cnc.model import (
     BridgeForwarding,
     Intent,
@@ -13,11 +16,8 @@ from cnc.model import (
     TalkerConfiguration,
     gated_port,
 )
-from cnc.rollout import forwarding
 from cnc.rollout.compare import agent_down, difference_of
-from cnc.rollout.preflight.margins import gates_measured, talkers_measured
-from cnc.rollout.talkers import configured_difference
-from cnc.rollout.wording import DRAFT, configured_beside, gates_wait, named
+from cnc.support.wording import DRAFT, configured_beside, gates_wait, named
 from cnc.switch.rollout_id import RolloutId
 from cnc.switch.tree import AgentReport
 from cnc.watch.condition import WHOLE, Kind, Verdicts

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cnc.format import duration
+from cnc.support.format import duration
 from cnc.switch import reply, subscription, tree
 from cnc.switch.subscription import Notification
 from cnc.watch.condition import WHOLE, Event, Note, What

@@ -14,8 +14,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from cnc.errors import InputError
+from cnc.mechanisms.stream_filters.model import FilteredStream
 from cnc.model import NS_PER_S
-from cnc.policing import FilteredStream
 from cnc.watch.observation import Poll
 from cnc.watch.observer import Snapshot
 

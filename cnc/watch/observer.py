@@ -7,15 +7,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from cnc.format import counted
+from cnc.mechanisms.clock import watched as clocks
+from cnc.mechanisms.gates.starvation import Starvation
 from cnc.model import ClassRole, Plan, PortRef
 from cnc.rollout.history import Rollout
 from cnc.rollout.left_over import LeftOver
 from cnc.rollout.recovery import describe
-from cnc.rollout.starvation import Starvation
+from cnc.support.format import counted
 from cnc.switch import tree
 from cnc.switch.payload import desired_nodes
-from cnc.watch import clocks, judge, messages
+from cnc.watch import judge, messages
 from cnc.watch.cabling import Cabling
 from cnc.watch.condition import WHOLE, Condition, Conditions, Event, Kind
 from cnc.watch.counter_delta import CounterDelta

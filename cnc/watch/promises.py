@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 
-from cnc.format import counted, duration
+from cnc.mechanisms.clock.synchronization_tree import ClockTree
 from cnc.model import NS_PER_S, ClocksApart, Plan
-from cnc.rollout.preflight.clock_tree import ClockTree
+from cnc.support.format import counted, duration
 from cnc.switch.device import SwitchState
 from cnc.watch.condition import WHOLE
 

@@ -9,11 +9,11 @@ from collections.abc import Collection
 from datetime import UTC, datetime
 from typing import Protocol
 
+from cnc.mechanisms.clock.watched import timed
 from cnc.model import NS_PER_S
 from cnc.switch.device import StoredSwitch, SwitchState
 from cnc.switch.push import Change, Stopped, Update
 from cnc.switch.subscription import PushedState, Subscription
-from cnc.watch.clocks import timed
 from cnc.watch.observation import Poll
 
 LOG = logging.getLogger(__name__)

@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 
-from cnc.model import BridgeForwarding, PortSettings
-from cnc.rollout.copies import (
+from cnc.mechanisms.frer.counts import (
     Error,
     SilentPaths,
     errors_in_words,
     latent_errors,
     recovery_errors,
 )
-from cnc.rollout.policing import (
+from cnc.mechanisms.stream_filters.compare import (
     Refused,
     as_planned_before,
     ports_between_plans,
     refused_counts,
     refused_frames,
 )
-from cnc.rollout.wording import named
+from cnc.model import BridgeForwarding, PortSettings
+from cnc.support.wording import named
 from cnc.watch.condition import Kind
 from cnc.watch.counter_delta import CounterDelta
 from cnc.watch.observation import Poll

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from cnc.directories import cache_dir
+from cnc.support.directories import cache_dir
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 SESSION = Path(__file__).with_name("session.sh")

@@ -18,13 +18,13 @@ from unittest.mock import patch
 
 from agent.kernel import clock
 from agent.model import Clock
-from cnc import planfile
 from cnc.lab import Lab, lab
 from cnc.lab.namespaces import members, of_node
 from cnc.lab.process import stop
 from cnc.lab.running import management_of
 from cnc.lab.switch import AGENT, NETCONF_SERVER, PROGRAMS
 from cnc.model import NS_PER_S, Plan
+from cnc.plan import file as planfile
 from cnc.rollout import left_over, unresolved
 from cnc.rollout.history import History
 from tests.fault.attackers import Attackers

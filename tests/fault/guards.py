@@ -9,16 +9,16 @@ from agent.kernel import clock
 from agent.mechanisms.frer.model import FrerState
 from agent.mechanisms.stream_filters.model import Gate, GateList, StreamFilterState
 from agent.model import Clock, PortState
-from cnc.elimination import Generation, ports_of
-from cnc.forwarding import bridge_forwardings
-from cnc.model import BridgeForwarding, Plan, StreamAddress
-from cnc.policing import (
+from cnc.mechanisms.forwarding.derive import bridge_forwardings
+from cnc.mechanisms.frer.model import Generation, ports_of
+from cnc.mechanisms.stream_filters.model import (
     FilteredStream,
     FixedGate,
     Policing,
     StreamGate,
     WindowGate,
 )
+from cnc.model import BridgeForwarding, Plan, StreamAddress
 from tests.fault.kernels import Side
 
 

@@ -17,8 +17,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from agent.mechanisms.gates.model import GateState
-from cnc import planfile
 from cnc.model import NS_PER_S, Management, Plan, PortRef
+from cnc.plan import file as planfile
 from cnc.planner import plan as compute
 from cnc.rollout import unresolved
 from cnc.rollout.history import History

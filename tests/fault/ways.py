@@ -14,9 +14,9 @@ from agent.mechanisms import mechanisms
 from agent.mechanisms.forwarding.model import ForwardingState
 from agent.model import PortState
 from agent.switch import Switch
-from cnc.forwarding import bridge_forwardings
 from cnc.lab import Lab
 from cnc.lab.namespaces import inside
+from cnc.mechanisms.forwarding.derive import bridge_forwardings
 from cnc.model import Forwarding, Plan, StreamAddress
 from cnc.talker import OffsetFile
 from tests.fault.kernels import Side

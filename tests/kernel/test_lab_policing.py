@@ -17,11 +17,11 @@ import pytest
 from cnc import intent as intents
 from cnc.lab import Lab, lab
 from cnc.lab.namespaces import inside
+from cnc.mechanisms.stream_filters.compare import refused_counts
+from cnc.mechanisms.stream_filters.model import FilteredStream
 from cnc.model import NS_PER_S, Plan, PortRef, StreamAddress
 from cnc.planner import plan as compute
-from cnc.policing import FilteredStream
 from cnc.rollout import PortStatus, push, status
-from cnc.rollout.policing import refused_counts
 from cnc.rollout.stream_counts import FilteredFrames
 from cnc.switch.device import Device, Managed
 from cnc.switch.payload import desired_ports

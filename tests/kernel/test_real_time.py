@@ -14,12 +14,13 @@ from pathlib import Path
 import pytest
 
 from cnc import intent as intents
-from cnc.format import duration
 from cnc.lab import Lab, lab
-from cnc.margin import EXACT_MAX_NS
+from cnc.mechanisms.gates import starvation
+from cnc.mechanisms.gates.margin import EXACT_MAX_NS
 from cnc.model import DEFAULT_GATE_MARGIN_NS, NS_PER_S, Intent, Plan
 from cnc.planner import plan as compute
-from cnc.rollout import push, starvation
+from cnc.rollout import push
+from cnc.support.format import duration
 from cnc.switch.device import Device
 from cnc.traffic.endpoint import tai_ns
 from cnc.traffic.flows import flows

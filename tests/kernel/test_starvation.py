@@ -13,10 +13,10 @@ import pytest
 from cnc import intent as intents
 from cnc.lab import Lab, lab
 from cnc.lab.slower import slower
+from cnc.mechanisms.gates.starvation import Starvation
 from cnc.model import NS_PER_S
 from cnc.planner import plan as compute
 from cnc.rollout import push
-from cnc.rollout.starvation import Starvation
 from cnc.switch.device import Device
 from cnc.traffic.endpoint import tai_ns
 from cnc.traffic.flows import flows, saturating_period_ns

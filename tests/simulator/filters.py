@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from cnc.forwarding import bridge_forwardings
+from cnc.mechanisms.forwarding.derive import bridge_forwardings
+from cnc.mechanisms.stream_filters.model import FilteredStream, Policing, StreamFilter, WindowGate
 from cnc.model import Plan, PortRef
-from cnc.policing import FilteredStream, Policing, StreamFilter, WindowGate
 from tests.simulator.ports import Flow
 
 _TAG_OCTETS = 6  # of a number, which the first switch puts into a frame before it looks at it

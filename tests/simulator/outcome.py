@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
-from cnc.elimination import Elimination, Recovery
-from cnc.forwarding import bridge_forwardings
+from cnc.mechanisms.forwarding.derive import bridge_forwardings
+from cnc.mechanisms.frer.model import Elimination, Recovery
 from cnc.model import ClassRole, GateControlList, Link, Plan, PortRef
 from tests.simulator.adversary import Adversary, Chance, Nobody
 from tests.simulator.filters import DroppingFilters

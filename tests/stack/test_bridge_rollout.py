@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 from cnc import intent as intents
-from cnc.elimination import NO_SEQUENCING, Generation, Recovery
 from cnc.errors import RolloutError
-from cnc.forwarding import bridge_forwarding
 from cnc.lab.rehearsal import Rehearsal, rehearsal
+from cnc.mechanisms.forwarding.derive import bridge_forwarding
+from cnc.mechanisms.frer.model import NO_SEQUENCING, Generation, Recovery
+from cnc.mechanisms.stream_filters.tree import normal
 from cnc.model import BridgeForwarding, Plan
 from cnc.planner import plan as compute
 from cnc.rollout import doctor, follow, push, status
@@ -25,7 +26,6 @@ from cnc.switch.counters import RECOVERY_COUNTERS
 from cnc.switch.device import Device, Managed, StoredSwitch, SwitchState
 from cnc.switch.payload import desired_nodes, edit_config
 from cnc.switch.rollout_id import RolloutId
-from cnc.switch.stream_filters import normal
 from cnc.switch.subscription import Subscription
 from cnc.watch.condition import Event, Kind
 from cnc.watch.following import Follower

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 from lxml import etree
 
-from cnc import planfile
 from cnc.intent import from_document
 from cnc.model import Plan
+from cnc.plan import file as planfile
 from cnc.planner import moves
 from cnc.planner import plan as compute
 from cnc.rollout.history import FILE_NAME, History, Phase

@@ -17,12 +17,14 @@ from typing import Any
 
 import pytest
 
-from cnc import app, planfile
+from cnc import app
 from cnc import intent as intents
 from cnc.errors import PlanRejected, RolloutError
-from cnc.forwarding import bridge_forwarding
 from cnc.lab.rehearsal import Rehearsal, rehearsal
+from cnc.mechanisms.forwarding.derive import bridge_forwarding
+from cnc.mechanisms.stream_filters.tree import normal
 from cnc.model import NS_PER_S, BridgeForwarding, Plan
+from cnc.plan import file as planfile
 from cnc.planner import plan as compute
 from cnc.rollout import left_over, push, status
 from cnc.rollout.events import Listener, Step, StepBegun, ignore
@@ -31,7 +33,6 @@ from cnc.rollout.rollout import Report
 from cnc.switch.device import Device, Managed
 from cnc.switch.payload import edit_config
 from cnc.switch.rollout_id import RolloutId
-from cnc.switch.stream_filters import normal
 from cnc.switch.tree import TalkerReport
 from tests.intent_documents import CLASSES, addresses_of, defaults_of, stream, topology
 

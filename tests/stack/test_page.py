@@ -20,9 +20,9 @@ from selenium.webdriver.remote.webelement import WebElement
 
 from cnc import intent as intent_room
 from cnc import page
-from cnc.format import microseconds as us
 from cnc.model import Plan
 from cnc.planner import plan as compute
+from cnc.support.format import microseconds as us
 from tests.stack.page_browser import HEIGHT, WIDTH, chromium, mesh, open_page
 from tests.unit.planner_networks import intent, network, stream
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from cnc.mechanisms.stream_filters.model import FilteredStream, StreamFilter
+from cnc.mechanisms.stream_filters.tree import normal
 from cnc.model import Plan
-from cnc.policing import FilteredStream, StreamFilter
 from cnc.rollout import follow, status
-from cnc.switch.stream_filters import normal
 from tests.stack.netconfd_process import wait_until
 from tests.stack.test_bridge_rollout import (  # noqa: F401  the fixtures
     BOTH,

@@ -8,8 +8,8 @@ from decimal import Decimal
 from pathlib import Path
 
 from cnc import intent as intents
-from cnc.loop_paths import Sine
-from cnc.loops import Arm, Conveyor, Loop, PiController
+from cnc.loops.model import Arm, Conveyor, Loop, PiController
+from cnc.loops.paths import Sine
 from cnc.traffic.loop.run import Curve, Period
 
 LOOP = intents.load(Path(__file__).parents[2] / "schedules" / "arm.yaml").loops["tip"]

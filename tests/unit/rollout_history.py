@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from cnc import planfile
 from cnc.model import (
     GateControlList,
     GateEntry,
@@ -19,6 +18,7 @@ from cnc.model import (
     PortConfiguration,
     StoredPort,
 )
+from cnc.plan import file as planfile
 from cnc.rollout.history import History, Journal, SwitchChange, encoding
 
 LINE3 = planfile.load(Path(__file__).parent / "data" / "line3-plan.json")

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from cnc import cli, intent, planfile
+from cnc import cli, intent
+from cnc.mechanisms.talker_offsets.derive import transmissions
+from cnc.plan import file as planfile
 from cnc.planner import plan
-from cnc.talkers import transmissions
 
 SCHEDULES = Path(__file__).parents[2] / "schedules"
 BRIDGED = SCHEDULES / "bridged5.yaml"

@@ -14,11 +14,9 @@ import pytest
 from cnc.check import judge
 from cnc.check.frames import judge_streams
 from cnc.check.lists import readable_lists
-from cnc.check.policing import judge_policing
-from cnc.forwarding import bridge_forwardings
-from cnc.model import BridgeForwarding, Intent, Plan
-from cnc.planner import plan
-from cnc.policing import (
+from cnc.mechanisms.forwarding.derive import bridge_forwardings
+from cnc.mechanisms.stream_filters.judge import judge_policing
+from cnc.mechanisms.stream_filters.model import (
     NO_POLICING,
     FilteredStream,
     FixedGate,
@@ -28,6 +26,8 @@ from cnc.policing import (
     StreamFilter,
     WindowGate,
 )
+from cnc.model import BridgeForwarding, Intent, Plan
+from cnc.planner import plan
 from tests.unit.bridged_networks import bridged
 from tests.unit.planner_networks import RING, stream
 

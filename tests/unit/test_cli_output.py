@@ -15,9 +15,10 @@ import pytest
 from click.testing import CliRunner, Result
 from rich.table import Table
 
-from cnc import cli, intent, whole_file
+from cnc import cli, intent
 from cnc.cli.render.output import new_table, print_table
 from cnc.errors import InputError
+from cnc.support import whole_file
 
 LINE3 = Path(__file__).parents[2] / "schedules" / "line3.yaml"
 COLOUR = "\x1b["

@@ -13,11 +13,12 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cnc import cli, planfile
+from cnc import cli
 from cnc.cli import render
 from cnc.cli.watch import _print_json, _print_line
 from cnc.errors import RolloutError
-from cnc.format import printable
+from cnc.plan import file as planfile
+from cnc.support.format import printable
 from cnc.switch.device import Device, DeviceError
 from cnc.watch import Event
 from tests.unit.strange_switch import strange_switch

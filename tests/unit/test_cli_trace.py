@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from cnc import planfile
 from cnc.cli.json_output.trace import Trace
 from cnc.cli.render import trace as render
 from cnc.cli.trace import trace
 from cnc.lab.platform import Platform
 from cnc.model import Plan
+from cnc.plan import file as planfile
 from cnc.traffic.trace.account import Account
 from cnc.traffic.trace.clocks import ClockSpan, OneClock, TrueTime
 from cnc.traffic.trace.columns import gather

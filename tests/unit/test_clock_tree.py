@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from cnc.mechanisms.clock.preflight import examine_clocks
+from cnc.mechanisms.clock.synchronization_tree import ClockTree
 from cnc.model import ClocksApart
 from cnc.rollout.preflight import Check, Verdict
-from cnc.rollout.preflight.clock_tree import ClockTree
-from cnc.rollout.preflight.clocks import examine_clocks
 from cnc.switch.device import SwitchState
 from cnc.switch.tree import AgentReport, ClockReport, ClockSource, PtpReport
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from lxml import etree
 
-from cnc.switch.code_points import (
+from cnc.mechanisms.forwarding.code_points import (
     configured_trust,
     misleading,
     recoded,

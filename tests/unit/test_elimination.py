@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 
 from cnc.check import judge
-from cnc.check.forwarding import judge_forwarding
-from cnc.elimination import Elimination, Generation, LatentErrorDetection, Recovery
 from cnc.errors import Unschedulable
-from cnc.forwarding import bridge_forwarding, bridge_forwardings
+from cnc.mechanisms.forwarding.derive import bridge_forwarding, bridge_forwardings
+from cnc.mechanisms.forwarding.judge import judge_forwarding
+from cnc.mechanisms.frer.model import Elimination, Generation, LatentErrorDetection, Recovery
 from cnc.model import BridgeForwarding, Intent, Network, Plan, PortRef, Stream
-from cnc.packets import longest_packets
+from cnc.plan.packets import longest_packets
 from cnc.planner import plan
 from tests.simulator.adversary import Chance
 from tests.simulator.outcome import misses

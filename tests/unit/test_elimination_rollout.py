@@ -14,7 +14,10 @@ from lxml import etree
 
 from cnc.check.transition import judge_transition
 from cnc.cli import render
-from cnc.elimination import (
+from cnc.mechanisms.forwarding.derive import bridge_forwarding, bridge_forwardings
+from cnc.mechanisms.forwarding.preflight import examine_bridge
+from cnc.mechanisms.forwarding.tree import bridge_reports
+from cnc.mechanisms.frer.model import (
     NO_SEQUENCING,
     Elimination,
     Generation,
@@ -23,9 +26,8 @@ from cnc.elimination import (
     SequenceFunction,
     StoredSequencing,
 )
-from cnc.format import settings_summary
-from cnc.forwarding import bridge_forwarding, bridge_forwardings
-from cnc.identification import Inward, SourceMacIdentification, Translation
+from cnc.mechanisms.identification.model import Inward, SourceMacIdentification, Translation
+from cnc.mechanisms.stream_filters.model import FilteredStream, FixedGate, Policing, StreamFilter
 from cnc.model import (
     BridgeForwarding,
     EndStation,
@@ -37,17 +39,16 @@ from cnc.model import (
     StreamAddress,
 )
 from cnc.page.data import page_data
+from cnc.plan.transition import joined, on_ports, transition
 from cnc.planner import plan
-from cnc.policing import FilteredStream, FixedGate, Policing, StreamFilter
 from cnc.rollout.compare import difference_of, needs_change
 from cnc.rollout.history import Outcome, SwitchChange, encoding
 from cnc.rollout.path import Seen, StreamPath, walk
 from cnc.rollout.preflight import Verdict
-from cnc.rollout.preflight.bridges import examine_bridge
+from cnc.support.format import settings_summary
 from cnc.switch.counters import port_counters
 from cnc.switch.device import DeviceError
 from cnc.switch.filters import counter_filter, watch_filter
-from cnc.switch.forwarding import bridge_reports
 from cnc.switch.modules import IDENTIFICATION, SEQUENCING, needs_modules
 from cnc.switch.payload import edit_config
 from cnc.switch.readback import stored_ports
@@ -62,7 +63,6 @@ from cnc.switch.tree import (
     LatentErrors,
     PortReport,
 )
-from cnc.transition import joined, on_ports, transition
 from cnc.watch.metrics import Network
 from tests.json_documents import documented
 from tests.unit.bridged_networks import bridged

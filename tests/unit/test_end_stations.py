@@ -13,6 +13,7 @@ from lxml.builder import ElementMaker
 
 from cnc import intent as intents
 from cnc.errors import InputError
+from cnc.mechanisms.talker_offsets.tree import talker_report
 from cnc.model import (
     NO_STREAMS,
     GateLimits,
@@ -32,7 +33,6 @@ from cnc.rollout.goal import Goal
 from cnc.rollout.history import encoding
 from cnc.rollout.history.record import SwitchChange
 from cnc.switch.device import StoredSwitch, SwitchState
-from cnc.switch.end_station import talker_report
 from cnc.switch.filters import configuration_filter, state_filter
 from cnc.switch.payload import desired_ports, edit_config
 from cnc.switch.readback import stored_ports

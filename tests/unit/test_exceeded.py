@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from cnc import app, planfile, rollout
+from cnc import app, rollout
 from cnc import intent as intents
 from cnc.model import (
     ClocksApart,
@@ -23,6 +23,7 @@ from cnc.model import (
     PortRef,
     WakeUps,
 )
+from cnc.plan import file as planfile
 from cnc.planner import plan as compute
 from cnc.rollout import StatedPorts
 

@@ -22,7 +22,7 @@ from cnc.experiments.step_responses.figures import (
     over,
 )
 from cnc.lab.platform import Platform
-from cnc.loops import Loop
+from cnc.loops.model import Loop
 from cnc.traffic.loop import run
 from cnc.traffic.loop.run import Period
 from tests.experiments import assert_file_is_refused

@@ -21,11 +21,17 @@ from agent.mechanisms.stream_filters.model import (
 )
 from agent.model import PortState
 from cnc.check.transition import judge_transition
-from cnc.elimination import Generation, SequenceFunction, ports_of
-from cnc.forwarding import bridge_forwardings
+from cnc.mechanisms.forwarding.derive import bridge_forwardings
+from cnc.mechanisms.frer.model import Generation, SequenceFunction, ports_of
+from cnc.mechanisms.stream_filters.model import (
+    FilteredStream,
+    FixedGate,
+    Policing,
+    StreamGate,
+    WindowGate,
+)
 from cnc.model import BridgeForwarding, Plan
-from cnc.policing import FilteredStream, FixedGate, Policing, StreamGate, WindowGate
-from cnc.transition import transition
+from cnc.plan.transition import transition
 from tests.fault import guards, ways
 from tests.fault.copies import kept
 from tests.fault.kernels import Side

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
+from cnc.mechanisms.forwarding.tree import bridge_reports
 from cnc.model import NO_FORWARDING, BridgeForwarding, StoredPort, StreamAddress
 from cnc.switch.filters import configuration_filter, state_filter
-from cnc.switch.forwarding import bridge_reports
 from cnc.switch.payload import edit_config
 from cnc.switch.readback import stored_ports
 from cnc.switch.rollout_id import RolloutId

@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from cnc import intent as intents
+from cnc.mechanisms.forwarding.preflight import examine_bridge
 from cnc.model import (
     BridgeForwarding,
     Management,
@@ -25,7 +26,6 @@ from cnc.rollout.compare import difference_between, difference_of, needs_change
 from cnc.rollout.goal import Goal
 from cnc.rollout.history.record import SwitchChange
 from cnc.rollout.preflight import Verdict
-from cnc.rollout.preflight.bridges import examine_bridge
 from cnc.switch.device import Managed, StoredSwitch, SwitchState
 from cnc.switch.payload import desired_nodes, desired_ports
 from cnc.switch.tree import AgentReport, BridgeReport, PortReport, Recoding

@@ -15,11 +15,11 @@ from agent.mechanisms.talker_offsets.file import decode, encode
 from agent.mechanisms.talker_offsets.model import OffsetState, OffsetTable, Transmission
 from agent.mechanisms.talker_offsets.tables import stream_node, transmission
 from cnc.cli.render import planning, talkers
+from cnc.mechanisms.talker_offsets.derive import transmissions
+from cnc.mechanisms.talker_offsets.tree import stored_talker, talker_element, talker_ports
 from cnc.model import Plan, TalkerConfiguration, TalkerTable
 from cnc.planner import plan
-from cnc.switch.end_station import stored_talker, talker_element, talker_ports
 from cnc.talker.offsets import parse
-from cnc.talkers import transmissions
 from cnc.traffic import endpoint
 from cnc.traffic.flows import Flow, flows
 from cnc.traffic.measure import summarise

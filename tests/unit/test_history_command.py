@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from cnc import app, cli, planfile
+from cnc import app, cli
 from cnc.errors import CncError, InputError
 from cnc.model import Plan
+from cnc.plan import file as planfile
 from cnc.rollout.history import FILE_NAME, History, Outcome, Phase
 from tests.unit.rollout_history import LINE3, begin, change
 

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from cnc import intent as intents
-from cnc import planfile
+from cnc.mechanisms.forwarding.tree import bridge_reports
+from cnc.plan import file as planfile
 from cnc.planner import plan as compute
 from cnc.switch import reply
 from cnc.switch.device import ConnectOptions, DeviceError
-from cnc.switch.forwarding import bridge_reports
 from cnc.switch.node import Managed
 from cnc.switch.payload import desired_ports
 from cnc.switch.subscription import Subscription

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from cnc import planfile
 from cnc.discover.asking import Answers, View
 from cnc.discover.draft import draft
 from cnc.errors import CncError
-from cnc.format import printable
+from cnc.mechanisms.gates.starvation import Starvation
 from cnc.model import GateControlList, GateEntry, Management
-from cnc.rollout.starvation import Starvation
+from cnc.plan import file as planfile
+from cnc.support.format import printable
 from cnc.switch import reply
 from cnc.switch.device import ConnectOptions, Device, DeviceError
 from cnc.switch.topology import Identifier, InterfaceReport, LldpReport, NeighborReport

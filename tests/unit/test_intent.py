@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from cnc import intent, planfile
+from cnc import intent
 from cnc.check import judge
 from cnc.errors import InputError
 from cnc.intent.cuts import Cuts
@@ -24,6 +24,7 @@ from cnc.model import (
     Network,
     PortRef,
 )
+from cnc.plan import file as planfile
 from cnc.planner import plan as compute
 
 SCHEDULES = Path(__file__).parents[2] / "schedules"

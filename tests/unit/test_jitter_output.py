@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from cnc import chart, cli, intent, page, planfile
+from cnc import chart, cli, intent, page
 from cnc.cli.render import traffic
 from cnc.errors import InputError
 from cnc.lab.platform import Platform
+from cnc.plan import file as planfile
 from cnc.planner import plan
 from cnc.traffic.flows import Flow
 from cnc.traffic.measure import RESOLUTION_NS, Spread, Summary, summarise

@@ -10,15 +10,15 @@ from uuid import uuid4
 
 import pytest
 
-from cnc.forwarding import bridge_forwarding, bridge_forwardings
+from cnc.mechanisms.forwarding.derive import bridge_forwarding, bridge_forwardings
 from cnc.model import BridgeForwarding, Management, Plan, StoredPort
+from cnc.plan.transition import joined, transition
 from cnc.planner import plan
 from cnc.rollout.history import History, Phase, SwitchChange
 from cnc.rollout.left_over import left_over
 from cnc.switch import ConnectOptions
 from cnc.switch.device import StoredSwitch, SwitchState
 from cnc.switch.tree import AgentReport, BridgeReport, PortReport
-from cnc.transition import joined, transition
 from cnc.watch import Watcher
 from cnc.watch.observation import Poll
 from tests import bridged_networks

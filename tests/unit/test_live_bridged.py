@@ -9,11 +9,11 @@ import pytest
 
 from cnc.check import judge
 from cnc.errors import InputError, Unschedulable
-from cnc.forwarding import bridge_forwardings
-from cnc.identification import IpIdentification
+from cnc.mechanisms.forwarding.derive import bridge_forwardings
+from cnc.mechanisms.identification.model import IpIdentification
+from cnc.mechanisms.stream_filters.model import Policing, PolicingRules
 from cnc.model import AddressRange, Forwarding, Intent, Plan, Stream, StreamAddress
 from cnc.planner import Changes, Live, plan
-from cnc.policing import Policing, PolicingRules
 from tests.unit.bridged_networks import RING5, bridged, deliveries
 from tests.unit.planner_fuzz import random_intent
 from tests.unit.planner_networks import US, seeded, stream, with_streams

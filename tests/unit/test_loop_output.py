@@ -22,7 +22,7 @@ from cnc.experiments.control_loop.experiment import COLUMNS
 from cnc.experiments.experiment import ROWS
 from cnc.lab.kernels.offsets import FurthestApart
 from cnc.lab.platform import Platform
-from cnc.loops import LoopDelay
+from cnc.loops.model import LoopDelay
 from cnc.planner import plan
 from cnc.traffic.loop import run
 from cnc.traffic.loop.run import Curve, Period

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cnc import intent as intents
-from cnc.loops import Accepted
+from cnc.loops.model import Accepted
 from cnc.traffic.loop import run
 from cnc.traffic.loop.parts import (
     ACT,

@@ -19,8 +19,8 @@ from cnc.cli.render import loop as render
 from cnc.errors import InputError
 from cnc.lab.platform import Platform
 from cnc.lab.slower import slower
-from cnc.loop_paths import Circle, Line, Ramp, Sine
-from cnc.loops import Accepted, Arm, Conveyor, Loop, LoopDelay
+from cnc.loops.model import Accepted, Arm, Conveyor, Loop, LoopDelay
+from cnc.loops.paths import Circle, Line, Ramp, Sine
 from cnc.model import Intent
 from cnc.planner import plan
 from cnc.traffic.loop import run

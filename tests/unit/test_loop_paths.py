@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cnc.errors import InputError
-from cnc.loop_paths import Circle, Line, Ramp, Sine
-from cnc.loops import Accepted, Loop
+from cnc.loops.model import Accepted, Loop
+from cnc.loops.paths import Circle, Line, Ramp, Sine
 from cnc.traffic.loop import axes, run
 from cnc.traffic.loop.parts import Drive, controller_of
 from cnc.traffic.loop.path_error import PathError, path_error

@@ -15,7 +15,7 @@ import pytest
 
 from cnc.experiments import pictures
 from cnc.experiments.control_loop.path_picture import path_picture
-from cnc.loops import Loop
+from cnc.loops.model import Loop
 from cnc.traffic.ethernet import Arrival
 from cnc.traffic.loop import axes, program, run
 from cnc.traffic.loop.parts import controller_of

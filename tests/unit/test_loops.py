@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from cnc import cli, page, planfile
+from cnc import cli, page
 from cnc import intent as intents
 from cnc.check import judge
 from cnc.cli.render.comparison import plan_difference
 from cnc.errors import InputError, Unschedulable
 from cnc.lab.slower import slower
-from cnc.loops import (
+from cnc.loops.model import (
     Accepted,
     FirstOrder,
     LoopDelay,
@@ -27,7 +27,8 @@ from cnc.loops import (
     SecondOrder,
 )
 from cnc.model import Intent
-from cnc.plandiff import difference
+from cnc.plan import file as planfile
+from cnc.plan.difference import difference
 from cnc.planner import plan
 from tests.json_documents import documented
 

@@ -13,9 +13,9 @@ import pytest
 import yaml
 
 from cnc import intent as intents
-from cnc import margin, planfile
 from cnc.cli.render import planning as render_planning
 from cnc.errors import InputError
+from cnc.mechanisms.gates import margin
 from cnc.model import (
     DEFAULT_GATE_MARGIN_NS,
     Intent,
@@ -24,6 +24,7 @@ from cnc.model import (
     PortRef,
     WakeUps,
 )
+from cnc.plan import file as planfile
 from cnc.planner import plan as compute
 from cnc.planner.margin_cost import best_effort_shares
 from cnc.rollout import doctor

@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
-from cnc import app, clock_error, planfile
+from cnc import app
 from cnc.errors import InputError
 from cnc.intent import from_document
+from cnc.mechanisms.clock import error as clock_error
 from cnc.model import ClocksApart, Intent, Plan
+from cnc.plan import file as planfile
 from cnc.rollout import stated
 from tests.unit.test_clock_tree import line as switches_in_a_line
 

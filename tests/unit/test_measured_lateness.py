@@ -9,17 +9,18 @@ from pathlib import Path
 import pytest
 
 from cnc import intent as intents
-from cnc import lateness, planfile
 from cnc.app import plan
 from cnc.check import judge
 from cnc.cli.render import planning as render_planning
 from cnc.errors import InputError
+from cnc.mechanisms.stream_filters.admission import never_out_of_window
+from cnc.mechanisms.stream_filters.derive import stream_filters
+from cnc.mechanisms.talker_offsets import lateness
 from cnc.model import Intent, MeasuredMargin, Plan, PortRef, WakeUps
-from cnc.planner.policing import never_out_of_window
+from cnc.plan import file as planfile
 from cnc.rollout import doctor
 from cnc.rollout.doctor import Visit
 from cnc.rollout.preflight import Check, Finding, Verdict
-from cnc.stream_filters import stream_filters
 from cnc.switch.device import SwitchState
 from cnc.switch.tree import TalkerReport
 from tests.bridged_networks import line, stream

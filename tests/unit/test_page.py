@@ -15,13 +15,14 @@ import pytest
 from click.testing import CliRunner
 
 from cnc import intent as intent_room
-from cnc import page, planfile
+from cnc import page
 from cnc.chart.axis import open_times
 from cnc.cli.commands import show
 from cnc.errors import InputError
 from cnc.model import EndStation, Network, Plan
 from cnc.page.data import page_data
 from cnc.page.layout import positions
+from cnc.plan import file as planfile
 from cnc.planner import plan as compute
 from tests.unit.planner_networks import intent, network, stream
 

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from cnc import intent as intents
-from cnc import lateness, long_lists
+from cnc.mechanisms.gates import long_lists
+from cnc.mechanisms.talker_offsets import lateness
 from cnc.model import Intent, MeasuredMargin, PortRef
 from cnc.planner import plan
 

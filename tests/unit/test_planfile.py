@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from cnc import planfile
 from cnc.check import judge
 from cnc.errors import InputError
 from cnc.model import GateLimits, Intent, MeasuredMargin, Plan, PortRef
+from cnc.plan import file as planfile
 
 DATA = Path(__file__).parent / "data"
 REFUSED = DATA / "plan-refused"

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from cnc import intent, planfile
+from cnc import intent
 from cnc.errors import InputError
 from cnc.model import Forwarding, StreamAddress
+from cnc.plan import file as planfile
 from cnc.planner import plan
 
 SCHEDULES = Path(__file__).parents[2] / "schedules"

@@ -8,10 +8,11 @@ from math import lcm
 import pytest
 from hypothesis import given
 
-from cnc import planfile, planner
+from cnc import planner
 from cnc.check import judge
 from cnc.errors import Unschedulable
 from cnc.model import Intent, Plan
+from cnc.plan import file as planfile
 from cnc.planner import Budget, plan
 from cnc.planner.greedy import Dense
 from cnc.planner.neighbourhood import Neighbourhood

@@ -10,13 +10,11 @@ from typing import Any
 import pytest
 
 from cnc import intent as intents
-from cnc import planfile
 from cnc.check import judge
 from cnc.errors import Unschedulable
-from cnc.forwarding import bridge_forwardings
-from cnc.model import Plan
-from cnc.planner import plan
-from cnc.policing import (
+from cnc.mechanisms.forwarding.derive import bridge_forwardings
+from cnc.mechanisms.stream_filters.derive import uncounted
+from cnc.mechanisms.stream_filters.model import (
     FilteredStream,
     FixedGate,
     Policing,
@@ -24,7 +22,9 @@ from cnc.policing import (
     StreamFilter,
     WindowGate,
 )
-from cnc.stream_filters import uncounted
+from cnc.model import Plan
+from cnc.plan import file as planfile
+from cnc.planner import plan
 from tests.bridged_networks import line, stream
 
 FAST, SLOW = 6, 5

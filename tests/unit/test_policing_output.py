@@ -13,12 +13,9 @@ from cnc.check.transition import judge_transition
 from cnc.cli import render
 from cnc.cli.json_output.document import Forwarding as ForwardingDocument
 from cnc.cli.render import comparison
-from cnc.forwarding import bridge_forwardings
-from cnc.model import NS_PER_S, BridgeForwarding, EndStation, Intent, Management, Plan, PortRef
-from cnc.page.data import page_data
-from cnc.plandiff import difference
-from cnc.planner import plan
-from cnc.policing import (
+from cnc.mechanisms.forwarding.derive import bridge_forwardings
+from cnc.mechanisms.stream_filters.compare import Refused, refused_frames
+from cnc.mechanisms.stream_filters.model import (
     NO_POLICING,
     FilteredStream,
     Policing,
@@ -27,16 +24,19 @@ from cnc.policing import (
     StreamFilter,
     WindowGate,
 )
+from cnc.model import NS_PER_S, BridgeForwarding, EndStation, Intent, Management, Plan, PortRef
+from cnc.page.data import page_data
+from cnc.plan.difference import difference
+from cnc.plan.transition import joined, transition
+from cnc.planner import plan
 from cnc.rollout.compare import PortStatus
 from cnc.rollout.compare import _port_status as port_status
 from cnc.rollout.goal import Goal
 from cnc.rollout.path import Seen, StreamPath, walk
-from cnc.rollout.policing import Refused, refused_frames
 from cnc.rollout.stream_counts import HINT_TALKERS, Look, compared
 from cnc.switch.device import DeviceError, Managed, StoredSwitch, SwitchState
 from cnc.switch.payload import desired_ports
 from cnc.switch.tree import AgentReport, BridgeReport, Cause, FilterCounts, PortReport
-from cnc.transition import joined, transition
 from cnc.watch.condition import Event
 from cnc.watch.metrics import _stream_filters as stream_filter_metrics
 from cnc.watch.observation import Poll

@@ -10,10 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
-from cnc.format import settings_summary
-from cnc.identification import Inward, NullIdentification, Translation
-from cnc.model import BridgeForwarding, Management, PortRef, StoredPort, StreamAddress
-from cnc.policing import (
+from cnc.finding import Verdict
+from cnc.mechanisms.forwarding.preflight import examine_bridge
+from cnc.mechanisms.forwarding.tree import bridge_reports
+from cnc.mechanisms.identification.model import Inward, NullIdentification, Translation
+from cnc.mechanisms.stream_filters.compare import without_lists
+from cnc.mechanisms.stream_filters.model import (
     FilteredStream,
     FixedGate,
     Policing,
@@ -21,18 +23,16 @@ from cnc.policing import (
     StreamFilter,
     WindowGate,
 )
+from cnc.mechanisms.stream_filters.tree import normal
+from cnc.model import BridgeForwarding, Management, PortRef, StoredPort, StreamAddress
 from cnc.rollout.compare import difference_of, needs_change
 from cnc.rollout.history import encoding
 from cnc.rollout.history.record import Outcome, SwitchChange
-from cnc.rollout.policing import without_lists
-from cnc.rollout.preflight.bridges import examine_bridge
-from cnc.rollout.preflight.finding import Verdict
-from cnc.switch.forwarding import bridge_reports
+from cnc.support.format import settings_summary
 from cnc.switch.modules import POLICING, module_filter
 from cnc.switch.payload import edit_config
 from cnc.switch.readback import stored_ports
 from cnc.switch.rollout_id import RolloutId
-from cnc.switch.stream_filters import normal
 from cnc.switch.tree import (
     NETCONF,
     PSFP_BRIDGE,

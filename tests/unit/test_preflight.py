@@ -10,10 +10,10 @@ import pytest
 
 from cnc import intent as intents
 from cnc.errors import RolloutError
+from cnc.mechanisms.clock.preflight import CONTROLLER_TOLERANCE_NS
 from cnc.model import NS_PER_S, GateControlList, GateEntry, GateLimits, Plan
 from cnc.planner import plan as compute
 from cnc.rollout.preflight import Check, Finding, Verdict, examine, refuse
-from cnc.rollout.preflight.clocks import CONTROLLER_TOLERANCE_NS
 from cnc.switch.device import SwitchState
 from cnc.switch.payload import desired_ports
 from cnc.switch.tree import AgentReport, PortReport, PtpReport

@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 from lxml import etree
 
+from cnc.mechanisms.forwarding.preflight import examine_bridge, examine_rings
+from cnc.mechanisms.forwarding.tree import bridge_reports
 from cnc.model import NO_FORWARDING, BridgeForwarding, Network, PortRef, StreamAddress
 from cnc.rollout.preflight import Finding, Verdict
-from cnc.rollout.preflight.bridges import examine_bridge, examine_rings
 from cnc.spanning_tree import spanning_tree
-from cnc.switch.forwarding import bridge_reports
 from cnc.switch.tree import BridgeReport, ForeignEntry, PortReport
 from tests.bridged_networks import ring
 

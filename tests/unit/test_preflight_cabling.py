@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
+from cnc.finding import Check, Finding, Verdict
 from cnc.model import EndStation, Network
 from cnc.rollout.preflight.cabling import examine_cabling
-from cnc.rollout.preflight.finding import Check, Finding, Verdict
 from cnc.switch.topology import Identifier, TopologyReport
 from tests.unit.heard_neighbors import reports
 from tests.unit.planner_networks import network

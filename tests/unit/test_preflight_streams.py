@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 from lxml import etree
 
-from cnc.elimination import Generation, Recovery
-from cnc.identification import Inward, IpIdentification, Translation
+from cnc.mechanisms.forwarding.tree import bridge_reports
+from cnc.mechanisms.frer.model import Generation, Recovery
+from cnc.mechanisms.identification.model import Inward, IpIdentification, Translation
+from cnc.mechanisms.stream_filters.model import FixedGate, Policing, Strangers, StreamFilter
 from cnc.model import NO_FORWARDING, BridgeForwarding, PortRef, StreamAddress
-from cnc.policing import FixedGate, Policing, Strangers, StreamFilter
 from cnc.rollout.preflight import Check, Finding, Verdict
 from cnc.rollout.preflight.streams import examine_kernel, examine_tags
-from cnc.switch.forwarding import bridge_reports
 from cnc.switch.readback import agent_report
 from cnc.switch.tree import AgentReport, BridgeReport
 from tests.unit.test_preflight_bridges import ANSWER

@@ -9,7 +9,7 @@ import pytest
 
 from cnc.cli import render
 from cnc.model import Plan, PortRef
-from cnc.plandiff import PlanDifference, difference
+from cnc.plan.difference import PlanDifference, difference
 from cnc.planner import plan
 from cnc.rollout.goal import Goal
 from cnc.rollout.rollout import PortChange, Report

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cnc import intent as intents_from
-from cnc import planfile, planner
+from cnc import planner
 from cnc.check import judge
 from cnc.errors import InputError, Unschedulable
 from cnc.model import (
@@ -22,6 +22,7 @@ from cnc.model import (
     PortRef,
     TalkerInterference,
 )
+from cnc.plan import file as planfile
 from cnc.planner import Budget, Live, plan
 from cnc.planner.greedy import Dense
 from tests.simulator.adversary import Adversary, Chance, Nobody, Slow

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from cnc import intent as intents_from
 from cnc.check import judge
+from cnc.mechanisms.stream_filters.model import Policing, PolicingRules
 from cnc.model import Forwarding, Intent, Plan, PortRef
 from cnc.planner import Budget, plan
-from cnc.policing import Policing, PolicingRules
 from tests.simulator.adversary import Chance, Nobody
 from tests.simulator.outcome import Miss, missed
 from tests.simulator.ports import Disturbance, LateFrame

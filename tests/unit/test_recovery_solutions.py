@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from cnc.check.drains import Arrival, Interference
 from cnc.check.drains import Port as DrainedPort
 from cnc.check.spread import Stay, spread_ns
-from cnc.check.talkers import Load, lag
+from cnc.mechanisms.talker_offsets.judge import Load, lag
 from cnc.model import PortRef
 from cnc.planner.backlog import Ahead, Backlog, Coming
 from cnc.planner.chains import Passage, longest_chain_ns

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from cnc import planfile
 from cnc.cli import progress, render
 from cnc.model import GateControlList, GateEntry, Plan, PortRef
+from cnc.plan import file as planfile
 
 REASON = "no room on s1/s2: [its cable] is full, and so is every other way that could have been" * 3
 

@@ -17,13 +17,13 @@ import pytest
 
 from cnc import intent as intents
 from cnc.errors import CncError, InputError, PlanRejected, RolloutError
-from cnc.format import counted
 from cnc.model import NS_PER_S, GateControlList, GateLimits, GateMode, Plan, PortRef, WakeUps
 from cnc.planner import plan as compute
 from cnc.rollout import push, recovery, resume, roll_back, rollout, sessions, timing, transaction
 from cnc.rollout.events import Step, StepBegun
 from cnc.rollout.goal import stored_clock_error_ns
 from cnc.rollout.history import History, Outcome, Phase, record
+from cnc.support.format import counted
 from cnc.switch import ConnectOptions
 from cnc.switch.device import DeviceError, StoredSwitch, SwitchState
 from cnc.switch.payload import desired_ports

@@ -12,6 +12,17 @@ from agent.kernel.timex import KernelClock
 from agent.mechanisms.clock import kernel as clock_kernel
 from agent.mechanisms.clock.kernel import PtpDaemonAdapter
 from agent.model import PtpPortState, PtpStatus
+from cnc.mechanisms.clock.preflight import examine_clocks
+from cnc.mechanisms.clock.settled import trust
+from cnc.mechanisms.stream_filters.compare import without_lists
+from cnc.mechanisms.stream_filters.model import (
+    FilteredStream,
+    FixedGate,
+    Policing,
+    Strangers,
+    StreamFilter,
+    WindowGate,
+)
 from cnc.model import (
     BridgeForwarding,
     PortRef,
@@ -20,20 +31,9 @@ from cnc.model import (
     TalkerConfiguration,
     TalkerStream,
 )
-from cnc.policing import (
-    FilteredStream,
-    FixedGate,
-    Policing,
-    Strangers,
-    StreamFilter,
-    WindowGate,
-)
 from cnc.rollout.compare import PortStatus
 from cnc.rollout.compare import _port_status as port_status
-from cnc.rollout.policing import without_lists
 from cnc.rollout.preflight import Check, Verdict
-from cnc.rollout.preflight.clocks import examine_clocks
-from cnc.rollout.preflight.settled import trust
 from cnc.rollout.stream_counts import NO_COUNTS
 from cnc.switch.device import SwitchState
 from cnc.switch.payload import desired_ports

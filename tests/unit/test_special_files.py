@@ -10,10 +10,12 @@ from pathlib import Path
 import click
 import pytest
 
-from cnc import cli, intent, planfile, whole_file
+from cnc import cli, intent
 from cnc.cli import settings
 from cnc.errors import InputError
 from cnc.model import Management
+from cnc.plan import file as planfile
+from cnc.support import whole_file
 from cnc.switch import ConnectOptions
 from cnc.switch.device import Device, DeviceError, Managed
 from tests.unit.strange_switch import key_of, line

@@ -6,8 +6,8 @@ import dataclasses
 
 import pytest
 
+from cnc.mechanisms.gates.starvation import Starvation
 from cnc.model import ClassRole, GateControlList, GateEntry
-from cnc.rollout.starvation import Starvation
 from cnc.switch.tree import ClassTraffic, KernelSchedule
 from tests.unit.watched_switches import PLAN, poll
 

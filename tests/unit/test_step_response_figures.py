@@ -24,7 +24,7 @@ from cnc.experiments.step_responses.figures import (
 from cnc.experiments.step_responses.impairment import Impairment
 from cnc.experiments.step_responses.sheets import grid
 from cnc.experiments.step_responses.tuning import Gains
-from cnc.loops import Accepted
+from cnc.loops.model import Accepted
 from cnc.traffic.loop import run
 from cnc.traffic.loop.response import step_responses
 from cnc.traffic.loop.run import Curve, Period

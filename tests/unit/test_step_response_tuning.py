@@ -15,7 +15,7 @@ from cnc.experiments.step_responses.figures import (
     over,
 )
 from cnc.experiments.step_responses.tuning import Comparison, Gains, compare, search, separation_s
-from cnc.loops import Loop, PiController
+from cnc.loops.model import Loop, PiController
 
 LOOP = intents.load(Path(__file__).parents[2] / "schedules" / "touch.yaml").loops["press"]
 MS = 1_000_000

@@ -15,13 +15,13 @@ from itertools import zip_longest
 import pytest
 
 from cnc.cli.render.switches import status as show
-from cnc.elimination import Elimination, Recovery
-from cnc.forwarding import bridge_forwarding
+from cnc.mechanisms.forwarding.derive import bridge_forwarding
+from cnc.mechanisms.frer.counts import SilentPaths
+from cnc.mechanisms.frer.model import Elimination, Recovery
 from cnc.model import NS_PER_S, BridgeForwarding, Plan, PortRef
 from cnc.planner import plan
 from cnc.rollout.compare import PortStatus
 from cnc.rollout.compare import _port_status as port_status
-from cnc.rollout.copies import SilentPaths
 from cnc.rollout.stream_counts import HINT_PATHS, Look, StreamCounts, compared
 from cnc.switch.counters import PortCounters
 from cnc.switch.device import StoredSwitch, SwitchState

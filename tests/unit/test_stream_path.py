@@ -13,7 +13,7 @@ import yaml
 from cnc import intent as intents
 from cnc.cli import render
 from cnc.errors import InputError
-from cnc.forwarding import bridge_forwarding
+from cnc.mechanisms.forwarding.derive import bridge_forwarding
 from cnc.model import BridgeForwarding, Plan
 from cnc.planner import plan as compute
 from cnc.rollout.path import Seen, StreamPath, require_bridged, walk

@@ -10,9 +10,9 @@ import pytest
 import yaml
 
 from cnc import intent as intents
-from cnc import margin
 from cnc.check import judge
 from cnc.errors import Unschedulable
+from cnc.mechanisms.gates import margin
 from cnc.model import EndStation, Intent, Plan
 from cnc.planner import moves, plan
 from tests.simulator.outcome import is_kept

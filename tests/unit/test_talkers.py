@@ -9,8 +9,8 @@ from click.testing import CliRunner
 
 from cnc import cli
 from cnc.app import load_plan
+from cnc.mechanisms.talker_offsets.derive import transmissions
 from cnc.planner import plan
-from cnc.talkers import transmissions
 from tests.unit.planner_networks import US, intent, network, stream
 
 PLAN = Path(__file__).parent / "data" / "line3-plan.json"

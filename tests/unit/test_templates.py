@@ -10,10 +10,11 @@ from typing import Any
 import jsonschema
 import pytest
 
-from cnc import intent, planfile
+from cnc import intent
 from cnc.errors import InputError
 from cnc.intent import templates
 from cnc.intent.templates import STREAMS_MAX
+from cnc.plan import file as planfile
 from cnc.planner import plan
 
 SERVO = {"class": "cyclic", "period": "1ms", "payload": "100B", "max-latency": "200us"}

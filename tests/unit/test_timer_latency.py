@@ -8,10 +8,10 @@ import time
 
 import pytest
 
-from cnc import clock
 from cnc.errors import CncError
 from cnc.lab import timer_latency
 from cnc.lab.timer_latency import PERIOD_NS, TimerProbe
+from cnc.support import exact_clock as clock
 
 
 def test_on_a_real_clock_timers_are_measured_meanwhile():

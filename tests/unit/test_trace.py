@@ -11,8 +11,8 @@ import numpy as np
 import pandas
 import pytest
 
-from cnc import planfile
 from cnc.model import GateControlList, GateEntry, Plan, PortRef
+from cnc.plan import file as planfile
 from cnc.planner import plan as compute
 from cnc.traffic.probe_filter import ETHERTYPE, probe_of
 from cnc.traffic.recording import Recording

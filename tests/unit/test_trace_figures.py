@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cnc import planfile
 from cnc.model import Plan
+from cnc.plan import file as planfile
 from cnc.traffic.column import Column
 from cnc.traffic.trace.account import Account, Layer
 from cnc.traffic.trace.columns import PathColumns, gather

@@ -10,9 +10,9 @@ import pytest
 from click.testing import CliRunner
 from matplotlib.figure import Figure
 
-from cnc import planfile
 from cnc.cli.trace import trace
 from cnc.experiments import pictures, trace_pictures
+from cnc.plan import file as planfile
 from cnc.traffic.trace.account import Layer
 from cnc.traffic.trace.columns import PathColumns, gather
 from tests.unit.traced_frames import T0, Record, torque

@@ -9,8 +9,8 @@ import pytest
 
 from cnc.check.transition import judge_transition, require_sound_transition
 from cnc.errors import PlanRejected
-from cnc.forwarding import bridge_forwardings
-from cnc.identification import IpIdentification
+from cnc.mechanisms.forwarding.derive import bridge_forwardings
+from cnc.mechanisms.identification.model import IpIdentification
 from cnc.model import (
     AddressRange,
     BridgeForwarding,
@@ -24,10 +24,10 @@ from cnc.model import (
     StreamAddress,
     StreamPlan,
 )
+from cnc.plan.transition import Transition, joined, on_ports, transition
 from cnc.planner import plan
 from cnc.rollout.goal import Goal
 from cnc.switch.device import SwitchState
-from cnc.transition import Transition, joined, on_ports, transition
 from tests.unit.bridged_networks import RING5, bridged
 from tests.unit.planner_networks import network, stream
 

@@ -9,8 +9,14 @@ import pytest
 
 from cnc import intent as intents
 from cnc.cli import render
-from cnc.forwarding import bridge_forwardings
-from cnc.identification import Inward, IpIdentification, NextProtocol, Outward, Translation
+from cnc.mechanisms.forwarding.derive import bridge_forwardings
+from cnc.mechanisms.identification.model import (
+    Inward,
+    IpIdentification,
+    NextProtocol,
+    Outward,
+    Translation,
+)
 from cnc.model import BridgeForwarding, Plan
 from cnc.planner import plan as compute
 from cnc.rollout.path import Seen, StreamPath, walk

@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
-from cnc.format import settings_summary
-from cnc.identification import (
+from cnc.mechanisms.forwarding.preflight import examine_bridge
+from cnc.mechanisms.forwarding.tree import bridge_reports
+from cnc.mechanisms.identification.model import (
     Inward,
     IpIdentification,
     NextProtocol,
@@ -25,9 +26,8 @@ from cnc.model import BridgeForwarding, Management, PortRef, StoredPort, StreamA
 from cnc.rollout.compare import difference_of, needs_change
 from cnc.rollout.history import Outcome, SwitchChange, encoding
 from cnc.rollout.preflight import Verdict
-from cnc.rollout.preflight.bridges import examine_bridge
+from cnc.support.format import settings_summary
 from cnc.switch.filters import configuration_filter, state_filter
-from cnc.switch.forwarding import bridge_reports
 from cnc.switch.modules import IDENTIFICATION, module_filter
 from cnc.switch.payload import edit_config
 from cnc.switch.readback import stored_ports

@@ -16,13 +16,13 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from cnc import cli, planfile
+from cnc import cli
 from cnc import intent as intents
 from cnc.check import judge
-from cnc.check.forwarding import judge_forwarding
 from cnc.check.frames import judge_streams
-from cnc.forwarding import bridge_forwardings
-from cnc.identification import (
+from cnc.mechanisms.forwarding.derive import bridge_forwardings
+from cnc.mechanisms.forwarding.judge import judge_forwarding
+from cnc.mechanisms.identification.model import (
     Identification,
     Inward,
     IpIdentification,
@@ -32,10 +32,11 @@ from cnc.identification import (
     SourceMacIdentification,
     Translation,
 )
+from cnc.mechanisms.talker_offsets.derive import transmissions
 from cnc.model import BridgeForwarding, EndStation, Intent, Network, Plan, PortRef, StreamAddress
+from cnc.plan import file as planfile
 from cnc.planner import plan
 from cnc.planner.route import Member
-from cnc.talkers import transmissions
 from tests import bridged_networks as documents
 from tests.unit.bridged_networks import bridged
 from tests.unit.planner_networks import LINE, MS, RING, network, problem, stream, with_links

@@ -6,10 +6,10 @@ import dataclasses
 
 import pytest
 
+from cnc.mechanisms.talker_offsets.tree import TalkerReport
 from cnc.model import ClassRole, GateControlList, WakeUps
 from cnc.switch.counters import PortCounters
 from cnc.switch.device import SwitchState
-from cnc.switch.end_station import TalkerReport
 from cnc.switch.rollout_id import RolloutId
 from cnc.switch.subscription import NETCONF_EVENTS
 from cnc.switch.tree import AgentReport, ClassTraffic, PtpReport

@@ -11,12 +11,13 @@ from agent import wording
 from agent.mechanisms.gates.diff import diff
 from agent.mechanisms.gates.model import GateEntry, GateSchedule, QueueRange, Taprio, TaprioMode
 from agent.model import Clock
-from cnc import chart, planfile
-from cnc import format as words
+from cnc import chart
 from cnc.cli import render
 from cnc.model import GateControlList, GateLimits, Plan, PortRef
 from cnc.model import GateEntry as Entry
+from cnc.plan import file as planfile
 from cnc.rollout.preflight import Check, Finding, Verdict
+from cnc.support import format as words
 from tests.stack.recording_kernel import configured, port
 
 PLAN = Path(__file__).parent / "data" / "line3-plan.json"

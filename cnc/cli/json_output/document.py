@@ -9,10 +9,16 @@ from typing import Annotated
 from pydantic import AliasPath, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import to_jsonable_python
 
-from cnc.elimination import Generation, Recovery
-from cnc.identification import Inward, Outward
+from cnc.mechanisms.frer.model import Generation, Recovery
+from cnc.mechanisms.identification.model import Inward, Outward
+from cnc.mechanisms.stream_filters.model import (
+    FilteredStream,
+    FixedGate,
+    Policing,
+    StreamFilter,
+    WindowGate,
+)
 from cnc.model import BridgeForwarding, GateEntry, PortRef, StreamAddress
-from cnc.policing import FilteredStream, FixedGate, Policing, StreamFilter, WindowGate
 
 
 class Document(BaseModel):

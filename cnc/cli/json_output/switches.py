@@ -14,7 +14,7 @@ from cnc.cli.json_output.document import (
     is_empty,
     is_none,
 )
-from cnc.policing import Policing
+from cnc.mechanisms.stream_filters.model import Policing
 from cnc.rollout.preflight import Finding
 from cnc.rollout.transaction import SwitchTimes
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from cnc.cli.render.output import new_table, print_json, print_table
 from cnc.cli.terminal import echo
-from cnc.format import duration
 from cnc.model import NS_PER_S
+from cnc.support.format import duration
 
 if TYPE_CHECKING:
     from cnc.lab.kernels.clock_history import ClockHistory, NodeClock

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cnc.cli.render.output import new_table, print_json, print_table, some
 from cnc.cli.terminal import echo
-from cnc.format import counted, duration, gate_summary
 from cnc.model import GateControlList, PortRef, StreamPlan
+from cnc.support.format import counted, duration, gate_summary
 
 if TYPE_CHECKING:
-    from cnc.loops import LoopDelay
-    from cnc.plandiff import Change, PlanDifference
+    from cnc.loops.model import LoopDelay
+    from cnc.plan.difference import Change, PlanDifference
 
 _ROWS_MAX = 100
 _NOTHING = "–"  # noqa: RUF001
@@ -186,7 +186,7 @@ def _route(placed: StreamPlan) -> str:
 
 
 def _gates(port: PortRef, change: Change[GateControlList]) -> _Row:
-    from cnc.plandiff import differ_from_ns  # noqa: PLC0415
+    from cnc.plan.difference import differ_from_ns  # noqa: PLC0415
 
     before, after = change.before, change.after
     what = "gate control list"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from cnc.cli.render.output import new_table, open_console, print_json, print_table, some, warning
 from cnc.cli.terminal import echo
-from cnc.format import counted
+from cnc.support.format import counted
 
 if TYPE_CHECKING:
     from cnc.rollout.preflight import Finding

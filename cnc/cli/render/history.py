@@ -16,11 +16,11 @@ from cnc.cli.render.output import (
     warning,
 )
 from cnc.cli.terminal import echo
-from cnc.format import settings_summary
 from cnc.model import BridgeForwarding, GateControlList, PortSettings, gates_of
+from cnc.support.format import settings_summary
 
 if TYPE_CHECKING:
-    from cnc.plandiff import Change
+    from cnc.plan.difference import Change
     from cnc.rollout.history import Rollout, SwitchChange
 
 
@@ -141,7 +141,7 @@ def _forwarding(settings: PortSettings | None) -> BridgeForwarding | None:
 
 def _gates(change: SwitchChange) -> Mapping[str, Change[GateControlList]]:
     """What the gates of each port were and were to be."""
-    from cnc.plandiff import Change  # noqa: PLC0415
+    from cnc.plan.difference import Change  # noqa: PLC0415
 
     changes: dict[str, Change[GateControlList]] = {}
     for port, after in change.after.items():

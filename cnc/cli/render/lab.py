@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from cnc.cli.render.output import new_table, print_json, print_table, warning
 from cnc.cli.terminal import echo
-from cnc.format import counted
+from cnc.support.format import counted
 
 if TYPE_CHECKING:
     from pathlib import Path

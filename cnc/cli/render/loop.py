@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from cnc.cli.render.output import new_table, open_console, print_json, print_table, some
 from cnc.cli.terminal import echo
-from cnc.format import counted, duration
+from cnc.support.format import counted, duration
 
 if TYPE_CHECKING:
     from cnc.lab.kernels.offsets import FurthestApart
     from cnc.lab.platform import Platform
-    from cnc.loops import LoopDelay
+    from cnc.loops.model import LoopDelay
     from cnc.traffic.loop.path_error import PathError
     from cnc.traffic.loop.response import StepResponse
     from cnc.traffic.loop.run import Curve

@@ -18,7 +18,7 @@ import click
 from cnc.cli import settings
 from cnc.cli.terminal import echo
 from cnc.errors import CncError, InputError
-from cnc.format import printable
+from cnc.support.format import printable
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -9,11 +9,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cnc import clock_error, lateness, margin
 from cnc.cli.render.output import new_table, open_console, print_json, print_table, some
 from cnc.cli.terminal import echo
-from cnc.elimination import Elimination, Generation, Recovery
-from cnc.format import counted, duration, gate_limits
+from cnc.mechanisms.clock import error as clock_error
+from cnc.mechanisms.frer.derive import sequence_functions
+from cnc.mechanisms.frer.model import Elimination, Generation, Recovery
+from cnc.mechanisms.gates import margin
+from cnc.mechanisms.stream_filters.derive import uncounted
+from cnc.mechanisms.stream_filters.model import Policing
+from cnc.mechanisms.talker_offsets import lateness
 from cnc.model import (
     ORDINARY_MTU_OCTETS,
     ClassRole,
@@ -24,10 +28,8 @@ from cnc.model import (
     PortRef,
     StreamPlan,
 )
-from cnc.packets import longest_packets
-from cnc.policing import Policing
-from cnc.sequencing import sequence_functions
-from cnc.stream_filters import uncounted
+from cnc.plan.packets import longest_packets
+from cnc.support.format import counted, duration, gate_limits
 
 if TYPE_CHECKING:
     from cnc.check import Violation

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from cnc.cli.render.output import new_table, print_json, print_table, some
 from cnc.cli.terminal import echo
-from cnc.format import counted, duration, gate_summary, nodes, settings_summary
 from cnc.model import NS_PER_S, StreamPlan
+from cnc.support.format import counted, duration, gate_summary, nodes, settings_summary
 
 if TYPE_CHECKING:
-    from cnc.plandiff import PlanDifference
+    from cnc.plan.difference import PlanDifference
     from cnc.planner import Move
     from cnc.rollout import Finding, PortStatus, Report
     from cnc.rollout.stream_counts import Copies

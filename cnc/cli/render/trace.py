@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from cnc.cli.render.output import new_table, print_json, print_table
 from cnc.cli.terminal import echo
-from cnc.format import counted, duration, microseconds
+from cnc.support.format import counted, duration, microseconds
 
 if TYPE_CHECKING:
     from rich.table import Table

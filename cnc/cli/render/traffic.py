@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from cnc.cli.render.output import new_table, open_console, print_json, print_table
 from cnc.cli.terminal import echo
-from cnc.format import counted, duration, microseconds, rate
+from cnc.support.format import counted, duration, microseconds, rate
 
 if TYPE_CHECKING:
     from cnc.lab.platform import Platform

@@ -15,11 +15,11 @@ from cnc.experiments.bound_check.figures import Verdict
 from cnc.experiments.bound_check.pictures import bound_check_pictures
 from cnc.experiments.description import BoundCheckDescription
 from cnc.experiments.experiment import Progress, Report, Sheet, read_rows, write_rows
-from cnc.format import duration
 from cnc.lab.platform import Platform
 from cnc.lab.running import Lab
 from cnc.model import Intent, Plan, Stream
 from cnc.rollout import push
+from cnc.support.format import duration
 from cnc.traffic.measure import Spread, summarise, wake_up_error
 from cnc.traffic.recording import AnyFlow, flows
 

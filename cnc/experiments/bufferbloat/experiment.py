@@ -19,11 +19,11 @@ from cnc.experiments.bufferbloat.pictures import bufferbloat_pictures
 from cnc.experiments.control_loop import queues
 from cnc.experiments.experiment import Progress, Report, Sheet, read_rows, write_rows
 from cnc.experiments.unplanned_description import BufferbloatDescription
-from cnc.format import duration, rate
 from cnc.lab import wires
 from cnc.lab.platform import Platform
 from cnc.lab.running import Lab
 from cnc.model import ClassRole, Intent
+from cnc.support.format import duration, rate
 from cnc.traffic.flows import Flow, JitteredFlow, cbr_period_ns, flow_of_class
 from cnc.traffic.recording import Frame
 

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import Any
 
-from cnc.format import counted, duration
+from cnc.support.format import counted, duration
 from cnc.traffic.measure import Spread, spread
 from cnc.traffic.recording import Frame
 

@@ -21,10 +21,10 @@ from cnc.experiments.characterizer.description import AccuracyShape, Characteriz
 from cnc.experiments.characterizer.figures import Accuracy, Run, chain_disagreements, run_of
 from cnc.experiments.characterizer.pictures import characterizer_pictures
 from cnc.experiments.experiment import Progress, Report, read_rows, write_rows
-from cnc.format import duration, rate
 from cnc.lab.platform import Platform
 from cnc.lab.running import Lab
 from cnc.model import Intent
+from cnc.support.format import duration, rate
 from cnc.traffic.echo import run
 from cnc.traffic.echo.chain import Component, EchoPoint, echo_points
 from cnc.traffic.echo.run import Asked, Echo

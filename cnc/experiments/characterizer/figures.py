@@ -10,8 +10,8 @@ from typing import Any
 
 from cnc.experiments.characterizer.network import round_trip_ns
 from cnc.experiments.characterizer.published import MEASURED_NS
-from cnc.format import counted, duration, rate
 from cnc.model import Network
+from cnc.support.format import counted, duration, rate
 from cnc.traffic.echo.chain import Component, EchoPoint
 from cnc.traffic.echo.run import Echo
 from cnc.traffic.echo.sampling import Sample, Sampling

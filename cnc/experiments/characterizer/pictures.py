@@ -9,7 +9,7 @@ from cnc.experiments import pictures
 from cnc.experiments.characterizer.figures import ACCURATE, PERCENT, Accuracy, Run
 from cnc.experiments.characterizer.sheets import MS_PER_NS
 from cnc.experiments.experiment import Picture
-from cnc.format import duration, rate
+from cnc.support.format import duration, rate
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

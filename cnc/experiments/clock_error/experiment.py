@@ -20,12 +20,12 @@ from cnc.experiments.clock_error.figures import Point
 from cnc.experiments.clock_error.pictures import clock_error_pictures
 from cnc.experiments.description import ClockErrorDescription
 from cnc.experiments.experiment import Progress, Report, Sheet, read_rows, write_rows
-from cnc.format import duration
 from cnc.lab import Lab
 from cnc.lab.platform import Platform
 from cnc.model import ClassRole, GateControlList, GateEntry, Intent, Plan, transmission_ns
 from cnc.rollout.goal import Goal
 from cnc.rollout.rollout import roll_out
+from cnc.support.format import duration
 from cnc.traffic.measure import Spread, summarise, wake_up_error
 from cnc.traffic.recording import AnyFlow, flows
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cnc.format import duration
+from cnc.support.format import duration
 from cnc.traffic.measure import Summary
 
 

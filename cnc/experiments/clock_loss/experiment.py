@@ -26,7 +26,6 @@ from cnc.experiments.clock_loss.prediction import first_late_ns
 from cnc.experiments.clocked import Act, Clocks
 from cnc.experiments.description import ClockLossDescription
 from cnc.experiments.experiment import Progress, Report, Sheet, read_rows
-from cnc.format import duration
 from cnc.lab.kernels import gptp
 from cnc.lab.kernels.offsets import TrueOffsets
 from cnc.lab.platform import Platform
@@ -34,6 +33,7 @@ from cnc.lab.running import Lab
 from cnc.model import NS_PER_S, Intent, Plan
 from cnc.planner import plan as compute
 from cnc.rollout import push
+from cnc.support.format import duration
 from cnc.traffic.recording import AnyFlow, flows
 
 IN_SYNC, GRANDMASTER_AWAY, RUNS_OFF = "in-sync", "grandmaster-away", "runs-off"

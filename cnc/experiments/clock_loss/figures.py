@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cnc.format import duration, microseconds
 from cnc.lab.kernels.offsets import TrueOffsets
 from cnc.model import NS_PER_S
+from cnc.support.format import duration, microseconds
 from cnc.traffic.measure import RESOLUTION_NS
 from cnc.traffic.recording import AnyFlow, Frame
 

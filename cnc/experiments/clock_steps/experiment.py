@@ -34,7 +34,6 @@ from cnc.experiments.clock_steps.pictures import clock_steps_pictures
 from cnc.experiments.clocked import Act, Clocks
 from cnc.experiments.description import ClockStepsDescription
 from cnc.experiments.experiment import Progress, Report, Sheet, read_rows, write_rows
-from cnc.format import duration
 from cnc.lab.kernels import gptp
 from cnc.lab.platform import Platform
 from cnc.lab.running import Lab
@@ -42,6 +41,7 @@ from cnc.model import NS_PER_S, Intent, Plan
 from cnc.planner import plan as compute
 from cnc.rollout import push, status
 from cnc.rollout.events import Listener, StepBegun, ignore
+from cnc.support.format import duration
 from cnc.talker import tai_ns
 from cnc.traffic.recording import AnyFlow, flows
 

@@ -8,8 +8,8 @@ from enum import StrEnum
 from typing import Any
 
 from cnc.experiments.clock_loss.figures import Part
-from cnc.format import duration
 from cnc.lab.kernels.offsets import TrueOffsets
+from cnc.support.format import duration
 
 PUSHED = "pushed"
 PUSH_COLUMNS = ("part", "by_ns", "result", "runs", "stepped_ns")

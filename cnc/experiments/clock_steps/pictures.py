@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from cnc.experiments import pictures
 from cnc.experiments.experiment import Picture
-from cnc.format import duration
 from cnc.model import NS_PER_S
+from cnc.support.format import duration
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -20,12 +20,12 @@ from cnc.experiments.control_loop.figures import FIFO, NAMES, PRIORITY, SCHEDULE
 from cnc.experiments.control_loop.pictures import control_loop_pictures
 from cnc.experiments.description import ControlLoopDescription
 from cnc.experiments.experiment import Progress, Report, Sheet, read_rows, write_rows
-from cnc.format import duration
 from cnc.lab.platform import Platform
 from cnc.lab.running import Lab
-from cnc.loops import Loop
+from cnc.loops.model import Loop
 from cnc.model import ClassRole, Intent, Plan
 from cnc.rollout import push
+from cnc.support.format import duration
 from cnc.traffic.flows import Flow, flow_of_class
 from cnc.traffic.loop import run
 from cnc.traffic.loop.run import Curve, Period

@@ -29,7 +29,6 @@ from cnc.experiments.control_overhead.pictures import control_overhead_pictures
 from cnc.experiments.control_overhead.published import PUBLISHED, PUBLISHED_MACHINE
 from cnc.experiments.description import ControlOverheadDescription
 from cnc.experiments.experiment import Progress, Report, Sheet, write_rows
-from cnc.format import counted
 from cnc.lab.lifecycle import lab
 from cnc.lab.platform import Platform
 from cnc.lab.rehearsal import rehearsal
@@ -40,6 +39,7 @@ from cnc.planner import plan
 from cnc.rollout import push
 from cnc.rollout.events import Step, StepBegun
 from cnc.rollout.history import History
+from cnc.support.format import counted
 from cnc.switch import ConnectOptions
 
 COLUMNS = (

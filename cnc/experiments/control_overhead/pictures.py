@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from cnc.experiments import pictures
 from cnc.experiments.experiment import Picture
-from cnc.format import counted
+from cnc.support.format import counted
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -29,10 +29,10 @@ from cnc.experiments.experiment import Progress, Report, Sheet, read_rows, write
 from cnc.experiments.step_responses.figures import draw
 from cnc.experiments.step_responses.impairment import LOST_MAX, Impairment, impaired
 from cnc.experiments.unplanned_description import EdgeIntelligenceDescription
-from cnc.format import duration
 from cnc.lab.platform import Platform
 from cnc.lab.running import Lab
 from cnc.model import ClassRole, Intent
+from cnc.support.format import duration
 from cnc.traffic.edge.run import Period, run
 from cnc.traffic.flows import Flow, flow_of_class
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from cnc.format import counted, duration
+from cnc.support.format import counted, duration
 from cnc.traffic.edge.predictors import PREDICTORS, Received
 from cnc.traffic.edge.run import Period
 

@@ -19,12 +19,12 @@ from cnc.experiments.gate_share import gateway
 from cnc.experiments.gate_share.figures import Point
 from cnc.experiments.gate_share.gateway import TALKERS
 from cnc.experiments.gate_share.pictures import gate_share_pictures
-from cnc.format import duration
 from cnc.lab import Lab
 from cnc.lab.platform import Platform
 from cnc.model import GateControlList, Intent
 from cnc.rollout.goal import Goal
 from cnc.rollout.rollout import roll_out
+from cnc.support.format import duration
 from cnc.traffic.flows import Flow
 from cnc.traffic.measure import Spread, spread
 

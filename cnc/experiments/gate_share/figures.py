@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 from cnc.experiments.gate_share import gateway
-from cnc.format import counted, microseconds
+from cnc.support.format import counted, microseconds
 from cnc.traffic.measure import spread
 
 

@@ -14,8 +14,8 @@ import random
 
 from cnc import intent as intents
 from cnc.experiments.description import GateShareDescription
-from cnc.format import counted, duration, rate
 from cnc.model import GateControlList, GateEntry, Intent, Plan, PortRef
+from cnc.support.format import counted, duration, rate
 from cnc.traffic.recording import Flow
 
 GATED = PortRef("gateway", "cloud")

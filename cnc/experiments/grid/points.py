@@ -17,7 +17,7 @@ from pathlib import Path
 
 import yaml
 
-from cnc import experiments, whole_file
+from cnc import experiments
 from cnc import intent as intents
 from cnc.errors import InputError, Unschedulable
 from cnc.experiments.description import description_of, kind_of
@@ -27,6 +27,7 @@ from cnc.intent.problems import KeyPath, Problems, one_of, shown
 from cnc.intent.replacing import path_of, with_value
 from cnc.intent.shape import Document
 from cnc.intent.source import dump, parse
+from cnc.support import whole_file
 
 EXPERIMENT = "experiment.yaml"
 INTENT = "intent.yaml"

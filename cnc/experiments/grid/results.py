@@ -10,11 +10,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from cnc import experiments, whole_file
+from cnc import experiments
 from cnc.experiments.experiment import Report, Sheet
 from cnc.experiments.grid.points import Point
 from cnc.experiments.keys import Description
 from cnc.experiments.page import page
+from cnc.support import whole_file
 
 TABLE = "grid.csv"
 

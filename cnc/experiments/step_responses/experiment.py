@@ -29,11 +29,11 @@ from cnc.experiments.step_responses.figures import (
 from cnc.experiments.step_responses.impairment import LOST_MAX, Impairment, impaired
 from cnc.experiments.step_responses.pictures import step_responses_pictures
 from cnc.experiments.step_responses.tuning import compare
-from cnc.format import duration
 from cnc.lab.platform import Platform
 from cnc.lab.running import Lab
-from cnc.loops import Accepted, Loop, PiController
+from cnc.loops.model import Accepted, Loop, PiController
 from cnc.model import Intent, Plan
+from cnc.support.format import duration
 from cnc.traffic.flows import Flow
 from cnc.traffic.loop import run
 from cnc.traffic.loop.run import Curve

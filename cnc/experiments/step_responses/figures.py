@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from typing import Any
 
-from cnc.format import counted, duration
-from cnc.loops import Accepted, Loop
+from cnc.loops.model import Accepted, Loop
+from cnc.support.format import counted, duration
 from cnc.traffic.loop import axes, parts
 from cnc.traffic.loop.response import StepResponse, step_responses
 from cnc.traffic.loop.run import Curve

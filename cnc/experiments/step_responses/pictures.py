@@ -11,7 +11,7 @@ from cnc.experiments.control_loop.pictures import MS_PER_NS, SHOWN
 from cnc.experiments.experiment import Picture
 from cnc.experiments.step_responses.figures import PERCENT, Cell
 from cnc.experiments.step_responses.tuning import Comparison, Gains, Tried
-from cnc.loops import Accepted
+from cnc.loops.model import Accepted
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from cnc.experiments.experiment import Sheet
 from cnc.experiments.step_responses.figures import PERCENT, Cell
 from cnc.experiments.step_responses.tuning import Comparison
-from cnc.loops import Accepted
+from cnc.loops.model import Accepted
 from cnc.traffic.loop.response import StepResponse
 
 _NOTHING = "–"  # noqa: RUF001

@@ -23,9 +23,9 @@ from typing import Any
 
 from cnc.experiments.description import GainRange, Tuning
 from cnc.experiments.step_responses.figures import computed, has_settled, over
-from cnc.format import duration
-from cnc.loops import Loop, PiController
+from cnc.loops.model import Loop, PiController
 from cnc.model import NS_PER_S
+from cnc.support.format import duration
 from cnc.traffic.loop.response import RISEN, StepResponse, step_responses
 
 STEPS = 16  # of a grid: a power of two, by which decimal numbers are divided without a rest

@@ -26,13 +26,13 @@ from cnc.experiments.description import SyncDescription
 from cnc.experiments.experiment import Progress, Report, Sheet, read_rows, write_rows
 from cnc.experiments.sync.figures import Hop, Said, hops_of
 from cnc.experiments.sync.pictures import sync_pictures
-from cnc.format import duration
 from cnc.lab.kernels import gptp, offsets
 from cnc.lab.kernels.offsets import Offset, TrueOffsets
 from cnc.lab.platform import Platform
 from cnc.lab.running import Lab
 from cnc.lab.vm.runner import VIRTUAL_EPOCH_NS
 from cnc.model import NS_PER_S, Intent
+from cnc.support.format import duration
 
 COLUMNS = ("time_ns", "node", "event", "offset_ns", "steps_removed")
 SAYS, KILLED, BACK = "says", "killed", "back"

@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass
 from statistics import fmean
 from typing import Any
 
-from cnc.format import duration
 from cnc.lab.kernels.offsets import TrueOffsets
+from cnc.support.format import duration
 
 # IEEE Std 802.1AS-2020, annex B: granularity of time stamps, residence time, error of the rate
 # ratio. A relay stamps a frame twice.

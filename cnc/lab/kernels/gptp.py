@@ -15,21 +15,21 @@ from typing import TYPE_CHECKING
 
 from lxml.builder import ElementMaker
 
-from cnc.format import duration
 from cnc.lab.kernels.beside import ask
 from cnc.lab.management import SWITCH_PORT
 from cnc.lab.running import Lab
-from cnc.lazy import lazy_import
 from cnc.model import Intent, PortRef
+from cnc.support.format import duration
+from cnc.support.lazy import lazy_import
 from cnc.switch.payload import named_interface
 from cnc.switch.reply import Element
 from cnc.switch.tree import INTERFACES, NETCONF, PTP, TSN_LINUX
 
 if TYPE_CHECKING:
-    from cnc.rollout.preflight import settled
+    from cnc.mechanisms.clock import settled
     from cnc.switch import device as netconf
 else:  # no end station needs them
-    settled = lazy_import("cnc.rollout.preflight.settled")
+    settled = lazy_import("cnc.mechanisms.clock.settled")
     netconf = lazy_import("cnc.switch.device")
 
 # IEEE Std 802.1AS-2020, 8.6.2.1: 246 is what the equipment of a network has, 248 an end station.

@@ -30,7 +30,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PARTS = Path(__file__).resolve().parent / "kernels"
-# As cnc/directories.py says, which cannot be imported here.
+# As cnc/support/directories.py says, which cannot be imported here.
 _XDG_CACHE = Path(os.environ.get("XDG_CACHE_HOME", ""))
 CACHE = Path(
     os.environ.get("TSN_CACHE")

@@ -21,10 +21,10 @@ from typing import Any, Literal
 
 from pydantic import create_model
 
-from cnc import planfile
-from cnc.elimination import NO_SEQUENCING, SequenceFunction
 from cnc.errors import CncError
-from cnc.identification import Translation
+from cnc.mechanisms.frer.model import NO_SEQUENCING, SequenceFunction
+from cnc.mechanisms.identification.model import Translation
+from cnc.mechanisms.stream_filters.model import StreamFilter
 from cnc.model import (
     BridgeForwarding,
     Management,
@@ -35,7 +35,7 @@ from cnc.model import (
     StreamAddress,
     TalkerConfiguration,
 )
-from cnc.policing import StreamFilter
+from cnc.plan import file as planfile
 from cnc.rollout.history.record import Outcome, SwitchChange
 
 _FORMAT = "cnc-change/1"

@@ -10,7 +10,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Self
 
-from cnc import collector
 from cnc.errors import CncError, InputError, RolloutError
 from cnc.model import Plan
 from cnc.rollout.history import encoding
@@ -18,6 +17,7 @@ from cnc.rollout.history.database import DAMAGED_HINT, Database
 from cnc.rollout.history.journal import Journal
 from cnc.rollout.history.lock import ControllerLock, holder, is_held
 from cnc.rollout.history.record import Outcome, Phase, Rollout, SwitchChange
+from cnc.support import gc_pause
 
 FILE_NAME = "history.sqlite"
 
@@ -187,7 +187,7 @@ class History:
             stack.pop_all()
         return Journal(self._database, lock, number, rollout.id)
 
-    @collector.paused()
+    @gc_pause.paused()
     def _select(self, which: str, *values: object) -> list[Rollout]:
         with self._database.reading() as connection:
             rows = connection.execute(f"SELECT * FROM rollout {which}", values).fetchall()  # noqa: S608

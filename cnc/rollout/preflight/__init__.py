@@ -8,7 +8,7 @@
 `mtus`    the longest packets    `cabling`  neighbours, in doctor
 """
 
-from cnc.rollout.preflight.finding import Check, Finding, Verdict, refuse
+from cnc.finding import Check, Finding, Verdict, refuse
 from cnc.rollout.preflight.switches import examine
 
 __all__ = ["Check", "Finding", "Verdict", "examine", "refuse"]

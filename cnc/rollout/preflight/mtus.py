@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from cnc.finding import Check, Finding, Verdict
 from cnc.model import ORDINARY_MTU_OCTETS, PortRef
-from cnc.packets import Packets
-from cnc.rollout.preflight.finding import Check, Finding, Verdict
+from cnc.plan.packets import Packets
 
 
 def examine_mtu(

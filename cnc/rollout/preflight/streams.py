@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from cnc.elimination import ports_of
+from cnc.finding import Check, Finding, Verdict
+from cnc.mechanisms.frer.model import ports_of
 from cnc.model import BridgeForwarding, PortRef
-from cnc.rollout.preflight.finding import Check, Finding, Verdict
-from cnc.rollout.wording import named
+from cnc.support.wording import named
 from cnc.switch.tree import AgentReport, BridgeReport
 
 

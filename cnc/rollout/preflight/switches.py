@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 
-from cnc import margin
+from cnc.finding import Check, Finding, Verdict
+from cnc.mechanisms.clock.preflight import examine_clocks
+from cnc.mechanisms.forwarding.preflight import EACH_PRIORITY, examine_bridge, examine_rings
+from cnc.mechanisms.gates import margin
+from cnc.mechanisms.gates.margin_findings import examine_margins
+from cnc.mechanisms.gates.preflight import examine_limits, examine_port
 from cnc.model import (
     BridgeForwarding,
     Intent,
@@ -17,14 +22,9 @@ from cnc.model import (
     TalkerConfiguration,
     gated_port,
 )
-from cnc.packets import longest_packets
+from cnc.plan.packets import longest_packets
 from cnc.rollout.compare import agent_down
-from cnc.rollout.preflight.bridges import EACH_PRIORITY, examine_bridge, examine_rings
-from cnc.rollout.preflight.clocks import examine_clocks
-from cnc.rollout.preflight.finding import Check, Finding, Verdict
-from cnc.rollout.preflight.margins import examine_margins
 from cnc.rollout.preflight.mtus import examine_mtu
-from cnc.rollout.preflight.ports import examine_limits, examine_port
 from cnc.rollout.preflight.streams import examine_kernel, examine_tags
 from cnc.switch.device import SwitchState
 from cnc.switch.tree import AgentReport, BridgeReport

@@ -12,8 +12,8 @@ from dataclasses import asdict
 from decimal import Decimal
 from typing import Any
 
-from cnc.loop_paths import Point
-from cnc.loops import Arm, Conveyor, Loop
+from cnc.loops.model import Arm, Conveyor, Loop
+from cnc.loops.paths import Point
 
 
 def planned(loop: Loop) -> list[Point]:

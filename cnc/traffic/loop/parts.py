@@ -140,7 +140,7 @@ def plant_of(its: Mapping[str, Any]) -> Plant:
 
 
 def controller_of(its: Mapping[str, Any], period_ns: int, directory: str) -> Controller:
-    """The controller that the fields of a `cnc.loops.PiController` or `PythonController` describe.
+    """The controller that the fields of a `PiController` or a `PythonController` describe.
 
     A module of the operator is looked for in `directory`; its function is called with the period in
     seconds.

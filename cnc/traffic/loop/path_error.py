@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cnc.loop_paths import Point
-from cnc.loops import Accepted, Arm, Loop
+from cnc.loops.model import Accepted, Arm, Loop
+from cnc.loops.paths import Point
 from cnc.traffic.loop.axes import planned
 
 

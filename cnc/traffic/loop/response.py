@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cnc.loops import Accepted, Loop
+from cnc.loops.model import Accepted, Loop
 from cnc.model import NS_PER_S
 
 RISEN = 0.9  # of the step

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
-from cnc import whole_file
 from cnc.errors import InputError
 from cnc.lab.kernels import offsets
 from cnc.lab.running import Lab
-from cnc.loops import Loop, PythonController
+from cnc.loops.model import Loop, PythonController
 from cnc.model import NS_PER_S, Plan
+from cnc.support import whole_file
 from cnc.traffic import recording
 from cnc.traffic.endpoint import IP_AND_UDP_OCTETS
 from cnc.traffic.flows import AnyFlow, BridgedFlow, Flow, UntaggedFlow, flows

@@ -10,7 +10,7 @@ from typing import Any
 from cnc.addressing import addresses
 from cnc.errors import InputError
 from cnc.lab.running import Lab
-from cnc.loops import Loop
+from cnc.loops.model import Loop
 from cnc.model import Plan
 from cnc.traffic.endpoint import FAMILIES
 from cnc.traffic.flows import AnyFlow, BridgedFlow, Flow

@@ -8,8 +8,8 @@ from itertools import repeat
 from typing import BinaryIO
 
 from cnc.addressing import addresses, port_addresses
-from cnc.format import microseconds
 from cnc.model import Plan, PortRef
+from cnc.support.format import microseconds
 from cnc.traffic.pcapng import Address, CaptureFile, Direction
 from cnc.traffic.recording import BridgedFlow
 from cnc.traffic.trace.passages import Passage, Probe

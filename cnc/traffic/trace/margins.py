@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from cnc.delays import start_delay_ns
+from cnc.mechanisms.frer.derive import client_octets
 from cnc.model import Hop, Plan, PortRef
-from cnc.sequencing import client_octets
+from cnc.plan.delays import start_delay_ns
 from cnc.traffic.recording import BridgedFlow
 from cnc.traffic.trace.clocks import Clocks
 from cnc.traffic.trace.join import Row

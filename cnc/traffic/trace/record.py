@@ -7,9 +7,9 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from cnc import planfile
 from cnc.lab.running import Lab
 from cnc.model import Plan, PortRef
+from cnc.plan import file as planfile
 from cnc.traffic import recording as records
 from cnc.traffic.endpoint import PORT
 from cnc.traffic.flows import UntaggedFlow, flows

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from cnc import whole_file
+from cnc.support import whole_file
 from cnc.traffic.trace.account import OF_KERNEL_EVENTS, Account, Layer
 from cnc.traffic.trace.stages import Stage, stages
 

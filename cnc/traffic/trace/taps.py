@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from threading import Event
 
 from cnc.errors import CncError
-from cnc.format import counted
 from cnc.lab.running import Lab
 from cnc.model import NS_PER_S, PortRef
+from cnc.support.format import counted
 from cnc.talker import tai_ns
 from cnc.traffic.probe_filter import HEADERS_OCTETS, probe_of
 from cnc.traffic.sockets import PROBE, tai_offset_ns

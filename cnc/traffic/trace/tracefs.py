@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO
 
 from cnc.errors import CncError, InputError
-from cnc.format import counted
+from cnc.support.format import counted
 
 ROOTS = (Path("/sys/kernel/tracing"), Path("/sys/kernel/debug/tracing"))
 BUFFER_KIB = 32 * 1024  # for each processor

@@ -1,0 +1,1 @@
+"""Control loops that are closed over the network: a requirement on two streams."""

@@ -1,0 +1,1 @@
+"""The mechanisms of the controller, a folder each, with the agent's names."""

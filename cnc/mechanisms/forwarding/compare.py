@@ -1,0 +1,130 @@
+"""Compares how a bridge is to forward the frames of streams with what is configured, and with what
+its kernel does.
+
+Only the VLANs of streams, and the ports that are members of them, are a rollout's: see
+`BridgeForwarding.within`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from cnc.mechanisms.frer.compare import sequencing_differences
+from cnc.mechanisms.identification.compare import Whose, described, translation_differences
+from cnc.mechanisms.stream_filters.compare import filter_differences
+from cnc.model import NO_FORWARDING, BridgeForwarding, StoredPort
+from cnc.support.wording import named
+from cnc.switch.tree import PortReport
+
+NO_BRIDGE = "the switch has no such bridge"
+
+
+def forwarding_needs_change(
+    desired: BridgeForwarding, stored: StoredPort | None, report: PortReport | None
+) -> str | None:
+    """Why a bridge must be configured again; None when it stores and does this."""
+    if change := configured_difference(desired, stored):
+        return change
+    difference = forwarding_difference(desired, report)
+    return f"the kernel drifted: {difference}" if difference else None
+
+
+def configured_difference(desired: BridgeForwarding, stored: StoredPort | None) -> str | None:
+    """What is not configured as desired, in words; None when all is."""
+    whole = (stored.forwarding if stored else None) or NO_FORWARDING
+    actual = whole.within(desired)
+    if desired.entries and not (actual.entries or actual.members):
+        return "no filtering entry of streams yet"
+    return _named(desired, actual, _CONFIGURED)
+
+
+def forwarding_difference(desired: BridgeForwarding, report: PortReport | None) -> str | None:
+    """What the kernel does otherwise than desired, as text; None if nothing."""
+    bridge = report.forwarding if report else None
+    if bridge is None:
+        return NO_BRIDGE
+    if not bridge.filters_vlans:
+        return "its VLAN filtering is off: it forwards by address alone"
+    return _named(desired, bridge.forwarding.within(desired), _KERNEL)
+
+
+def _named(desired: BridgeForwarding, actual: BridgeForwarding, whose: Whose) -> str | None:
+    return named(_differences(desired, actual, whose)) or None
+
+
+_CONFIGURED: Whose = "configuration"
+_KERNEL: Whose = "kernel"
+
+
+def _differences(
+    desired: BridgeForwarding, actual: BridgeForwarding, whose: Whose
+) -> Iterator[str]:
+    """What differs, in words. Of the configuration they say what a rollout would change, of the
+    kernel what it does."""
+    for address in sorted(desired.entries.keys() | actual.entries.keys(), key=str):
+        before, after = actual.entries.get(address), desired.entries.get(address)
+        if before != after:
+            frames = f"frames of {described(address, desired.names)}"
+            words = _configured_words if whose is _CONFIGURED else _kernel_words
+            yield words(frames, before, after)
+    for vlan_id in sorted(desired.vlans):
+        yield from _membership(vlan_id, actual.vlans[vlan_id], desired.vlans[vlan_id], whose)
+    yield from _trust(actual.trusting, desired.trusting, whose)
+    yield from translation_differences(desired, actual, whose)
+    yield from sequencing_differences(desired, actual, whose)
+    yield from filter_differences(desired, actual, whose)
+
+
+def _configured_words(
+    frames: str, before: Sequence[str] | None, after: Sequence[str] | None
+) -> str:
+    if after is None:
+        return f"{frames} have no filtering entry any more"
+    if before is None:
+        return f"{frames} leave by {_list(after)}, by a new filtering entry"
+    return f"{frames} leave by {_list(after)} instead of {_list(before)}"
+
+
+def _kernel_words(frames: str, before: Sequence[str] | None, after: Sequence[str] | None) -> str:
+    if after is None:
+        return f"{frames} leave by {_list(before or ())}: the filtering entry is not in the plan"
+    if before is None:
+        return f"{frames} do not leave by {_list(after)}: the kernel has no filtering entry"
+    missing, surplus = _beyond(after, before), _beyond(before, after)
+    parts = [f"do not leave by {_list(missing)}"] if missing else []
+    parts += [f"leave by {_list(surplus)}, which is not planned"] if surplus else []
+    return f"{frames} {' and '.join(parts)}"
+
+
+def _membership(
+    vlan_id: int, before: Sequence[str], after: Sequence[str], whose: Whose
+) -> Iterator[str]:
+    missing, surplus = _beyond(after, before), _beyond(before, after)
+    is_kernel = whose is _KERNEL
+    if missing:
+        verb = "is not registered at" if is_kernel else "is registered at"
+        yield f"VLAN {vlan_id} {verb} {_list(missing)}"
+    if surplus:
+        verb = "is registered, but not planned, at" if is_kernel else "is no longer registered at"
+        yield f"VLAN {vlan_id} {verb} {_list(surplus)}"
+
+
+def _trust(before: Sequence[str], after: Sequence[str], whose: Whose) -> Iterator[str]:
+    missing, surplus = _beyond(after, before), _beyond(before, after)
+    is_kernel = whose is _KERNEL
+    priority = "the priority of received frames"
+    if missing:
+        verb = "is not taken" if is_kernel else "is taken"
+        yield f"{priority} {verb} from their PCP at {_list(missing)}"
+    if surplus:
+        verb = "is taken, but not planned to be," if is_kernel else "is no longer taken"
+        yield f"{priority} {verb} from their PCP at {_list(surplus)}"
+
+
+def _beyond(these: Sequence[str], those: Sequence[str]) -> list[str]:
+    """Those of `these` that are not among `those`."""
+    return [port for port in these if port not in those]
+
+
+def _list(ports: Sequence[str]) -> str:
+    return " and ".join([", ".join(ports[:-1]), ports[-1]] if len(ports) > 1 else [*ports])

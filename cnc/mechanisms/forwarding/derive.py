@@ -1,0 +1,114 @@
+"""What the bridges of a bridged network are told: filtering entries, VLAN members, trusted ports,
+what they make of frames that talkers send untagged, of which they take out second copies, and by
+what filters they look at frames.
+
+Derived from the hops of a plan; the judge walks frames through it, and a rollout writes it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from cnc.mechanisms.frer.derive import sequence_functions
+from cnc.mechanisms.frer.model import SequenceFunction
+from cnc.mechanisms.identification.model import Inward, Outward, Translation
+from cnc.mechanisms.stream_filters.derive import stream_filters
+from cnc.mechanisms.stream_filters.model import StreamFilter
+from cnc.model import BridgeForwarding, Plan, StreamAddress
+
+_Key = TypeVar("_Key")
+
+
+def bridge_forwarding(plan: Plan, switch: str) -> BridgeForwarding:
+    """What one switch of a bridged plan is told; nothing where no stream crosses it.
+
+    For all switches of a network `bridge_forwardings` takes one pass over the plan.
+    """
+    return bridge_forwardings(plan, (switch,))[switch]
+
+
+def bridge_forwardings(
+    plan: Plan, switches: Collection[str] | None = None
+) -> dict[str, BridgeForwarding]:
+    """What each of `switches` is told, of all where it is None, by name.
+
+    A stream has one filtering entry in each switch that it crosses, with all ports that its paths
+    leave by; the ports that its frames enter or leave by are members of its VLAN (802.1Q 8.8).
+    Where its talker sends it untagged, its first switch translates, and its last one back: a port
+    that it enters untagged need not trust its tag. A stream without an address, or that is none of
+    the intent, has none: the judge refuses it.
+    """
+    links = plan.intent.network.links
+    names = plan.intent.network.bridges if switches is None else switches
+    tables = {name: _Tables() for name in names}
+    for name, planned in plan.streams.items():
+        address = plan.addresses.get(name)
+        stream = plan.intent.streams.get(name)
+        if address is None or stream is None:
+            continue
+        is_untagged = stream.identification is not None
+        for hop in planned.hops:
+            if (sender := tables.get(hop.egress.node)) is not None:
+                sender.egress[address].add(hop.egress.port)
+                sender.members[address.vlan_id].add(hop.egress.port)
+            link = links.get(hop.egress)
+            if link and (receiver := tables.get(link.target.node)) is not None:
+                if not (is_untagged and hop is planned.hops[0]):
+                    receiver.ingress.add(link.target.port)
+                receiver.members[address.vlan_id].add(link.target.port)
+        if is_untagged:
+            _translate(plan, name, tables)
+        for switch, function in sequence_functions(plan, name).items():
+            if switch in tables:
+                tables[switch].sequencing[address] = function
+    filters = stream_filters(plan, names)
+    return {name: its.forwarding(filters[name]) for name, its in tables.items()}
+
+
+def _translate(plan: Plan, name: str, tables: Mapping[str, _Tables]) -> None:
+    """Tell the first and the last switch of a stream whose talker sends its frames untagged."""
+    network, stream, address = plan.intent.network, plan.intent.streams[name], plan.addresses[name]
+    for hop in plan.streams[name].hops:
+        link = network.links.get(hop.egress)
+        if link is None:
+            continue
+        first, last = tables.get(link.target.node), tables.get(hop.egress.node)
+        if hop.egress.node == stream.talker and stream.identification and first:
+            pcp = plan.class_of(name).priority
+            first.inward[address] = Inward(link.target.port, stream.identification, pcp)
+        if link.target.node in stream.listeners and last:
+            mac = network.end_stations[link.target.node].mac
+            if mac is not None:
+                last.outward[address] = Outward(hop.egress.port, mac)
+
+
+@dataclass(slots=True)
+class _Tables:
+    """What is known so far of one switch, ports by name."""
+
+    egress: defaultdict[StreamAddress, set[str]] = field(default_factory=lambda: defaultdict(set))
+    members: defaultdict[int, set[str]] = field(default_factory=lambda: defaultdict(set))
+    ingress: set[str] = field(default_factory=set)
+    inward: dict[StreamAddress, Inward] = field(default_factory=dict)
+    outward: dict[StreamAddress, Outward] = field(default_factory=dict)
+    sequencing: dict[StreamAddress, SequenceFunction] = field(default_factory=dict)
+
+    def forwarding(self, filters: tuple[StreamFilter, ...]) -> BridgeForwarding:
+        return BridgeForwarding(
+            entries=_sorted(self.egress),
+            vlans=_sorted(self.members),
+            trusting=tuple(sorted(self.ingress)),
+            translations={
+                address: Translation(self.inward.get(address), self.outward.get(address))
+                for address in (self.inward | self.outward)
+            },
+            sequencing=self.sequencing,
+            filters=filters,
+        )
+
+
+def _sorted(ports: Mapping[_Key, set[str]]) -> dict[_Key, tuple[str, ...]]:
+    return {key: tuple(sorted(its)) for key, its in ports.items()}

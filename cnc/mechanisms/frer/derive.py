@@ -1,0 +1,120 @@
+"""What switches do for streams whose second copies they take out, as it follows from a plan.
+
+The first switch of such a stream numbers its frames, the last one before each listener recovers the
+sequence (`cnc.mechanisms.frer.model`). In between frames have the R-TAG, so that they are longer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from cnc.mechanisms.frer.model import (
+    HISTORY_LENGTH_MAX,
+    HISTORY_LENGTH_MIN,
+    SEQUENCE_TAG_OCTETS,
+    Elimination,
+    Generation,
+    LatentErrorDetection,
+    Recovery,
+    SequenceFunction,
+)
+from cnc.model import Hop, Link, Network, Plan, Stream
+
+_NS_PER_MS = 1_000_000
+
+
+def client_octets(network: Network, stream: Stream, link: Link) -> int:
+    """What a frame of a stream has between its VLAN tag and its frame check sequence on a link.
+
+    That is the payload, padded where it is short, and between switches the R-TAG before it where
+    they take out second copies.
+    """
+    if stream.elimination is Elimination.LISTENER or not _joins_bridges(network, link):
+        return stream.payload_octets
+    return max(stream.payload_octets, network.overhead.min_payload_octets) + SEQUENCE_TAG_OCTETS
+
+
+def sequence_functions(plan: Plan, name: str) -> dict[str, SequenceFunction]:
+    """By switch what it does for a planned stream; nothing where switches take out no copies."""
+    stream, planned = plan.intent.streams[name], plan.streams[name]
+    if stream.elimination is Elimination.LISTENER:
+        return {}
+    links = plan.intent.network.links
+    functions: dict[str, SequenceFunction] = {}
+    ingresses: dict[str, set[str]] = {}
+    for path in planned.paths:
+        inbound = {links[hop.egress].target.node: links[hop.egress].target for hop in path}
+        for hop in path:
+            link = links[hop.egress]
+            if hop.egress.node == stream.talker:
+                functions[link.target.node] = Generation(link.target.port)
+            elif link.target.node in stream.listeners:
+                ingresses.setdefault(hop.egress.node, set()).add(inbound[hop.egress.node].port)
+    for switch, ports in ingresses.items():
+        functions[switch] = _recovery(plan, name, switch, ports)
+    return functions
+
+
+def _joins_bridges(network: Network, link: Link) -> bool:
+    return {link.source.node, link.target.node} <= network.bridges.keys()
+
+
+def _recovery(plan: Plan, name: str, switch: str, ports: set[str]) -> Recovery:
+    """As long a history as the copies of a frame may come apart, and as frames may be lost on both
+    paths before the sequence is taken up anew; that is when two periods without a frame and the
+    difference of the two paths have passed."""
+    stream = plan.intent.streams[name]
+    skew_ns = _skew_ns(plan, name, switch) + _late_ns(plan, name)
+    reset_timeout_ms = (2 * stream.period_ns + skew_ns) // _NS_PER_MS + 1
+    apart = skew_ns // stream.period_ns + 1  # periods, that of the copy itself included
+    silent = reset_timeout_ms * _NS_PER_MS // stream.period_ns
+    length = stream.frames * (apart + silent)
+    history_length = min(max(length, HISTORY_LENGTH_MIN), HISTORY_LENGTH_MAX)
+    # Copies of a slower path come later by no more frames than the history holds: when more are
+    # missing, a path has failed.
+    detection = LatentErrorDetection(history_length, len(ports)) if len(ports) > 1 else None
+    return Recovery(tuple(sorted(ports)), history_length, reset_timeout_ms, detection)
+
+
+def _skew_ns(plan: Plan, name: str, switch: str) -> int:
+    """From the earliest arrival of a copy of a frame at a switch, by any path, to the latest."""
+    network, stream = plan.intent.network, plan.intent.streams[name]
+    earliest, latest = [], []
+    for path in plan.streams[name].paths:
+        inbound = {network.links[hop.egress].target.node: hop for hop in path}
+        way = list(_way(inbound, switch))
+        earliest.append(way[-1].offset_ns + _least_ns(network, stream, way))
+        for hop in path:
+            if hop.egress.node == switch:
+                # When the gate opens it is there, as the clocks of both switches allow.
+                link = network.links[hop.egress]
+                octets = client_octets(network, stream, link)
+                spread_ns = (stream.frames - 1) * network.occupation_ns(link, octets)
+                latest.append(hop.offset_ns + spread_ns)
+    return max(latest) - min(earliest) + 2 * network.clock_error_ns
+
+
+def _way(inbound: Mapping[str, Hop], switch: str) -> Iterator[Hop]:
+    """The hops from the talker to a switch, the last one first."""
+    node = switch
+    while node in inbound:
+        yield inbound[node]
+        node = inbound[node].egress.node
+
+
+def _least_ns(network: Network, stream: Stream, way: list[Hop]) -> int:
+    """The shortest time that a frame takes for a way, its last hop first."""
+    total_ns = 0
+    for hop in way:
+        link = network.links[hop.egress]
+        octets = client_octets(network, stream, link)
+        total_ns += network.reception_ns(link, octets) + link.propagation_ns
+        if sender := network.bridges.get(hop.egress.node):
+            total_ns += sender.processing_min_ns
+    return total_ns
+
+
+def _late_ns(plan: Plan, name: str) -> int:
+    """How much later than planned a copy may come while the network recovers."""
+    disturbance_ns = plan.intent.network.disturbance_ns
+    return 0 if disturbance_ns is None else disturbance_ns + plan.recovery_ns.get(name, 0)

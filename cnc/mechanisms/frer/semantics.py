@@ -1,0 +1,70 @@
+"""What a document says of second copies that switches take out."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from cnc.intent import shape
+from cnc.intent.problems import Problems
+from cnc.intent.units import DURATION
+from cnc.mechanisms.frer.model import HISTORY_LENGTH_MAX, Elimination
+from cnc.model import Forwarding, Intent, Link, Stream
+
+
+def elimination(its: shape.Stream, defaults: shape.Defaults) -> Elimination:
+    """Who takes out the second copies of a stream; of one that is sent once, nobody needs to."""
+    stated = its.elimination or defaults.elimination or Elimination.LISTENER
+    return stated if its.paths > 1 else Elimination.LISTENER
+
+
+def check_elimination(document: shape.Document, intent: Intent, problems: Problems) -> None:
+    """Add to `problems` what keeps switches from taking out second copies."""
+    if intent.network.forwarding is Forwarding.ROUTED:
+        return  # the key is refused there
+    stated = document.defaults.elimination
+    if stated and all(stream.paths == 1 for stream in intent.streams.values()):
+        problems.add(
+            ("defaults", "elimination"), f"{stated}, and no stream with two paths", "one, or no key"
+        )
+    uplinks: defaultdict[str, list[Link]] = defaultdict(list)
+    for link in intent.network.links.values():
+        if link.source.node in intent.network.end_stations:
+            uplinks[link.source.node].append(link)
+    for name, stream in intent.streams.items():
+        path = ("streams", name, "elimination")
+        if (its := document.streams[name].elimination) and stream.paths == 1:
+            problems.add(path, f"{its}, and one path, on which no copy is", "paths: 2, or no key")
+        if stream.elimination is Elimination.SWITCH:
+            for found, expected in _obstacles(intent, stream, uplinks):
+                problems.add(path, f"switch, and {found}", f"{expected}, or elimination: listener")
+
+
+def _obstacles(
+    intent: Intent, stream: Stream, uplinks: dict[str, list[Link]]
+) -> Iterator[tuple[str, str]]:
+    """Why switches cannot take out second copies of a stream, and what they need."""
+    stations = {stream.talker: "talker", **dict.fromkeys(stream.listeners, "listener")}
+    for name, role in stations.items():
+        links = uplinks.get(name, [])
+        if len(links) > 1:
+            does = "sends a copy by each" if role == "talker" else "may get a copy by each"
+            yield f"{role} {name} with {len(links)} links, which {does}", f"a {role} with one link"
+        elif links and links[0].target.node not in intent.network.bridges:
+            yield f"{role} {name} without a switch", f"a {role} with one link, to a switch"
+    at = {name: links[0].target.node for name, links in uplinks.items() if len(links) == 1}
+    first = at.get(stream.talker)
+    for listener in stream.listeners:
+        if first is not None and at.get(listener) == first:
+            yield (
+                f"listener {listener} at {first}, the switch of talker {stream.talker}",
+                "listeners at other switches than that which numbers the frames",
+            )
+    apart_ns = stream.max_latency_ns + intent.network.clock_error_ns
+    apart = stream.frames * (apart_ns // stream.period_ns + 1)
+    if apart > HISTORY_LENGTH_MAX:
+        least = "a shorter max-latency, a longer period or fewer frames"
+        yield (
+            f"up to {apart} frames within max-latency {DURATION.format(stream.max_latency_ns)}",
+            f"at most {HISTORY_LENGTH_MAX}, whose numbers a switch remembers: {least}",
+        )

@@ -1,0 +1,105 @@
+"""Detects starved scheduled classes: compares backlog and sent frames between two polls."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+
+from cnc.model import NS_PER_S, ClassRole, Intent
+from cnc.support.format import counted
+from cnc.switch.device import Device, SwitchState
+from cnc.switch.tree import KernelSchedule, PortReport
+
+STANDSTILL_MIN_NS = 2 * NS_PER_S
+STANDSTILL_MIN_CYCLES = 3
+# How long one look at a switch may take. The duration of a cycle is the switch's own word, and a
+# list with a longer one needs `cnc watch`.
+WAIT_MAX_NS = 30 * NS_PER_S
+
+HINT = (
+    "a frame leaves in a window that is long enough for it, and for how late the gate opens: plan "
+    "with a larger `gate-margin` and push again; unplanned frames may wait indefinitely"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Standstill:
+    """Start of the time in which a class with a backlog has sent nothing, and the list that
+    runs."""
+
+    since_ns: int
+    sent_frames: int
+    schedule: KernelSchedule
+
+    @property
+    def needed_ns(self) -> int:
+        """The duration from which on it is starvation."""
+        return max(STANDSTILL_MIN_NS, STANDSTILL_MIN_CYCLES * self.schedule.gates.cycle_ns)
+
+
+class Starvation:
+    """Compares the polls of one switch: a class with a backlog that sends nothing is starved.
+
+    Only the classes that the intent schedules are judged, on ports where their gate closes. While a
+    list waits for its base time all gates are open, and no class is starved.
+    """
+
+    def __init__(self, intent: Intent) -> None:
+        self._scheduled = {each.number for each in intent.classes_with(ClassRole.SCHEDULED)}
+        self._standstills: dict[tuple[str, int], _Standstill] = {}
+
+    def update(self, state: SwitchState) -> dict[str, str]:
+        """After this poll: a description of the starved classes by port."""
+        starved: dict[str, list[str]] = {}
+        before, self._standstills = self._standstills, {}
+        for port, number, schedule in _waiting(state.ports, self._scheduled):
+            traffic = state.ports[port].traffic[number]
+            now = _Standstill(state.answered_ns, traffic.sent_frames, schedule)
+            standstill = before.get((port, number), now)
+            # Frames were sent, or the counter restarted with the queueing discipline.
+            if (standstill.sent_frames, standstill.schedule) != (now.sent_frames, now.schedule):
+                standstill = now
+            self._standstills[port, number] = standstill
+            lasted_ns = state.asked_ns - standstill.since_ns
+            if lasted_ns >= standstill.needed_ns:
+                starved.setdefault(port, []).append(
+                    f"class {number} has {counted(traffic.backlog_frames, 'frame')} waiting and "
+                    f"sent none in {lasted_ns // NS_PER_S} s"
+                )
+        return {port: ", ".join(classes) for port, classes in starved.items()}
+
+    @property
+    def next_poll_s(self) -> float:
+        """How long to wait for a poll that can decide; 0 where no scheduled class has a backlog,
+        or it takes longer than WAIT_MAX_NS."""
+        needed_ns = (each.needed_ns for each in self._standstills.values())
+        return max((each for each in needed_ns if each <= WAIT_MAX_NS), default=0) / NS_PER_S
+
+
+def starved_ports(device: Device, state: SwitchState, intent: Intent) -> dict[str, str]:
+    """A description of the starved classes of a switch by port; `state` is the first poll.
+
+    A second poll follows, some seconds later, only if a scheduled class has a backlog in the first.
+    Raises DeviceError.
+    """
+    starvation = Starvation(intent)
+    starvation.update(state)
+    if not starvation.next_poll_s:
+        return {}
+    time.sleep(starvation.next_poll_s)
+    return starvation.update(device.state(state.ports))
+
+
+def _waiting(
+    reports: Mapping[str, PortReport], scheduled: Collection[int]
+) -> Iterator[tuple[str, int, KernelSchedule]]:
+    """Port, class and list, wherever frames of a scheduled class wait for their gate."""
+    for port, report in reports.items():
+        running = report.running
+        if running is None or report.pending or report.link_fault:
+            continue
+        for number, traffic in report.traffic.items():
+            always_open = all(entry.gate_states >> number & 1 for entry in running.gates.entries)
+            if number in scheduled and traffic.backlog_frames and not always_open:
+                yield port, number, running

@@ -1,0 +1,57 @@
+"""Stream filters in a plan: of which streams they drop frames, and what they cannot do."""
+
+from __future__ import annotations
+
+from cnc.mechanisms.stream_filters.derive import stream_filters, window_gate
+from cnc.mechanisms.stream_filters.model import FilteredStream, Policing, StreamFilter
+from cnc.mechanisms.talker_offsets import lateness
+from cnc.model import Intent, Link, Plan, Stream
+from cnc.support.format import counted, duration
+
+
+def refused(plan: Plan) -> dict[str, str]:
+    """The reasons, by switch; empty if every switch can have its filters."""
+    reasons: dict[str, str] = {}
+    for switch, filters in stream_filters(plan).items():
+        holds = plan.intent.network.bridges[switch].stream_filters_max
+        if len(filters) > holds:
+            reasons[f"switch {switch}"] = (
+                f"needs {counted(len(filters), 'stream filter')}, {_parts(filters)}, and holds "
+                f"{holds:,} (stream-filters-max)"
+            )
+    return reasons
+
+
+def never_out_of_window(intent: Intent, stream: Stream, link: Link) -> str | None:
+    """Why frames of a stream that come over the link from its talker cannot be dropped; None if
+    they can, or need not."""
+    if not may_be_dropped(intent, stream.name) or link.target.node not in intent.network.bridges:
+        return None
+    gate = window_gate(intent, stream, link, 0)
+    if gate.open_ns < gate.period_ns:
+        return None
+    text = (
+        f"its frames may come to {link.target} at any time of their period of "
+        f"{duration(gate.period_ns)}, so that none is out of its window: policing can "
+        "count, not drop. A talker-lateness of less, or a longer period, would help"
+    )
+    if measured := intent.measured_lateness.get(stream.talker):
+        text += f" (that of {stream.talker}: {lateness.source(measured)})"
+    return text
+
+
+def is_dropped(intent: Intent, stream: str, class_name: str) -> bool:
+    """Whether the first switch drops frames of a stream that come otherwise than planned, if the
+    stream has a place in that class."""
+    return intent.policing.of_stream(stream, class_name) is Policing.DROP
+
+
+def may_be_dropped(intent: Intent, stream: str) -> bool:
+    """Whether it does so in any class that the stream may have."""
+    return intent.policing.may_drop(stream, intent.streams[stream].traffic_classes)
+
+
+def _parts(filters: tuple[StreamFilter, ...]) -> str:
+    streams = sum(isinstance(its.of, FilteredStream) for its in filters)
+    of_streams = f"{streams:,} for streams of its end stations"
+    return f"{of_streams} and {len(filters) - streams:,} for strangers"

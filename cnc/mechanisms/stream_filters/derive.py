@@ -1,0 +1,160 @@
+"""Stream filters of a plan: by which each switch looks at what end stations send (802.1Q 8.6.5.2).
+
+Derived from the offsets of talkers; the judge compares frames with it, and a rollout writes it.
+
+A frame planned for `o` comes to its first switch after `o` + reception + propagation, at the latest
+as much later as its talker's link may delay it, and is looked at within the greatest processing
+time. Its switch's clock may be off by the clock error in either direction. A stream gate is open
+from the earliest such moment to the latest.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping
+
+from cnc.mechanisms.frer.model import SEQUENCE_TAG_OCTETS, Elimination
+from cnc.mechanisms.stream_filters.model import (
+    FilteredStream,
+    FixedGate,
+    Policing,
+    PolicingRules,
+    Strangers,
+    StreamFilter,
+    WindowGate,
+)
+from cnc.model import ClassRole, Forwarding, Intent, Link, Network, Plan, Stream
+from cnc.plan.delays import control_between_ns, start_delay_ns
+
+
+def stream_filters(
+    plan: Plan, switches: Collection[str] | None = None
+) -> dict[str, tuple[StreamFilter, ...]]:
+    """The filters of each of `switches`, of all where it is None, in the order in which they are
+    asked: those of streams, then those of strangers.
+
+    A stream has a filter at each port of a switch that its talker sends to, if it is policed, or if
+    strangers of its class are: then a filter without an effect of its own tells it from them. A
+    scheduled class whose strangers are policed has a filter at each port to an end station.
+
+    Where the intent does not state what the network does, a switch that does not hold all these
+    filters has those that are stated only: nobody asked for the others.
+    """
+    names = plan.intent.network.bridges if switches is None else switches
+    found = _by_rules(plan, plan.intent.policing, names)
+    return found | _by_rules(plan, plan.intent.policing.stated, _too_small(plan, found))
+
+
+def uncounted(plan: Plan) -> dict[str, int]:
+    """The switches that hold too few filters to count what nobody has stated, and how many each of
+    them would need."""
+    found = _by_rules(plan, plan.intent.policing, plan.intent.network.bridges)
+    return {name: len(found[name]) for name in _too_small(plan, found)}
+
+
+def _too_small(plan: Plan, found: Mapping[str, Collection[StreamFilter]]) -> list[str]:
+    if plan.intent.policing.network is not None:
+        return []
+    bridges = plan.intent.network.bridges
+    return [name for name, its in found.items() if len(its) > bridges[name].stream_filters_max]
+
+
+def _by_rules(
+    plan: Plan, rules: PolicingRules, switches: Collection[str]
+) -> dict[str, tuple[StreamFilter, ...]]:
+    """As `stream_filters`, however many a switch holds."""
+    network = plan.intent.network
+    if network.forwarding is Forwarding.ROUTED or rules.is_off or not switches:
+        return dict.fromkeys(switches, ())
+    of_streams: defaultdict[str, list[StreamFilter]] = defaultdict(list)
+    for name in sorted(plan.streams):
+        for switch, its in _of_stream(plan, rules, name):
+            of_streams[switch].append(its)
+    ports = _station_ports(network)
+    return {
+        name: (*of_streams[name], *_of_strangers(plan, rules, ports.get(name, ())))
+        for name in switches
+    }
+
+
+def _of_stream(plan: Plan, rules: PolicingRules, name: str) -> Iterator[tuple[str, StreamFilter]]:
+    """The filters of a stream, each with its switch."""
+    network = plan.intent.network
+    stream, address = plan.intent.streams.get(name), plan.addresses.get(name)
+    if stream is None or address is None:  # which the judge refuses
+        return
+    classes = {its.number: its for its in plan.intent.classes.values()}
+    sdu_octets = _sdu_octets(network, stream)
+    # Both paths of a talker with one link start with one frame.
+    starts = {
+        hop.egress: hop for hop in plan.streams[name].hops if hop.egress.node == stream.talker
+    }
+    for egress, hop in starts.items():
+        link, its_class = network.links.get(egress), classes.get(hop.traffic_class)
+        if link is None or its_class is None or link.target.node not in network.bridges:
+            continue
+        policing = rules.of_stream(name, its_class.name)
+        is_policed = policing is not Policing.OFF
+        if not is_policed and rules.of_class(its_class.name) is Policing.OFF:
+            continue
+        yield (
+            link.target.node,
+            StreamFilter(
+                FilteredStream(address.destination_mac, address.vlan_id, link.target.port),
+                its_class.priority,
+                max_sdu_octets=sdu_octets if is_policed else 0,
+                gate=(
+                    window_gate(plan.intent, stream, link, hop.offset_ns)
+                    if is_policed
+                    else FixedGate.OPEN
+                ),
+                policing=policing,
+            ),
+        )
+
+
+def _sdu_octets(network: Network, stream: Stream) -> int:
+    """How long filters find a frame: where switches take out second copies the first one has put
+    its number into it before."""
+    tag_octets = 0 if stream.elimination is Elimination.LISTENER else SEQUENCE_TAG_OCTETS
+    return max(stream.payload_octets, network.overhead.min_payload_octets) + tag_octets
+
+
+def window_gate(intent: Intent, stream: Stream, link: Link, offset_ns: int) -> WindowGate:
+    """When the frames of a stream, sent at that offset, come over the link to their first switch,
+    by its clock."""
+    network = intent.network
+    error_ns, octets = network.clock_error_ns, stream.payload_octets
+    processing_ns = network.bridges[link.target.node].processing_max_ns
+    flight_ns = network.reception_ns(link, octets) + link.propagation_ns
+    lead_ns = network.untagged_lead_ns(link, octets) if stream.identification else 0
+    delay_ns = start_delay_ns(intent, link) + control_between_ns(intent, link, stream)
+    spread_ns = (stream.frames - 1) * network.occupation_ns(link, octets)
+    first_ns = offset_ns + flight_ns - lead_ns - error_ns
+    last_ns = offset_ns + delay_ns + spread_ns + flight_ns + processing_ns + error_ns
+    return WindowGate(
+        stream.period_ns,
+        start_ns=first_ns,
+        # The last moment belongs to it.
+        open_ns=min(last_ns - first_ns + 1, stream.period_ns),
+        octets_max=stream.frames * _sdu_octets(network, stream),
+    )
+
+
+def _of_strangers(plan: Plan, rules: PolicingRules, ports: Iterable[str]) -> Iterator[StreamFilter]:
+    """The filters of a switch with `ports` to end stations for frames of no stream."""
+    for its_class in plan.intent.classes_with(ClassRole.SCHEDULED):
+        policing = rules.of_class(its_class.name)
+        if policing is Policing.OFF:
+            continue
+        for port in ports:
+            yield StreamFilter(Strangers(port), its_class.priority, 0, FixedGate.CLOSED, policing)
+
+
+def _station_ports(network: Network) -> dict[str, list[str]]:
+    """By switch its ports with a cable to an end station, sorted."""
+    found: defaultdict[str, list[str]] = defaultdict(list)
+    for link in network.links.values():
+        if link.source.node in network.end_stations:
+            found[link.target.node].append(link.target.port)
+    return {name: sorted(ports) for name, ports in found.items()}

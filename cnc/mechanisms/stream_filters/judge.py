@@ -1,0 +1,255 @@
+"""Stream filters: do they let every frame pass that comes as planned, and no other?
+
+The judge sends frames to the filters of their first switch: those of streams as early and as late
+as its own account allows, at every clock within its error, those of nobody with each priority at
+each port. Of the filters of a switch the first that takes a frame decides.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from cnc.check.frames import Transmission
+from cnc.check.violation import Violation
+from cnc.mechanisms.frer.model import SEQUENCE_TAG_OCTETS, Elimination
+from cnc.mechanisms.stream_filters.model import (
+    FilteredStream,
+    FixedGate,
+    Policing,
+    Strangers,
+    StreamFilter,
+    WindowGate,
+)
+from cnc.model import (
+    BridgeForwarding,
+    ClassRole,
+    Forwarding,
+    Plan,
+    PortRef,
+    Stream,
+    TrafficClass,
+)
+
+
+def judge_policing(
+    plan: Plan,
+    forwarding: Mapping[str, BridgeForwarding],
+    transmissions: Iterable[Transmission],
+) -> Iterator[Violation]:
+    """What is wrong with the stream filters in `forwarding`, by switch, if frames come to their
+    first switches by `transmissions`."""
+    if plan.intent.network.forwarding is Forwarding.ROUTED:
+        return
+    filters = {name: its.filters for name, its in forwarding.items()}
+    for name, its in filters.items():
+        limit = plan.intent.network.bridges[name].stream_filters_max
+        if len(its) > limit:
+            text = f"is told {len(its)} stream filters, and holds {limit}"
+            yield Violation("stream-filters", name, text)
+    if _asked_for(plan) or any(filters.values()):
+        yield from _Filters(plan, filters).judge(transmissions)
+
+
+def _asked_for(plan: Plan) -> bool:
+    rules = plan.intent.policing
+    return {rules.network, *rules.classes.values(), *rules.streams.values()} != {Policing.OFF}
+
+
+def _entry_ports(plan: Plan) -> set[PortRef]:
+    """Where frames of end stations come in."""
+    network = plan.intent.network
+    return {
+        link.target
+        for link in network.links.values()
+        if link.source.node in network.end_stations and link.target.node in network.bridges
+    }
+
+
+class _Key(NamedTuple):
+    """What tells whose filter takes a frame."""
+
+    port: PortRef
+    destination_mac: str
+    vlan_id: int
+
+
+class _Filters:
+    """The filters of all switches."""
+
+    def __init__(self, plan: Plan, filters: Mapping[str, Sequence[StreamFilter]]) -> None:
+        self._plan = plan
+        self._all = filters
+        self._classes = {its.number: its for its in plan.intent.classes.values()}
+        self._entries = _entry_ports(plan)
+        self._small: set[str] = set()  # switches that do only what is stated
+        # By whose frames they take, each with its place in the order of its switch.
+        self._of_streams: defaultdict[_Key, list[tuple[int, StreamFilter]]] = defaultdict(list)
+        self._of_strangers: defaultdict[PortRef, list[tuple[int, StreamFilter]]]
+        self._of_strangers = defaultdict(list)
+        for switch, its in filters.items():
+            for place, each in enumerate(its):
+                if isinstance(each.of, Strangers):
+                    self._of_strangers[PortRef(switch, each.of.port)].append((place, each))
+                else:
+                    self._of_streams[_key(switch, each.of)].append((place, each))
+
+    def judge(self, transmissions: Iterable[Transmission]) -> Iterator[Violation]:
+        arrivals = [*self._arrivals(transmissions)]
+        self._small = self._too_small(arrivals)
+        expected = set()
+        for stream, t, key in arrivals:
+            expected.add(key)
+            yield from self._judge_stream(stream, t, key)
+        for key in self._of_streams.keys() - expected:
+            text = (
+                f"looks for {key.destination_mac} in VLAN {key.vlan_id}, which nobody sends there"
+            )
+            yield Violation("policing", str(key.port), text)
+        yield from self._judge_strangers()
+
+    def _arrivals(
+        self, transmissions: Iterable[Transmission]
+    ) -> Iterator[tuple[Stream, Transmission, _Key]]:
+        """The frames that come to their first switches."""
+        for t in transmissions:
+            link = self._plan.intent.network.links[t.egress]
+            if t.ingress is not None or link.target.node not in self._all:
+                continue
+            address = self._plan.addresses.get(t.stream)
+            if address is not None:
+                key = _Key(link.target, address.destination_mac, address.vlan_id)
+                yield self._plan.intent.streams[t.stream], t, key
+
+    def _too_small(self, arrivals: Iterable[tuple[Stream, Transmission, _Key]]) -> set[str]:
+        """The switches that would need more filters than they hold if they counted what nobody has
+        stated."""
+        if self._plan.intent.policing.network is not None:
+            return set()
+        needed: defaultdict[str, set[object]] = defaultdict(set)
+        for stream, t, key in arrivals:
+            its_class = self._classes.get(t.traffic_class)
+            if its_class is None:
+                continue
+            asked = {
+                self._asked(stream, its_class, key.port.node),
+                self._asked_of_strangers(its_class, key.port.node),
+            }
+            if asked != {Policing.OFF}:
+                needed[key.port.node].add(key)
+        for port in self._entries:
+            for its_class in self._plan.intent.classes.values():
+                if self._asked_of_strangers(its_class, port.node) is not Policing.OFF:
+                    needed[port.node].add((port, its_class.name))
+        bridges = self._plan.intent.network.bridges
+        return {name for name, its in needed.items() if len(its) > bridges[name].stream_filters_max}
+
+    def _first(self, key: _Key, priority: int) -> StreamFilter | None:
+        """The filter that decides on frames of a stream."""
+        both = (*self._of_streams.get(key, ()), *self._of_strangers.get(key.port, ()))
+        taking = [pair for pair in both if pair[1].priority == priority]
+        return min(taking, key=lambda pair: pair[0])[1] if taking else None
+
+    def _judge_stream(self, stream: Stream, t: Transmission, key: _Key) -> Iterator[Violation]:
+        its_class = self._classes.get(t.traffic_class)
+        if its_class is None:  # which is wrong for other reasons
+            return
+        asked = self._asked(stream, its_class, key.port.node)
+        its = self._first(key, its_class.priority)
+        if asked is Policing.OFF:
+            is_let_pass = its is None or (its.gate is FixedGate.OPEN and not its.max_sdu_octets)
+            if not is_let_pass:
+                yield Violation(
+                    "policing", stream.name, f"is policed at {key.port}, by nobody's wish"
+                )
+            return
+        if its is None or isinstance(its.of, Strangers) or not isinstance(its.gate, WindowGate):
+            yield Violation(
+                "policing", stream.name, f"has no stream filter of its own at {key.port}"
+            )
+            return
+        if its.policing is not asked:
+            text = f"has a filter at {key.port} to {its.policing} frames, {asked} is asked for"
+            yield Violation("policing", stream.name, text)
+        for text in self._judge_sizes(stream, its, its.gate):
+            yield Violation("policing", stream.name, f"{text} at {key.port}")
+        for text in self._judge_window(stream, t, its.gate, asked):
+            yield Violation("policing", stream.name, f"{text} at {key.port}")
+
+    def _asked(self, stream: Stream, its_class: TrafficClass, switch: str) -> Policing:
+        rules = self._plan.intent.policing
+        return rules.streams.get(stream.name) or self._asked_of_class(its_class, switch)
+
+    def _asked_of_class(self, its_class: TrafficClass, switch: str) -> Policing:
+        rules = self._plan.intent.policing
+        of_default = Policing.OFF if switch in self._small else Policing.COUNT
+        return rules.classes.get(its_class.name) or rules.network or of_default
+
+    def _asked_of_strangers(self, its_class: TrafficClass, switch: str) -> Policing:
+        if its_class.role is not ClassRole.SCHEDULED:
+            return Policing.OFF
+        return self._asked_of_class(its_class, switch)
+
+    def _judge_sizes(self, stream: Stream, its: StreamFilter, gate: WindowGate) -> Iterator[str]:
+        # On a cable, short frames are padded.
+        longest = max(stream.payload_octets, self._plan.intent.network.overhead.min_payload_octets)
+        if stream.elimination is Elimination.SWITCH:  # its number is in the frame already
+            longest += SEQUENCE_TAG_OCTETS
+        if its.max_sdu_octets != longest:
+            yield f"sends up to {longest} octets in a frame, {its.max_sdu_octets} may pass"
+        if gate.octets_max != (whole := longest * stream.frames):
+            yield f"sends up to {whole} octets in a period, {gate.octets_max} may pass"
+
+    def _judge_window(
+        self, stream: Stream, t: Transmission, gate: WindowGate, asked: Policing
+    ) -> Iterator[str]:
+        network = self._plan.intent.network
+        link, error = network.links[t.egress], network.clock_error_ns
+        # The switch's clock may be behind the talker's, or ahead of it; it may look at a frame as
+        # soon as that is there, or as late as it puts it into a queue.
+        earliest = t.offset_ns + t.flight_ns - error
+        latest = t.all_received_ns + network.bridges[link.target.node].processing_max_ns
+        opens, closes = gate.start_ns, gate.start_ns + gate.open_ns
+        if gate.period_ns != stream.period_ns:
+            yield f"sends every {stream.period_ns} ns, its gate opens every {gate.period_ns} ns"
+            return
+        if latest - earliest >= stream.period_ns:
+            if asked is Policing.DROP:
+                yield (
+                    f"may come at any time of its period of {stream.period_ns} ns, within "
+                    f"{latest - earliest} ns, so that no frame is out of its window"
+                )
+            if gate.open_ns < stream.period_ns:
+                yield "may come at any time, and its gate shuts"
+            return
+        text = (
+            f"may come from {earliest} to {latest} ns, its gate opens from {opens} to {closes} ns"
+        )
+        if not (opens <= earliest and latest < closes):
+            yield text
+        elif earliest - opens > error or closes - 1 - latest > error:
+            yield f"{text}, wider by more than the clock error of {error} ns"
+
+    def _judge_strangers(self) -> Iterator[Violation]:
+        for port in sorted(self._of_strangers.keys() - self._entries):
+            yield Violation("policing", str(port), "polices strangers, and leads to no end station")
+        for port in sorted(self._entries):
+            found = {each.priority: each for _, each in reversed(self._of_strangers.get(port, []))}
+            for its_class in self._plan.intent.classes.values():
+                asked = self._asked_of_strangers(its_class, port.node)
+                its = found.pop(its_class.priority, None)
+                has = its.policing if its else Policing.OFF
+                what = f"strangers with priority {its_class.priority}"
+                if has is not asked:
+                    text = f"has policing {has} of {what}, {asked} is asked for"
+                    yield Violation("policing", str(port), text)
+                elif its and its.gate is not FixedGate.CLOSED:
+                    yield Violation("policing", str(port), f"lets {what} pass by an open gate")
+            for priority in found:
+                text = f"polices strangers with priority {priority}, which no class has"
+                yield Violation("policing", str(port), text)
+
+
+def _key(switch: str, of: FilteredStream) -> _Key:
+    return _Key(PortRef(switch, of.port), of.destination_mac, of.vlan_id)

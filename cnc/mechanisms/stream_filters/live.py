@@ -1,0 +1,76 @@
+"""The stream filters of first switches while streams come and go: how many each still holds."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator
+from typing import NamedTuple
+
+from cnc.mechanisms.stream_filters.model import Policing
+from cnc.model import ClassRole, Forwarding, Intent, Link
+from cnc.planner.route import Placement
+from cnc.support.format import counted
+
+
+class _Filter(NamedTuple):
+    """One of a stream, for its frames that come to a switch over a link."""
+
+    stream: str
+    switch: str
+    link: int
+
+
+class LiveFilters:
+    """Filters that somebody asked for. Where nobody stated what a network does, a switch that is
+    too small for all of them does without the others (`derive.py`), so that these make no stream
+    impossible."""
+
+    def __init__(self, intent: Intent, links: Collection[Link]) -> None:
+        """`links` in the order of their numbers in routes."""
+        self._rules = intent.policing.stated
+        self._bridges = intent.network.bridges
+        self._links = tuple(links)
+        self._class_name = {its.number: its.name for its in intent.classes.values()}
+        self._is_bridged = intent.network.forwarding is Forwarding.BRIDGED
+        policed = sum(
+            self._rules.of_class(its.name) is not Policing.OFF
+            for its in intent.classes_with(ClassRole.SCHEDULED)
+        )
+        stations = intent.network.end_stations
+        self._count: Counter[str] = Counter()  # by switch, with those for strangers
+        for link in self._links:
+            if self._is_bridged and link.source.node in stations:
+                self._count[link.target.node] += policed
+
+    def refused(self, placements: Iterable[Placement]) -> dict[str, str]:
+        """The streams for which a switch has no filter left, and why."""
+        wanted = set(self._of(placements))
+        needs = self._count + Counter(its.switch for its in wanted)
+        reasons: dict[str, str] = {}
+        for stream, switch, _ in sorted(wanted):
+            holds = self._bridges[switch].stream_filters_max
+            if needs[switch] > holds:
+                reasons.setdefault(
+                    stream,
+                    f"switch {switch} would need {counted(needs[switch], 'stream filter')}, with "
+                    f"those for strangers, and holds {holds:,} (stream-filters-max)",
+                )
+        return reasons
+
+    def add(self, placements: Iterable[Placement]) -> None:
+        """Count the filters of streams that come."""
+        self._count.update(its.switch for its in set(self._of(placements)))
+
+    def remove(self, placements: Iterable[Placement]) -> None:
+        """Count no longer the filters of streams that are gone."""
+        self._count.subtract(its.switch for its in set(self._of(placements)))
+
+    def _of(self, placements: Iterable[Placement]) -> Iterator[_Filter]:
+        """Those of streams, one of two paths that start with one frame twice."""
+        for route, _, number in placements if self._is_bridged else ():
+            stream, its_class = route.member.stream, self._class_name[number]
+            asked = {self._rules.of_stream(stream, its_class), self._rules.of_class(its_class)}
+            for leg in route.legs:
+                switch = self._links[leg.link].target.node
+                if leg.parent is None and switch in self._bridges and asked != {Policing.OFF}:
+                    yield _Filter(stream, switch, leg.link)

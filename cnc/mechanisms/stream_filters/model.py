@@ -1,0 +1,132 @@
+"""Filtering and policing of streams at the switch they come in by (802.1Q-2022 8.6.5.2, PSFP).
+
+What an operator asks for, and what a switch is told: stream filters, each with a gate. Where the
+filters of a plan come from is in `cnc.mechanisms.stream_filters.derive`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+DEFAULT_STREAM_FILTERS_MAX = 1_024
+
+
+class Policing(StrEnum):
+    """What a switch does with frames that come otherwise than planned: out of their window, too
+    long, too many, or with the priority of a scheduled class and of no stream."""
+
+    OFF = "off"  # it does not look
+    COUNT = "count"  # it counts them, and lets them pass
+    DROP = "drop"  # it drops them, and counts them
+
+
+DEFAULT_POLICING = Policing.COUNT
+
+
+@dataclass(frozen=True, slots=True)
+class PolicingRules:
+    """What an operator asks for: of a network, of classes and of streams by name. The nearest
+    holds: what is not stated of a stream is as its class has it, what is not stated of a class as
+    the network has it.
+
+    A `network` of which nothing is stated, None, counts, except at switches that do not hold the
+    filters for that: see `stated`.
+    """
+
+    network: Policing | None = None
+    classes: Mapping[str, Policing] = field(default_factory=dict)
+    streams: Mapping[str, Policing] = field(default_factory=dict)
+
+    @property
+    def is_off(self) -> bool:
+        """Whether nothing is policed."""
+        of_all = (self.of_network, *self.classes.values(), *self.streams.values())
+        return all(each is Policing.OFF for each in of_all)
+
+    @property
+    def of_network(self) -> Policing:
+        """What is done where nothing is stated of a class and its streams."""
+        return self.network or DEFAULT_POLICING
+
+    @property
+    def stated(self) -> PolicingRules:
+        """Without what nobody has asked for: the rules of a switch that holds too few filters."""
+        return replace(self, network=self.network or Policing.OFF)
+
+    def of_class(self, name: str) -> Policing:
+        """What is done with frames that have the priority of a class and belong to no stream."""
+        return self.classes.get(name, self.of_network)
+
+    def of_stream(self, name: str, class_name: str) -> Policing:
+        """What is done with frames of a stream that has a place in a class."""
+        return self.streams.get(name, self.of_class(class_name))
+
+    def may_drop(self, name: str, class_names: Iterable[str]) -> bool:
+        """Whether frames of a stream are dropped in any of these classes."""
+        return any(self.of_stream(name, each) is Policing.DROP for each in class_names)
+
+
+NO_POLICING = PolicingRules(Policing.OFF)
+
+
+class FixedGate(StrEnum):
+    """A stream gate whose state does not change."""
+
+    OPEN = "open"
+    CLOSED = "closed"
+
+
+@dataclass(frozen=True, slots=True)
+class WindowGate:
+    """A stream gate that opens once a period.
+
+    It is open for `open_ns` from `start_ns` after the beginning of each period of `period_ns`, and
+    lets up to `octets_max` octets pass in that time, counted as those of `StreamFilter`. The start
+    may lie before the period or after its end: it belongs to the frames that are planned for it.
+    """
+
+    period_ns: int
+    start_ns: int
+    open_ns: int
+    octets_max: int
+
+
+StreamGate = FixedGate | WindowGate
+
+
+@dataclass(frozen=True, slots=True)
+class FilteredStream:
+    """Whose frames a stream filter takes: those of a stream that come in by `port`.
+
+    `destination_mac` is six pairs of lower-case hexadecimal digits with colons.
+    """
+
+    destination_mac: str
+    vlan_id: int
+    port: str
+
+
+@dataclass(frozen=True, slots=True)
+class Strangers:
+    """Whose frames a stream filter takes: all that come in by `port`, and that no filter of a
+    stream takes."""
+
+    port: str
+
+
+@dataclass(frozen=True, slots=True)
+class StreamFilter:
+    """Frames of a priority are looked at by the first filter that takes them.
+
+    A frame passes if its MSDU, what is behind MAC addresses, VLAN tag and EtherType, has no more
+    than `max_sdu_octets`, 0: of any length, and if the gate is open. `priority` is the code point
+    of the tag.
+    """
+
+    of: FilteredStream | Strangers
+    priority: int
+    max_sdu_octets: int
+    gate: StreamGate
+    policing: Policing

@@ -1,0 +1,291 @@
+"""Stream filters and stream gates of a switch's bridge: to the YANG tree, and read back.
+
+`stream-filters` and `stream-gates` of `/bridges/bridge/component` (IEEE 802.1Qcw's module of PSFP).
+Of the filters that a frame matches the one with the lowest number is taken, so that those of
+strangers have numbers beyond those of streams. Each has a gate of its own, with its number. A
+filter of a stream refers to it by the handle of `/stream-identity`; where one without a stream
+holds is `interface` of tsn-linux, and so is `enforcement`, whether it drops frames or counts them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
+from fractions import Fraction
+from itertools import count
+
+from lxml.builder import ElementMaker
+
+from cnc.mechanisms.gates.times import list_times
+from cnc.mechanisms.identification.tree import Known, known_streams
+from cnc.mechanisms.stream_filters.model import (
+    FilteredStream,
+    FixedGate,
+    Policing,
+    Strangers,
+    StreamFilter,
+    StreamGate,
+    WindowGate,
+)
+from cnc.model import NS_PER_S, StoredFilter, StreamAddress
+from cnc.switch import reply
+from cnc.switch.reply import Element
+from cnc.switch.tree import NETCONF, PSFP, PSFP_BRIDGE, TSN_LINUX, FilterCounts
+
+_PSFP = ElementMaker(namespace=PSFP_BRIDGE, nsmap={None: PSFP_BRIDGE, "psfp": PSFP})
+_TSNL = ElementMaker(namespace=TSN_LINUX, nsmap={None: TSN_LINUX})
+_NAMESPACES = {"p": PSFP_BRIDGE, "t": TSN_LINUX}
+_LEAVES = reply.Leaves(PSFP_BRIDGE)
+_OPERATION = f"{{{NETCONF}}}operation"
+_PRIORITIES = ("zero", "one", "two", "three", "four", "five", "six", "seven")
+_STRANGERS_FIRST = 1_000_000  # their filters are asked last
+_CLOSED_CYCLE_NS = NS_PER_S  # of a gate that is never open
+_FILTER = "stream-filter-instance"
+_GATE = "stream-gate-instance"
+
+
+# --- to the tree ---------------------------------------------------------------------------------
+
+
+def filter_elements(
+    desired: Iterable[StreamFilter],
+    stored: Iterable[StoredFilter],
+    handles: Mapping[StreamAddress, int],
+    base_time_ns: int,
+) -> list[Element]:
+    """The `<stream-filters>` and `<stream-gates>` of a component that set these filters, and remove
+    what is `stored` beside them; without those that are stored as desired. `handles` are those of
+    all streams that are filtered.
+
+    Gates take over from those before at the first window after `base_time_ns`. A filter of a stream
+    keeps its number, by which its counters go on.
+    """
+    desired, stored = [*desired], [*stored]
+    obsolete = {_whose(each.filter): each for each in stored if each.filter}
+    taken = {number for each in stored for number in (each.number, each.gate)}
+    free = (number for number in count(1) if number not in taken)
+    last = (number for number in count(_STRANGERS_FIRST) if number not in taken)
+    filters: list[Element] = []
+    gates: list[Element] = []
+    for wanted in desired:
+        before = obsolete.pop(_whose(wanted), None)
+        if before and before.filter == normal(wanted):
+            continue
+        if before:
+            number, gate = before.number, before.gate
+        else:
+            number = gate = next(free if isinstance(wanted.of, FilteredStream) else last)
+        filters.append(_filter(number, gate, wanted, handles))
+        gates.append(_gate(gate, wanted.gate, base_time_ns))
+    for each in obsolete.values():
+        filters.append(_removed(_FILTER, each.number))
+        gates.append(_removed(_GATE, each.gate))
+    return [
+        _PSFP(name, *entries)
+        for name, entries in (("stream-filters", filters), ("stream-gates", gates))
+        if entries
+    ]
+
+
+def normal(its: StreamFilter) -> StreamFilter:
+    """A filter as it is read back: which period its window begins in cannot be told from the base
+    time of its gate, nor what becomes of frames out of order where none is."""
+    if isinstance(its.gate, WindowGate):
+        start_ns = its.gate.start_ns % its.gate.period_ns
+        return replace(its, gate=replace(its.gate, start_ns=start_ns))
+    if its.gate is FixedGate.OPEN and not its.max_sdu_octets:
+        return replace(its, policing=Policing.OFF)
+    return its
+
+
+def _whose(its: StreamFilter) -> tuple[FilteredStream | Strangers, int | None]:
+    """What tells a filter from the others of its switch: a port has one of strangers for each
+    priority."""
+    return its.of, its.priority if isinstance(its.of, Strangers) else None
+
+
+def _removed(instance: str, number: int) -> Element:
+    return _PSFP(f"{instance}-table", {_OPERATION: "remove"}, _PSFP(f"{instance}-id", str(number)))
+
+
+def _filter(
+    number: int, gate: int, its: StreamFilter, handles: Mapping[StreamAddress, int]
+) -> Element:
+    is_dropping = its.policing is Policing.DROP
+    if isinstance(its.of, FilteredStream):
+        handle = handles[StreamAddress.of(its.of)]
+        whose = [_PSFP("stream-handle", str(handle))]
+    else:
+        whose = [_PSFP("wildcard"), _TSNL("interface", its.of.port)]
+    return _PSFP(
+        f"{_FILTER}-table",
+        {_OPERATION: "replace"},
+        _PSFP(f"{_FILTER}-id", str(number)),
+        *whose,
+        _PSFP("priority-spec", _PRIORITIES[its.priority]),
+        _PSFP("max-sdu-size", str(its.max_sdu_octets)),
+        _PSFP("stream-gate-ref", str(gate)),
+        _TSNL("enforcement", "drop" if is_dropping else "count"),
+    )
+
+
+def _gate(number: int, its: StreamGate, base_time_ns: int) -> Element:
+    gate = _PSFP(f"{_GATE}-table", {_OPERATION: "replace"}, _PSFP(f"{_GATE}-id", str(number)))
+    if its is FixedGate.OPEN:
+        gate.append(_PSFP("gate-enable", "false"))  # all frames pass then
+        return gate
+    if isinstance(its, WindowGate):
+        cycle_ns, start_ns = its.period_ns, base_time_ns + its.start_ns
+        entries = [_interval(0, "open", its.open_ns, its.octets_max)]
+        if closed_ns := its.period_ns - its.open_ns:
+            entries.append(_interval(1, "closed", closed_ns))
+    else:
+        cycle_ns, start_ns = _CLOSED_CYCLE_NS, base_time_ns
+        entries = [_interval(0, "closed", cycle_ns)]
+    gate.extend(
+        [
+            _PSFP("gate-enable", "true"),
+            # Until its list begins, frames come by the plan before.
+            _PSFP("admin-gate-states", "open"),
+            _PSFP("admin-control-list", *entries),
+            *list_times(_PSFP, cycle_ns, start_ns),
+        ]
+    )
+    return gate
+
+
+def _interval(index: int, state: str, length_ns: int, octets_max: int | None = None) -> Element:
+    limit = [] if octets_max is None else [_PSFP("interval-octet-max", str(octets_max))]
+    return _PSFP(
+        "gate-control-entry",
+        _PSFP("index", str(index)),
+        _PSFP("operation-name", "psfp:set-gate-and-ipv"),
+        _PSFP("time-interval-value", str(length_ns)),
+        _PSFP("gate-state-value", state),
+        _PSFP("ipv-spec", "null"),
+        *limit,
+    )
+
+
+# --- from the tree -------------------------------------------------------------------------------
+
+
+def stored_filters(component: Element, data: Element) -> list[StoredFilter]:
+    """The filters that are configured of a component; `data` is the whole reply, which has the
+    streams that they refer to."""
+    rows = [*_filter_rows(component)]
+    gates = _gates(component, is_kernel=False)
+    known = known_streams(data) if rows else {}
+    return [
+        StoredFilter(
+            _number(row, f"{_FILTER}-id"),
+            _number(row, "stream-gate-ref"),
+            _parsed(row, known, gates),
+        )
+        for row in rows
+    ]
+
+
+def kernel_filters(component: Element, data: Element) -> dict[StreamFilter, FilterCounts]:
+    """The filters that work in a component, in their order, and what they have counted. One that
+    does otherwise than any rollout sets it is left out."""
+    rows = sorted(_filter_rows(component), key=lambda row: _number(row, f"{_FILTER}-id"))
+    gates = _gates(component, is_kernel=True)
+    known = known_streams(data) if rows else {}
+    pending = {_number(row, f"{_GATE}-id") for row in _gate_rows(component) if _is_pending(row)}
+    return {its: _counts(row, pending) for row in rows if (its := _parsed(row, known, gates))}
+
+
+def _filter_rows(component: Element) -> Iterator[Element]:
+    return reply.entries(component, f"p:stream-filters/p:{_FILTER}-table", _NAMESPACES)
+
+
+def _parsed(
+    row: Element,
+    known: Mapping[int, Known],
+    gates: Mapping[int, StreamGate],
+) -> StreamFilter | None:
+    """The filter of an entry; None where no rollout sets one so."""
+    of, gate = _of(row, known), gates.get(_number(row, "stream-gate-ref"))
+    priority, sdu_octets = _LEAVES.text(row, "priority-spec"), _number(row, "max-sdu-size")
+    if of is None or gate is None or priority not in _PRIORITIES:
+        return None
+    if _LEAVES.text(row, "flow-meter-ref") is not None:
+        return None
+    is_counting = reply.text(row, "t:enforcement", _NAMESPACES) == "count"
+    policing = Policing.COUNT if is_counting else Policing.DROP
+    return normal(StreamFilter(of, _PRIORITIES.index(priority), sdu_octets, gate, policing))
+
+
+def _of(row: Element, known: Mapping[int, Known]) -> FilteredStream | Strangers | None:
+    handle = _LEAVES.text(row, "stream-handle")
+    if handle is None:
+        found = [*reply.entries(row, "t:interface", _NAMESPACES)]
+        return Strangers(reply.short(found[0].text or "", "interface")) if len(found) == 1 else None
+    stream = known.get(reply.number(handle, "stream-handle"))
+    if stream is None or len(stream.ports) != 1:
+        return None
+    address, (port,) = stream
+    return FilteredStream(address.destination_mac, address.vlan_id, port)
+
+
+def _gates(component: Element, *, is_kernel: bool) -> dict[int, StreamGate]:
+    """The gates of a component by number, as configured or as they work in the kernel, or will from
+    a time to come on; without those that no rollout sets so."""
+    found = {}
+    for row in _gate_rows(component):
+        prefix = "oper" if is_kernel and not _is_pending(row) else "admin"
+        if gate := _parsed_gate(row, prefix):
+            found[_number(row, f"{_GATE}-id")] = gate
+    return found
+
+
+def _gate_rows(component: Element) -> Iterator[Element]:
+    return reply.entries(component, f"p:stream-gates/p:{_GATE}-table", _NAMESPACES)
+
+
+def _is_pending(gate: Element) -> bool:
+    """Whether the list of a gate begins at a time to come."""
+    return _LEAVES.text(gate, "config-pending") == "true"
+
+
+def _parsed_gate(row: Element, prefix: str) -> StreamGate | None:
+    if _LEAVES.text(row, "gate-enable") != "true":
+        return FixedGate.OPEN
+    path = f"p:{prefix}-control-list/p:gate-control-entry"
+    entries = sorted(
+        reply.entries(row, path, _NAMESPACES), key=lambda entry: _number(entry, "index")
+    )
+    states = tuple(_LEAVES.text(entry, "gate-state-value") for entry in entries)
+    if not states and prefix == "oper" and _LEAVES.text(row, "oper-gate-state") == "open":
+        return FixedGate.OPEN  # its list waits for the clock
+    if states == ("closed",):
+        return FixedGate.CLOSED
+    times = [row.find(f"p:{prefix}-{name}-time", _NAMESPACES) for name in ("cycle", "base")]
+    cycle, base = times
+    octets_max = _LEAVES.text(entries[0], "interval-octet-max") if entries else None
+    is_known = states in {("open",), ("open", "closed")} and octets_max is not None
+    if not is_known or cycle is None or base is None:
+        return None
+    lengths_ns = [_number(entry, "time-interval-value") for entry in entries]
+    period_ns = Fraction(_number(cycle, "numerator"), _number(cycle, "denominator") or 1) * NS_PER_S
+    if sum(lengths_ns) != period_ns or not period_ns:
+        return None
+    octets = reply.number(octets_max or "", "interval-octet-max")
+    base_ns = _number(base, "seconds") * NS_PER_S + _number(base, "nanoseconds")
+    return WindowGate(int(period_ns), base_ns % int(period_ns), lengths_ns[0], octets)
+
+
+def _counts(row: Element, pending: Collection[int]) -> FilterCounts:
+    """`pending` are the numbers of gates whose lists have not begun."""
+    return FilterCounts(
+        matching=_number(row, "matching-frames-count"),
+        not_passing=_number(row, "not-passing-frames-count"),
+        not_passing_sdu=_number(row, "not-passing-sdu-count"),
+        is_pending=_number(row, "stream-gate-ref") in pending,
+    )
+
+
+def _number(row: Element, leaf: str) -> int:
+    """The value of a leaf; 0 where it is missing."""
+    return _LEAVES.optional_number(row, leaf) or 0

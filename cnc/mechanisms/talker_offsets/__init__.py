@@ -1,0 +1,1 @@
+"""When talkers send, and how late they are."""

@@ -1,0 +1,80 @@
+"""Compares what the talkers of an end station are to be told with what they are told."""
+
+from __future__ import annotations
+
+from cnc.model import NO_STREAMS, StoredPort, TalkerConfiguration, TalkerStream
+from cnc.support.format import duration
+from cnc.support.wording import named
+from cnc.switch.tree import PortReport
+
+_Streams = dict[tuple[str, int], TalkerStream]
+
+
+def talker_needs_change(
+    desired: TalkerConfiguration, stored: StoredPort | None, report: PortReport | None
+) -> str | None:
+    """Why a station's port must be configured again; None when it stores and publishes this."""
+    table = stored.talker if stored else None
+    if change := configured_difference(desired, table.configuration if table else None):
+        return change
+    difference = talker_difference(desired, report, table.base_time_ns if table else None)
+    return f"the station drifted: {difference}" if difference else None
+
+
+def configured_difference(
+    desired: TalkerConfiguration, configured: TalkerConfiguration | None
+) -> str | None:
+    """The streams that are not configured as desired, in words; None when all are."""
+    if desired.streams == (configured or NO_STREAMS).streams:
+        return None
+    before, after = _by_key(configured or NO_STREAMS), _by_key(desired)
+    words = [
+        *(f"{_name(key)} {_moved(before[key], after[key])}" for key in _common(before, after)),
+        *(f"{_name(key)} is new" for key in sorted(after.keys() - before.keys())),
+        *(f"{_name(key)} ends" for key in sorted(before.keys() - after.keys())),
+    ]
+    return f"its talkers: {named(words)}"
+
+
+def talker_difference(
+    desired: TalkerConfiguration, report: PortReport | None, base_time_ns: int | None
+) -> str | None:
+    """The first difference of what is published from what is desired, as text; None if equal.
+
+    Without a `base_time_ns` any is accepted.
+    """
+    if report is None:
+        return "the station has no such port"
+    newest = report.talker.newest
+    if newest is None:
+        return "no offsets are published" if desired.streams else None
+    if newest.configuration.streams != desired.streams:
+        before, after = _by_key(newest.configuration), _by_key(desired)
+        differing = [*_common(before, after), *sorted(before.keys() ^ after.keys())]
+        return f"other offsets are published: {named(map(_name, differing))}"
+    if base_time_ns is not None and newest.base_time_ns != base_time_ns:
+        return f"base time is {newest.base_time_ns} ns, expected {base_time_ns} ns"
+    return None
+
+
+def _by_key(configuration: TalkerConfiguration) -> _Streams:
+    return {(stream.name, stream.path): stream for stream in configuration.streams}
+
+
+def _common(before: _Streams, after: _Streams) -> list[tuple[str, int]]:
+    """The streams of both that are not the same."""
+    return sorted(key for key in before.keys() & after.keys() if before[key] != after[key])
+
+
+def _name(key: tuple[str, int]) -> str:
+    name, path = key
+    return name if path == 1 else f"{name} (path {path})"
+
+
+def _moved(before: TalkerStream, after: TalkerStream) -> str:
+    words = []
+    if before.offset_ns != after.offset_ns:
+        words.append(f"moves from {duration(before.offset_ns)} to {duration(after.offset_ns)}")
+    if before.address != after.address:
+        words.append(f"is sent to {after.address or 'an IP address'}")
+    return " and ".join(words) or "changes"

@@ -1,0 +1,1 @@
+"""Plans as files, what follows from one, and what differs between two."""

@@ -1,0 +1,331 @@
+"""A plan as a file: JSON with the operator's intent in it, so that it stands on its own.
+
+    {"format": "cnc-plan/3",
+     "intent":    the intent's document, verbatim,
+     "limits":    {"node/port": {"entries_max": n, "interval_max_ns": n, "cycle_max_ns": n,
+                                 "tick_ns": n}, ...},
+     "gate_margin": {"value_ns": n,
+                     "measured": {"port": "node/port", "maximum_ns": n, "count": n}},
+     "clock_error": {"value_ns": n,
+                     "measured": {"first": node, "second": node, "apart_ns": n, "links": n}},
+     "talker_lateness": {"station": {"value_ns": n,
+                                     "measured": {"port": "node/port", "maximum_ns": n,
+                                                  "count": n}}, ...},
+     "algorithm": name,
+     "streams":   {stream: {"paths": [[[node, port, offset_ns, traffic_class], ...], ...],
+                            "latency_bound_ns": n}, ...},
+     "addresses": {stream: {"destination_mac": "03:54:53:4e:00:00", "vlan_id": n}, ...},
+     "jitter_ns": {stream: {listener: n, ...}, ...},
+     "recovery_ns": {stream: n, ...},
+     "loops":     {loop: {"sensor_ns": n, "compute_ns": n, "wait_ns": n, "actuator_ns": n}, ...},
+     "refused":   {stream: why it has no place, ...},
+     "gates":     {"node/port": {"cycle_ns": n, "entries": [["0x81", interval_ns], ...]}, ...}}
+
+`limits` are what the switches stated of their ports (0: unknown), and hold beside those in the
+intent. The section is missing where no switch was asked, as is `recovery_ns` where the intent asks
+for no recovery: how long after a disturbance a stream may be late.
+
+`addresses` has every stream of the plan where the intent's forwarding is bridged, and is missing
+where it is routed. The PCP of a stream is the priority of its class.
+
+`jitter_ns` has the streams whose jitter the intent limits: the spread of arrivals that each of
+their listeners is promised. It is missing where there is none.
+
+`loops` has the control loops of the intent whose streams have a place: the parts of the most that
+passes from a sample until its command is at the plant. It is missing where there is none.
+
+`gate_margin` is how late the plan expects gates to open where the intent does not state it, and
+the measurement that asks for it: how late the latest of `count` wake-ups was. `measured` is missing
+where the margin is the constant of its time. `talker_lateness` is the same of the talkers of end
+stations, where they measured it and the intent does not state it. `clock_error` is there where the
+intent wants it measured: the two clocks that were furthest apart, and over how many offsets.
+
+Format 2 differs only in what an intent says by leaving a key out: `_IMPLIED_BY_FORMAT_2` has the
+values that then held. Such a file is read as if its intent stated them.
+
+A plan file is input like any other: `load` checks shapes, ranges and names. Whether the plan keeps
+its promises is for `cnc.check` to say.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from cnc.errors import InputError
+from cnc.loops.model import LoopDelay
+from cnc.model import (
+    ClocksApart,
+    GateControlList,
+    GateEntry,
+    GateLimits,
+    Hop,
+    Intent,
+    MeasuredClockError,
+    MeasuredMargin,
+    Plan,
+    PortRef,
+    StreamAddress,
+    StreamPlan,
+)
+from cnc.plan.file_shape import (
+    GATE_STATES,
+    HINT,
+    OBJECT,
+    ClockErrorObject,
+    GateMarginObject,
+    MeasuredObject,
+    PlanObject,
+    TalkerLatenessObject,
+    port_of,
+    refusal,
+    shown,
+)
+from cnc.support import gc_pause, whole_file
+
+FORMAT = "cnc-plan/3"
+_FORMAT_2 = "cnc-plan/2"
+_OLDER_FORMATS = ("cnc-plan/1",)  # not read any more
+# Keys under `defaults` of an intent whose default value has changed since format 2.
+_IMPLIED_BY_FORMAT_2: Mapping[str, Any] = {
+    "gate-margin": "0ns",
+    "talker-interference": "none",
+    "recovery": "none",
+}
+SIZE_MAX_OCTETS = 256 * 1024 * 1024
+
+
+@gc_pause.paused()
+def dump(plan: Plan, path: Path | None = None) -> str:
+    """The plan's text, the same for the same plan; written to `path` in one step if given."""
+    text = _text(plan)
+    if path is not None:
+        whole_file.write(path, text)
+    return text
+
+
+@gc_pause.paused()
+def load(path: Path) -> Plan:
+    """Read a plan file, or raise `InputError` with the place, what is there and what should be."""
+    try:
+        whole_file.refuse_special(path)
+        size = path.stat().st_size
+        if size > SIZE_MAX_OCTETS:
+            raise InputError(
+                f"{path}: found {size} octets, expected at most {SIZE_MAX_OCTETS}", hint=HINT
+            )
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise InputError(
+            f"{path}: cannot read it: {error.strerror}",
+            hint="check the path and its permissions",
+        ) from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: not UTF-8 text (octet {error.start})", hint=HINT) from error
+    return parse(text, str(path))
+
+
+@gc_pause.paused()
+def parse(text: str, source: str) -> Plan:
+    """The plan of what `dump` wrote; raises `InputError`, as `load`, calling the text `source`."""
+    document = _document(text, source)
+    try:
+        found = PlanObject.model_validate(document, context={"source": source})
+    except ValidationError as error:
+        raise refusal(error, source) from None
+    limits = {port_of(name): GateLimits(**dict(stated)) for name, stated in found.limits.items()}
+    return Plan(
+        intent=_with_lateness(
+            _with_clock_error(
+                _with_margin(found.intent.within(limits), found.gate_margin), found.clock_error
+            ),
+            found.talker_lateness,
+        ),
+        streams={
+            name: StreamPlan(
+                tuple(
+                    tuple(
+                        Hop(PortRef(node, port), offset_ns, number)
+                        for node, port, offset_ns, number in path
+                    )
+                    for path in stream.paths
+                ),
+                stream.latency_bound_ns,
+            )
+            for name, stream in found.streams.items()
+        },
+        gates={
+            port_of(name): GateControlList(
+                gates.cycle_ns,
+                tuple(GateEntry(GATE_STATES[states], length) for states, length in gates.entries),
+            )
+            for name, gates in found.gates.items()
+        },
+        algorithm=found.algorithm,
+        refused=found.refused,
+        recovery_ns=found.recovery_ns,
+        addresses={
+            name: StreamAddress(its.destination_mac, its.vlan_id)
+            for name, its in found.addresses.items()
+        },
+        jitter_ns=found.jitter_ns,
+        loops={name: LoopDelay(**dict(its)) for name, its in found.loops.items()},
+    )
+
+
+def _with_margin(intent: Intent, found: GateMarginObject | None) -> Intent:
+    if found is None:
+        return intent
+    measured = _measured(found.value_ns, found.measured) if found.measured else None
+    return intent.with_gate_margin(found.value_ns, measured)
+
+
+def _with_clock_error(intent: Intent, found: ClockErrorObject | None) -> Intent:
+    if found is None:
+        return intent
+    apart = ClocksApart(**dict(found.measured))
+    return intent.with_clock_error(MeasuredClockError(found.value_ns, apart))
+
+
+def _with_lateness(intent: Intent, found: Mapping[str, TalkerLatenessObject]) -> Intent:
+    if not found:
+        return intent
+    return intent.with_lateness(
+        {name: _measured(its.value_ns, its.measured) for name, its in found.items()}
+    )
+
+
+def _measured(value_ns: int, its: MeasuredObject) -> MeasuredMargin:
+    return MeasuredMargin(value_ns, port_of(its.port), its.maximum_ns, its.count)
+
+
+def _text(plan: Plan) -> str:
+    """One line for each stream and port, so that two plans can be compared line by line."""
+    streams = {
+        name: {
+            "paths": [
+                [[*hop.egress, hop.offset_ns, hop.traffic_class] for hop in path]
+                for path in stream.paths
+            ],
+            "latency_bound_ns": stream.latency_bound_ns,
+        }
+        for name, stream in plan.streams.items()
+    }
+    gates = {
+        str(port): {
+            "cycle_ns": gates.cycle_ns,
+            "entries": [[f"{e.gate_states:#04x}", e.interval_ns] for e in gates.entries],
+        }
+        for port, gates in plan.gates.items()
+    }
+    intent = plan.intent
+    limits = {str(port): asdict(stated) for port, stated in intent.stated_limits.items()}
+    addresses = {name: asdict(its) for name, its in plan.addresses.items()}
+    loops = {name: asdict(its) for name, its in plan.loops.items()}
+    lateness = {
+        name: {"value_ns": its.value_ns, "measured": _written(its)}
+        for name, its in intent.measured_lateness.items()
+    }
+    clocks = intent.measured_clock_error
+    parts = [
+        f'"format": {json.dumps(FORMAT)}',
+        f'"intent": {json.dumps(intent.document, ensure_ascii=False, indent=1)}',
+        *([f'"limits": {_lines(limits)}'] if limits else []),
+        *([] if intent.states_gate_margin else [f'"gate_margin": {json.dumps(_margin(intent))}']),
+        *([f'"clock_error": {json.dumps(_clock_error(clocks))}'] if clocks else []),
+        *([f'"talker_lateness": {_lines(lateness)}'] if lateness else []),
+        f'"algorithm": {json.dumps(plan.algorithm)}',
+        f'"streams": {_lines(streams)}',
+        *([f'"addresses": {_lines(addresses)}'] if addresses else []),
+        *([f'"jitter_ns": {_lines(plan.jitter_ns)}'] if plan.jitter_ns else []),
+        *([f'"recovery_ns": {_lines(plan.recovery_ns)}'] if plan.recovery_ns else []),
+        *([f'"loops": {_lines(loops)}'] if loops else []),
+        f'"refused": {_lines(plan.refused)}',
+        f'"gates": {_lines(gates)}',
+    ]
+    return "{" + ",\n".join(parts) + "}\n"
+
+
+def _margin(intent: Intent) -> dict[str, Any]:
+    written: dict[str, Any] = {"value_ns": intent.network.gate_margin_ns}
+    if measured := intent.measured_margin:
+        written["measured"] = _written(measured)
+    return written
+
+
+def _clock_error(measured: MeasuredClockError) -> dict[str, Any]:
+    return {"value_ns": measured.value_ns, "measured": asdict(measured.apart)}
+
+
+def _written(measured: MeasuredMargin) -> dict[str, Any]:
+    return {
+        "port": str(measured.port),
+        "maximum_ns": measured.maximum_ns,
+        "count": measured.count,
+    }
+
+
+def _lines(table: Mapping[str, Any]) -> str:
+    rows = (
+        f"\n {json.dumps(key, ensure_ascii=False)}: {json.dumps(table[key], ensure_ascii=False)}"
+        for key in sorted(table)
+    )
+    return "{" + ",".join(rows) + "\n}"
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    table: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in table:
+            raise ValueError(f"key {key!r} appears twice in one object")
+        table[key] = value
+    return table
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"found {name}, expected a number")
+
+
+def _document(text: str, source: str) -> dict[str, Any]:
+    """The JSON object in `text`, of this format."""
+    try:
+        document = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
+    except json.JSONDecodeError as error:
+        where = f"{source}:{error.lineno}"
+        raise InputError(
+            f"{where}: not JSON: {error.msg} (column {error.colno})", hint=HINT
+        ) from error
+    except RecursionError as error:
+        raise InputError(f"{source}: nested too deeply", hint=HINT) from error
+    except ValueError as error:
+        raise InputError(f"{source}: {error}", hint=HINT) from error
+    if not isinstance(document, dict):
+        raise InputError(f"{source}: found {shown(document)}, expected {OBJECT}", hint=HINT)
+    # First of all: another format may well have other keys.
+    found = document.get("format", FORMAT)
+    if found == _FORMAT_2:
+        return _upgraded(document)
+    if found != FORMAT:
+        older = found in _OLDER_FORMATS
+        raise InputError(
+            f"{source}: format: found {shown(found)}, expected {FORMAT!r}",
+            hint="an older cnc wrote it: run `cnc plan` on the intent again" if older else HINT,
+        )
+    return document
+
+
+def _upgraded(document: dict[str, Any]) -> dict[str, Any]:
+    """A document of format 2 as one of this format.
+
+    Its intent means what it meant when it was written. What is no intent is left to the checks.
+    """
+    upgraded = document | {"format": FORMAT}
+    match document.get("intent"):
+        case {"defaults": dict(defaults), **others}:
+            upgraded["intent"] = {**others, "defaults": {**_IMPLIED_BY_FORMAT_2, **defaults}}
+    return upgraded

@@ -1,0 +1,257 @@
+"""From one plan of a bridged network to the next: which ways lie on the switches beside each other.
+
+A rollout gives the switches the filtering entries of the new plan before its base time, and talkers
+send by the former plan until then. So a stream that gets another way gets another address with it:
+the new entries carry nothing before the talker changes, and the former ones stay until the last
+frame that was sent by them has arrived. Where a stream keeps its address on another way, its
+entries change when switches commit, and frames are lost in between: it is `exposed`. So is a stream
+whose untagged frames switches translate, which they do from the commit on, and one with the same
+address of which switches begin or cease to take out second copies.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from cnc.mechanisms.forwarding.derive import bridge_forwardings
+from cnc.mechanisms.frer.model import Recovery, SequenceFunction, ports_of
+from cnc.mechanisms.stream_filters.derive import stream_filters
+from cnc.mechanisms.stream_filters.model import FilteredStream, Policing, Strangers, StreamFilter
+from cnc.model import (
+    BridgeForwarding,
+    Forwarding,
+    Plan,
+    PortRef,
+    StreamAddress,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """What a rollout keeps of the plan before it, until the frames under way have arrived.
+
+    `former` is by switch what is configured for the former ways of the streams `moved`, beside what
+    the new plan needs. `exposed` says by stream why frames of it may be lost between the commit and
+    the base time. For `under_way_ns` after the base time frames may still come by a former way.
+    """
+
+    former: Mapping[str, BridgeForwarding] = field(default_factory=dict)
+    moved: tuple[str, ...] = ()
+    exposed: Mapping[str, str] = field(default_factory=dict)
+    under_way_ns: int = 0
+
+
+def transition(former: Plan | None, plan: Plan) -> Transition:
+    """What `plan` needs of `former`, the plan that runs, while it takes its place.
+
+    Of switches that the new plan does not have, or knows by another bridge, nothing is kept.
+    """
+    if former is None or not (_is_bridged(former) and _is_bridged(plan)):
+        return Transition()
+    assigned = set(plan.addresses.values())
+    moved = tuple(
+        name
+        for name in former.streams
+        if name in plan.streams and name in former.addresses
+        if former.addresses[name] not in assigned
+        if not _is_translated(former, plan, name)
+    )
+    ways = {former.addresses[name]: name for name in moved}
+    bridges = plan.intent.network.bridges
+    tables = {
+        switch: _of_streams(its, ways)
+        for switch, its in bridge_forwardings(former).items()
+        if switch in bridges
+        and bridges[switch].bridge_device == former.intent.network.bridges[switch].bridge_device
+    }
+    return Transition(
+        former=_with_room(plan, {name: its for name, its in tables.items() if its.entries}),
+        moved=moved,
+        exposed=_exposed(former, plan, set(moved)),
+        under_way_ns=max((_under_way_ns(former, name) for name in moved), default=0),
+    )
+
+
+def _with_room(plan: Plan, former: Mapping[str, BridgeForwarding]) -> dict[str, BridgeForwarding]:
+    """`former` without filters for which a switch has no room, where nobody asked for policing and
+    none of them drops: the last frames of a former way then count as those of no stream."""
+    if plan.intent.policing.network is not None:
+        return {**former}
+    filters = stream_filters(plan, former)
+    found = {}
+    for name, its in former.items():
+        both = _joined_filters(replace(its, filters=filters[name]), its)
+        is_asked_for = any(each.policing is Policing.DROP for each in both)
+        has_room = len(both) <= plan.intent.network.bridges[name].stream_filters_max
+        found[name] = its if is_asked_for or has_room else replace(its, filters=())
+    return found
+
+
+def joined(own: BridgeForwarding, former: BridgeForwarding) -> BridgeForwarding:
+    """What a bridge is told while both are needed; frames to an address of both go by `own`."""
+    vlan_ids = own.vlans.keys() | former.vlans.keys()
+    return BridgeForwarding(
+        entries={**former.entries, **own.entries},
+        vlans={
+            vlan_id: tuple(sorted({*own.vlans.get(vlan_id, ()), *former.vlans.get(vlan_id, ())}))
+            for vlan_id in sorted(vlan_ids)
+        },
+        trusting=tuple(sorted({*own.trusting, *former.trusting})),
+        names={**former.names, **own.names},
+        translations=own.translations,
+        sequencing={**former.sequencing, **own.sequencing},
+        filters=_joined_filters(own, former),
+    )
+
+
+def _joined_filters(own: BridgeForwarding, former: BridgeForwarding) -> tuple[StreamFilter, ...]:
+    """Those of strangers last, so that former streams are none; of both kinds `own` comes first."""
+    shut = {(its.of.port, its.priority) for its in own.filters if isinstance(its.of, Strangers)}
+    of_streams = [its for its in own.filters if isinstance(its.of, FilteredStream)]
+    known = {its.of for its in of_streams}
+    of_streams += [
+        its
+        for its in former.filters
+        if isinstance(its.of, FilteredStream) and its.of not in known
+        if (its.of.port, its.priority) in shut or its.policing is not Policing.OFF
+    ]
+    return (*of_streams, *(its for its in own.filters if isinstance(its.of, Strangers)))
+
+
+def on_ports(its: BridgeForwarding, ports: frozenset[str]) -> BridgeForwarding:
+    """The part that is possible with these ports: a bridge is told nothing of ports it has lost."""
+
+    def there(wanted: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(port for port in wanted if port in ports)
+
+    entries = {address: there(wanted) for address, wanted in its.entries.items()}
+    return replace(
+        its,
+        entries={address: wanted for address, wanted in entries.items() if wanted},
+        vlans={vlan_id: there(wanted) for vlan_id, wanted in its.vlans.items()},
+        trusting=there(its.trusting),
+        sequencing=dict(_sequencing_on(its, ports)),
+        filters=tuple(each for each in its.filters if each.of.port in ports),
+    )
+
+
+def _sequencing_on(
+    its: BridgeForwarding, ports: frozenset[str]
+) -> Iterator[tuple[StreamAddress, SequenceFunction]]:
+    for address, function in its.sequencing.items():
+        there = tuple(port for port in ports_of(function) if port in ports)
+        if isinstance(function, Recovery) and there:
+            # Where a port is gone its copies are known to be missing.
+            watched = function.latent_errors if there == function.ports else None
+            yield address, replace(function, ports=there, latent_errors=watched)
+        elif there:
+            yield address, function
+
+
+def _is_bridged(plan: Plan) -> bool:
+    return plan.intent.network.forwarding is Forwarding.BRIDGED
+
+
+def _of_streams(its: BridgeForwarding, ways: Mapping[StreamAddress, str]) -> BridgeForwarding:
+    """What of a bridge's forwarding the streams with the addresses `ways` need."""
+    entries = {address: ports for address, ports in its.entries.items() if address in ways}
+    vlan_ids = {address.vlan_id for address in entries}
+    return BridgeForwarding(
+        entries=entries,
+        vlans={vlan_id: ports for vlan_id, ports in its.vlans.items() if vlan_id in vlan_ids},
+        trusting=its.trusting if entries else (),
+        sequencing={address: each for address, each in its.sequencing.items() if address in ways},
+        names={address: ways[address] for address in entries},
+        filters=tuple(
+            each
+            for each in its.filters
+            if isinstance(each.of, FilteredStream) and StreamAddress.of(each.of) in entries
+        ),
+    )
+
+
+def _under_way_ns(former: Plan, name: str) -> int:
+    """How long after the base time a frame of a stream may still be under way.
+
+    The last one by the former plan is sent in the period that ends then; a period more allows for a
+    talker that is late.
+    """
+    late_ns = former.recovery_ns.get(name, 0) + former.intent.network.clock_error_ns
+    return former.streams[name].latency_bound_ns + late_ns + former.intent.streams[name].period_ns
+
+
+def _exposed(former: Plan, plan: Plan, moved: set[str]) -> dict[str, str]:
+    before, after = _leaving(former), _leaving(plan)
+    owners = {address: name for name, address in plan.addresses.items()}
+    found = {}
+    for name in former.streams:
+        address, now = former.addresses.get(name), plan.addresses.get(name)
+        if address is None or now is None or name not in plan.streams:
+            continue
+        if _is_translated(former, plan, name):
+            known_by = (each.intent.streams[name].identification for each in (former, plan))
+            if address != now or before[address] != after[now] or len({*known_by}) > 1:
+                found[name] = "switches give its frames their address, from the commit on"
+        elif name in moved:
+            if unmanaged := _unmanaged(plan, name):
+                found[name] = f"{unmanaged}: it has to send to {now} from the base time on"
+        elif former.intent.streams[name].elimination is not plan.intent.streams[name].elimination:
+            found[name] = (
+                "switches number its frames, or cease to, as they commit, one after the other; "
+                f"{_why_it_stays(plan, name, owners[address], address)}"
+            )
+        elif before[address] != after[address]:
+            found[name] = _why_it_stays(plan, name, owners[address], address)
+        elif refused := _refused_by_filter(former, plan, name):
+            found[name] = refused
+    return found
+
+
+def _refused_by_filter(former: Plan, plan: Plan, name: str) -> str | None:
+    """Why the new stream filter of a stream that keeps its address drops frames that its talker
+    sends by the former plan; None if it does not. Windows change at the base time, the rest from
+    the commit on."""
+    before, after = former.class_of(name), plan.class_of(name)
+    if plan.intent.policing.of_stream(name, after.name) is not Policing.DROP:
+        return None
+    if plan.intent.streams[name].payload_octets < former.intent.streams[name].payload_octets:
+        return "its first switch drops frames as long as they were, from the commit on"
+    if before.priority != after.priority:
+        return "its first switch knows its frames by their new priority, from the commit on"
+    return None
+
+
+def _why_it_stays(plan: Plan, name: str, owner: str, address: StreamAddress) -> str:
+    """Why a stream has no other address on its other way, or `owner`, another one, has its own."""
+    stream = plan.intent.streams[name]
+    if owner != name:
+        return f"stream {owner} gets its address, {address}"
+    if unmanaged := _unmanaged(plan, name):
+        return f"{unmanaged}: the stream keeps its address"
+    if stream.destination_mac is not None and stream.vlan_id is not None:
+        return "`destination-mac` and `vlan` of the stream leave no other address"
+    return "its address stays: `addresses` has no other, or none was asked for"
+
+
+def _unmanaged(plan: Plan, name: str) -> str | None:
+    talker = plan.intent.streams[name].talker
+    if talker in plan.intent.network.managed:
+        return None
+    return f"no push reaches its talker {talker}, which has no `management`"
+
+
+def _is_translated(former: Plan, plan: Plan, name: str) -> bool:
+    """Whether a switch gives the frames of a stream their address, by either plan."""
+    return any(each.intent.streams[name].identification for each in (former, plan))
+
+
+def _leaving(plan: Plan) -> dict[StreamAddress, set[PortRef]]:
+    """By address the ports by which switches send the frames on."""
+    found: defaultdict[StreamAddress, set[PortRef]] = defaultdict(set)
+    for name, address in plan.addresses.items():
+        for hop in plan.streams[name].hops:
+            if hop.egress.node in plan.intent.network.bridges:
+                found[address].add(hop.egress)
+    return found

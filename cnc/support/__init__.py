@@ -1,0 +1,1 @@
+"""What any Python program might have: files, texts, late imports."""
