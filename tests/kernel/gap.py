@@ -36,7 +36,7 @@ from cnc.traffic.recording import Flow, Frame, flows, run
 
 LINE3 = Path(__file__).parents[2] / "schedules" / "line3.yaml"
 MS = 1_000_000
-STEP_NS = 6 * NS_PER_S  # one push, up to some time after its base time
+STEP_NS = 8 * NS_PER_S  # one push, up to some time after its base time
 SAME_STEP_NS = NS_PER_S // 2  # one push that finds nothing to change
 QUIET_NS = 20 * MS  # after a base time, longer than any cycle here
 START_NS = 2 * NS_PER_S  # until the talkers send, and then some time with nothing but traffic
