@@ -12,25 +12,22 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from cnc.loops.model import Loop, LoopDelay
-from cnc.mechanisms.frer.model import (
-    NO_SEQUENCING,
-    Elimination,
-    SequenceFunction,
-    StoredSequencing,
-    ports_of,
-)
-from cnc.mechanisms.identification.model import Identification, IdentityPart, Translation
+from cnc.mechanisms.frer.model import NO_SEQUENCING, Elimination, StoredSequencing
+from cnc.mechanisms.identification.model import Identification, IdentityPart
 from cnc.mechanisms.stream_filters.model import (
     DEFAULT_STREAM_FILTERS_MAX,
     NO_POLICING,
-    FilteredStream,
     PolicingRules,
-    Strangers,
     StreamFilter,
 )
+
+if TYPE_CHECKING:
+    from cnc.mechanisms.stream_filters.model import FilteredStream
+
+_Part = TypeVar("_Part")
 
 NS_PER_S = 1_000_000_000
 CONTROL_SHARE = 10  # a control class that states no rate takes up to one part in so many of a link
@@ -753,6 +750,31 @@ class TalkerTable:
 
 
 @dataclass(frozen=True, slots=True)
+class Parts:
+    """What mechanisms are asked to do at one place: at most one part of each, by its type.
+
+    `parts[Type]` is `Type()`, which asks for nothing, where there is none. Equal whatever the order
+    in which parts were added.
+    """
+
+    parts: tuple[Any, ...] = ()
+
+    @classmethod
+    def of(cls, *parts: object) -> Parts:
+        """These parts, without those that ask for nothing."""
+        asking = (each for each in parts if each != type(each)())
+        return cls(tuple(sorted(asking, key=lambda each: type(each).__name__)))
+
+    def __getitem__(self, kind: type[_Part]) -> _Part:
+        return next((each for each in self.parts if isinstance(each, kind)), None) or kind()
+
+    def having(self, *parts: object) -> Parts:
+        """The same with these in place of those of their types."""
+        kinds = {type(each) for each in parts}
+        return Parts.of(*(each for each in self.parts if type(each) not in kinds), *parts)
+
+
+@dataclass(frozen=True, slots=True)
 class BridgeForwarding:
     """How the Linux bridge of a switch forwards the frames of streams: what a rollout sets there.
 
@@ -760,61 +782,28 @@ class BridgeForwarding:
     `vlans` are the VLANs of streams, each with the ports that are members, where frames are tagged.
     Ports in `trusting` give a tagged frame the priority of its PCP (802.1Q 6.9.3). All ports are
     sorted by name. A VLAN without a member is one that streams have left: nothing of it stays.
-    `translations` has the streams that talkers send untagged, at their first and last switch;
-    `sequencing` those of which switches take out second copies, at their first and last switches.
-    `filters` are those by which it looks at what end stations send, in the order in which they are
-    asked. `names` are the streams of the addresses, as far as they are known, for messages.
+    `names` are the streams of the addresses, as far as they are known, for messages. `parts` are
+    what mechanisms do with the frames beside (`cnc.mechanisms`).
     """
 
     entries: Mapping[StreamAddress, tuple[str, ...]]
     vlans: Mapping[int, tuple[str, ...]]
     trusting: tuple[str, ...]
     names: Mapping[StreamAddress, str] = field(default_factory=dict, compare=False)
-    translations: Mapping[StreamAddress, Translation] = field(default_factory=dict)
-    sequencing: Mapping[StreamAddress, SequenceFunction] = field(default_factory=dict)
-    filters: tuple[StreamFilter, ...] = ()
+    parts: Parts = Parts()
 
-    @property
-    def named(self) -> dict[StreamAddress, tuple[str, ...]]:
-        """The streams that other tables of the switch refer to by the address that their frames
-        come in with, and the ports, sorted, by which they do."""
-        ports = {address: {*ports_of(its)} for address, its in self.sequencing.items()}
-        for its in self.filters:
-            if isinstance(its.of, FilteredStream):
-                address = StreamAddress.of(its.of)
-                if (translation := self.translations.get(address)) and translation.inward:
-                    continue  # its entries identify it
-                ports.setdefault(address, set()).add(its.of.port)
-        return {address: tuple(sorted(its)) for address, its in ports.items()}
+    def __getitem__(self, kind: type[_Part]) -> _Part:
+        """The part of a mechanism; what asks for nothing where there is none."""
+        return self.parts[kind]
+
+    def having(self, *parts: object) -> BridgeForwarding:
+        """The same with these parts in place of those of their types."""
+        return replace(self, parts=self.parts.having(*parts))
 
     @property
     def members(self) -> set[str]:
         """The ports that are members of a VLAN of streams."""
         return {port for ports in self.vlans.values() for port in ports}
-
-    def within(self, scope: BridgeForwarding) -> BridgeForwarding:
-        """What of this belongs to the VLANs of `scope` and to their members, here or there.
-
-        The rest of a bridge is not a rollout's: what other clients configured in other VLANs. All
-        filters of strangers are: they look at frames of all VLANs.
-        """
-        vlans = {vlan_id: self.vlans.get(vlan_id, ()) for vlan_id in scope.vlans}
-        ports = scope.members.union(*vlans.values())
-        return BridgeForwarding(
-            entries={a: its for a, its in self.entries.items() if a.vlan_id in scope.vlans},
-            vlans=vlans,
-            trusting=tuple(port for port in self.trusting if port in ports),
-            names=scope.names,
-            translations={
-                a: its for a, its in self.translations.items() if a.vlan_id in scope.vlans
-            },
-            sequencing={a: its for a, its in self.sequencing.items() if a.vlan_id in scope.vlans},
-            filters=tuple(
-                its
-                for its in self.filters
-                if isinstance(its.of, Strangers) or its.of.vlan_id in scope.vlans
-            ),
-        )
 
 
 NO_FORWARDING = BridgeForwarding({}, {}, ())

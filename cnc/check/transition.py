@@ -17,6 +17,8 @@ from cnc.check.violation import Violation
 from cnc.errors import PlanRejected
 from cnc.mechanisms.forwarding.derive import bridge_forwardings
 from cnc.mechanisms.forwarding.judge import judge_forwarding
+from cnc.mechanisms.identification.model import Translations
+from cnc.mechanisms.stream_filters.model import StreamFilters
 from cnc.model import BridgeForwarding, Forwarding, Link, Plan, PortRef, StreamAddress
 from cnc.plan.transition import Transition, joined
 
@@ -36,7 +38,7 @@ def judge_transition(plan: Plan, former: Plan, between: Transition) -> list[Viol
     # Switches that left the network go on as they were told. Frames that switches translate do not
     # move, and are judged with `plan`.
     beside = {
-        name: replace(its, translations={})
+        name: its.having(Translations())
         for name, its in (bridge_forwardings(former) | told).items()
     }
     violations += _of_ways(before, beside)
@@ -70,7 +72,7 @@ def _too_many(
             yield Violation("filtering-entries", name, text)
         limit, count = (
             plan.intent.network.bridges[name].stream_filters_max,
-            len(told[name].filters),
+            len(told[name][StreamFilters].filters),
         )
         if count > limit:
             text = (

@@ -7,8 +7,14 @@ from collections import defaultdict
 from typing import Any
 
 from cnc.mechanisms.forwarding.derive import bridge_forwardings
-from cnc.mechanisms.frer.model import Generation, Recovery
-from cnc.mechanisms.stream_filters.model import FilteredStream, Policing, StreamFilter, WindowGate
+from cnc.mechanisms.frer.model import Generation, Recovery, SequenceFunctions
+from cnc.mechanisms.stream_filters.model import (
+    FilteredStream,
+    Policing,
+    StreamFilter,
+    StreamFilters,
+    WindowGate,
+)
 from cnc.model import Forwarding, Plan, PortRef, StreamAddress
 
 
@@ -25,12 +31,12 @@ def guards(plan: Plan) -> dict[str, dict[str, Any]]:
         return found
     names = {address: name for name, address in plan.addresses.items()}
     for switch, its in bridge_forwardings(plan).items():
-        for each in its.filters:
+        for each in its[StreamFilters].filters:
             if isinstance(each.of, FilteredStream) and each.policing is not Policing.OFF:
                 name = names[StreamAddress.of(each.of)]
                 port = str(PortRef(switch, each.of.port))
                 found[name].setdefault("filters", []).append(_filter(port, each))
-        for address, function in its.sequencing.items():
+        for address, function in its[SequenceFunctions].by_stream.items():
             guard = found[names[address]]
             if isinstance(function, Generation):
                 guard.setdefault("numbered", []).append(str(PortRef(switch, function.port)))

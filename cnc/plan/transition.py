@@ -12,13 +12,12 @@ address of which switches begin or cease to take out second copies.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from cnc.mechanisms.composition import each_part
 from cnc.mechanisms.forwarding.derive import bridge_forwardings
-from cnc.mechanisms.frer.model import Recovery, SequenceFunction, ports_of
-from cnc.mechanisms.stream_filters.derive import stream_filters
-from cnc.mechanisms.stream_filters.model import FilteredStream, Policing, Strangers, StreamFilter
+from cnc.mechanisms.registry import MECHANISMS
 from cnc.model import (
     BridgeForwarding,
     Forwarding,
@@ -56,7 +55,7 @@ def transition(former: Plan | None, plan: Plan) -> Transition:
         for name in former.streams
         if name in plan.streams and name in former.addresses
         if former.addresses[name] not in assigned
-        if not _is_translated(former, plan, name)
+        if not (_known_by(former, name) or _known_by(plan, name))
     )
     ways = {former.addresses[name]: name for name in moved}
     bridges = plan.intent.network.bridges
@@ -67,25 +66,19 @@ def transition(former: Plan | None, plan: Plan) -> Transition:
         and bridges[switch].bridge_device == former.intent.network.bridges[switch].bridge_device
     }
     return Transition(
-        former=_with_room(plan, {name: its for name, its in tables.items() if its.entries}),
+        former=_beside(plan, {name: its for name, its in tables.items() if its.entries}),
         moved=moved,
         exposed=_exposed(former, plan, set(moved)),
         under_way_ns=max((_under_way_ns(former, name) for name in moved), default=0),
     )
 
 
-def _with_room(plan: Plan, former: Mapping[str, BridgeForwarding]) -> dict[str, BridgeForwarding]:
-    """`former` without filters for which a switch has no room, where nobody asked for policing and
-    none of them drops: the last frames of a former way then count as those of no stream."""
-    if plan.intent.policing.network is not None:
-        return {**former}
-    filters = stream_filters(plan, former)
-    found = {}
-    for name, its in former.items():
-        both = _joined_filters(replace(its, filters=filters[name]), its)
-        is_asked_for = any(each.policing is Policing.DROP for each in both)
-        has_room = len(both) <= plan.intent.network.bridges[name].stream_filters_max
-        found[name] = its if is_asked_for or has_room else replace(its, filters=())
+def _beside(plan: Plan, former: Mapping[str, BridgeForwarding]) -> dict[str, BridgeForwarding]:
+    """What of `former` the switches have room for beside what `plan` asks of them."""
+    found = {**former}
+    for each in MECHANISMS:
+        staying = each.planned.beside(plan, {name: its[each.part] for name, its in found.items()})
+        found = {name: its.having(staying[name]) for name, its in found.items()}
     return found
 
 
@@ -100,24 +93,8 @@ def joined(own: BridgeForwarding, former: BridgeForwarding) -> BridgeForwarding:
         },
         trusting=tuple(sorted({*own.trusting, *former.trusting})),
         names={**former.names, **own.names},
-        translations=own.translations,
-        sequencing={**former.sequencing, **own.sequencing},
-        filters=_joined_filters(own, former),
+        parts=each_part(lambda each: each.changed.joined(own[each.part], former[each.part])),
     )
-
-
-def _joined_filters(own: BridgeForwarding, former: BridgeForwarding) -> tuple[StreamFilter, ...]:
-    """Those of strangers last, so that former streams are none; of both kinds `own` comes first."""
-    shut = {(its.of.port, its.priority) for its in own.filters if isinstance(its.of, Strangers)}
-    of_streams = [its for its in own.filters if isinstance(its.of, FilteredStream)]
-    known = {its.of for its in of_streams}
-    of_streams += [
-        its
-        for its in former.filters
-        if isinstance(its.of, FilteredStream) and its.of not in known
-        if (its.of.port, its.priority) in shut or its.policing is not Policing.OFF
-    ]
-    return (*of_streams, *(its for its in own.filters if isinstance(its.of, Strangers)))
 
 
 def on_ports(its: BridgeForwarding, ports: frozenset[str]) -> BridgeForwarding:
@@ -132,22 +109,8 @@ def on_ports(its: BridgeForwarding, ports: frozenset[str]) -> BridgeForwarding:
         entries={address: wanted for address, wanted in entries.items() if wanted},
         vlans={vlan_id: there(wanted) for vlan_id, wanted in its.vlans.items()},
         trusting=there(its.trusting),
-        sequencing=dict(_sequencing_on(its, ports)),
-        filters=tuple(each for each in its.filters if each.of.port in ports),
+        parts=each_part(lambda each: each.changed.on_ports(its[each.part], ports)),
     )
-
-
-def _sequencing_on(
-    its: BridgeForwarding, ports: frozenset[str]
-) -> Iterator[tuple[StreamAddress, SequenceFunction]]:
-    for address, function in its.sequencing.items():
-        there = tuple(port for port in ports_of(function) if port in ports)
-        if isinstance(function, Recovery) and there:
-            # Where a port is gone its copies are known to be missing.
-            watched = function.latent_errors if there == function.ports else None
-            yield address, replace(function, ports=there, latent_errors=watched)
-        elif there:
-            yield address, function
 
 
 def _is_bridged(plan: Plan) -> bool:
@@ -162,13 +125,8 @@ def _of_streams(its: BridgeForwarding, ways: Mapping[StreamAddress, str]) -> Bri
         entries=entries,
         vlans={vlan_id: ports for vlan_id, ports in its.vlans.items() if vlan_id in vlan_ids},
         trusting=its.trusting if entries else (),
-        sequencing={address: each for address, each in its.sequencing.items() if address in ways},
         names={address: ways[address] for address in entries},
-        filters=tuple(
-            each
-            for each in its.filters
-            if isinstance(each.of, FilteredStream) and StreamAddress.of(each.of) in entries
-        ),
+        parts=each_part(lambda each: each.changed.of_streams(its[each.part], ways.keys())),
     )
 
 
@@ -190,37 +148,26 @@ def _exposed(former: Plan, plan: Plan, moved: set[str]) -> dict[str, str]:
         address, now = former.addresses.get(name), plan.addresses.get(name)
         if address is None or now is None or name not in plan.streams:
             continue
-        if _is_translated(former, plan, name):
-            known_by = (each.intent.streams[name].identification for each in (former, plan))
-            if address != now or before[address] != after[now] or len({*known_by}) > 1:
+        if known_by := [its for each in (former, plan) if (its := _known_by(each, name))]:
+            is_same = (
+                address == now and before[address] == after[now] and known_by[1:] == known_by[:1]
+            )
+            if not is_same:
                 found[name] = "switches give its frames their address, from the commit on"
         elif name in moved:
             if unmanaged := _unmanaged(plan, name):
                 found[name] = f"{unmanaged}: it has to send to {now} from the base time on"
-        elif former.intent.streams[name].elimination is not plan.intent.streams[name].elimination:
-            found[name] = (
-                "switches number its frames, or cease to, as they commit, one after the other; "
-                f"{_why_it_stays(plan, name, owners[address], address)}"
-            )
+        elif reason := _exposed_in_place(former, plan, name):
+            found[name] = f"{reason}; {_why_it_stays(plan, name, owners[address], address)}"
         elif before[address] != after[address]:
             found[name] = _why_it_stays(plan, name, owners[address], address)
-        elif refused := _refused_by_filter(former, plan, name):
-            found[name] = refused
     return found
 
 
-def _refused_by_filter(former: Plan, plan: Plan, name: str) -> str | None:
-    """Why the new stream filter of a stream that keeps its address drops frames that its talker
-    sends by the former plan; None if it does not. Windows change at the base time, the rest from
-    the commit on."""
-    before, after = former.class_of(name), plan.class_of(name)
-    if plan.intent.policing.of_stream(name, after.name) is not Policing.DROP:
-        return None
-    if plan.intent.streams[name].payload_octets < former.intent.streams[name].payload_octets:
-        return "its first switch drops frames as long as they were, from the commit on"
-    if before.priority != after.priority:
-        return "its first switch knows its frames by their new priority, from the commit on"
-    return None
+def _exposed_in_place(former: Plan, plan: Plan, name: str) -> str | None:
+    """Why frames of a stream may be lost that keeps its address."""
+    reasons = (each.planned.exposed(former, plan, name) for each in MECHANISMS)
+    return next(filter(None, reasons), None)
 
 
 def _why_it_stays(plan: Plan, name: str, owner: str, address: StreamAddress) -> str:
@@ -242,9 +189,10 @@ def _unmanaged(plan: Plan, name: str) -> str | None:
     return f"no push reaches its talker {talker}, which has no `management`"
 
 
-def _is_translated(former: Plan, plan: Plan, name: str) -> bool:
-    """Whether a switch gives the frames of a stream their address, by either plan."""
-    return any(each.intent.streams[name].identification for each in (former, plan))
+def _known_by(plan: Plan, name: str) -> list[object]:
+    """By what switches know the frames of a stream that its talker does not address; nothing if it
+    does."""
+    return [its for each in MECHANISMS if (its := each.planned.known_by(plan, name))]
 
 
 def _leaving(plan: Plan) -> dict[StreamAddress, set[PortRef]]:

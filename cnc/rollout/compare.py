@@ -10,9 +10,9 @@ from enum import Enum
 from typing import NamedTuple
 
 from cnc.errors import CncError
+from cnc.mechanisms.composition import parts_while_clock_settles, within
 from cnc.mechanisms.forwarding.compare import forwarding_difference, forwarding_needs_change
 from cnc.mechanisms.gates import starvation
-from cnc.mechanisms.stream_filters.compare import without_lists
 from cnc.mechanisms.talker_offsets.compare import talker_difference, talker_needs_change
 from cnc.model import (
     Bridge,
@@ -450,7 +450,7 @@ def _lacks_only_what_waits(desired: PortSettings | None, report: PortReport | No
     if report is None:
         return False
     if isinstance(desired, BridgeForwarding):
-        return forwarding_difference(without_lists(desired), report) is None
+        return forwarding_difference(parts_while_clock_settles(desired), report) is None
     return report.newest is None and report.talker.newest is None
 
 
@@ -472,7 +472,7 @@ def _forwarding_status(
     if not isinstance(desired, BridgeForwarding):
         return None
     bridge = report.forwarding if report else None
-    return ForwardingStatus(desired, bridge.forwarding.within(desired) if bridge else None)
+    return ForwardingStatus(desired, within(bridge.forwarding, desired) if bridge else None)
 
 
 def agent_down(switch: str) -> DeviceError:

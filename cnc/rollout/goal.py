@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from cnc.mechanisms.stream_filters.model import WindowGate
+from cnc.mechanisms.registry import MECHANISMS
 from cnc.model import (
     BridgeForwarding,
     Plan,
@@ -199,9 +199,8 @@ def _cycles_ns(settings: PortSettings | None) -> Iterator[int]:
     if isinstance(settings, TalkerConfiguration):
         yield from (stream.period_ns for stream in settings.streams)
     if isinstance(settings, BridgeForwarding):
-        yield from (
-            its.gate.period_ns for its in settings.filters if isinstance(its.gate, WindowGate)
-        )
+        for each in MECHANISMS:
+            yield from each.planned.cycles_ns(settings[each.part])
 
 
 def stored_clock_error_ns(plan: Plan) -> int | None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from cnc.mechanisms.forwarding.derive import bridge_forwardings
-from cnc.model import NO_FORWARDING, NS_PER_S, BridgeForwarding, Forwarding, StreamAddress
+from cnc.model import NO_FORWARDING, NS_PER_S, BridgeForwarding, Forwarding, Parts, StreamAddress
 from cnc.plan.transition import joined, transition
 from cnc.rollout.goal import forgetting
 from cnc.rollout.history import History, Phase, Rollout
@@ -104,5 +104,5 @@ def _beyond(told: BridgeForwarding, own: BridgeForwarding) -> BridgeForwarding:
         told,
         entries=entries,
         vlans={vlan_id: its for vlan_id, its in told.vlans.items() if vlan_id in vlan_ids},
-        filters=(),
+        parts=Parts(),
     )

@@ -17,8 +17,8 @@ from cnc.errors import InputError
 from cnc.mechanisms.forwarding.compare import NO_BRIDGE
 from cnc.mechanisms.forwarding.derive import bridge_forwardings
 from cnc.mechanisms.frer.compare import done
-from cnc.mechanisms.frer.model import ports_of
-from cnc.mechanisms.identification.model import Translation
+from cnc.mechanisms.frer.model import SequenceFunctions, ports_of
+from cnc.mechanisms.identification.model import Translation, Translations
 from cnc.mechanisms.stream_filters.compare import filter_in_words
 from cnc.model import BridgeForwarding, Forwarding, Intent, Network, Plan, PortRef, StreamAddress
 from cnc.rollout.compare import agent_down
@@ -240,7 +240,7 @@ class _Walk:
         planned = self._planned(ingress.node).inward
         if planned is None or planned.port != ingress.port:
             return None
-        running = does.translations.get(self._address, Translation()).inward
+        running = does[Translations].by_stream.get(self._address, Translation()).inward
         if running is None:
             return "frames stay untagged, in no VLAN of streams: the kernel does not know them"
         if running != planned:
@@ -254,7 +254,7 @@ class _Walk:
     def _not_back(self, switch: str, does: BridgeForwarding) -> str | None:
         """How a last switch fails to give frames back as they were sent; None: it does not."""
         planned = self._planned(switch).outward
-        running = does.translations.get(self._address, Translation()).outward
+        running = does[Translations].by_stream.get(self._address, Translation()).outward
         if running == planned:
             return None
         does_so = "tagged" if running is None else f"to {running.listener_mac} by {running.port}"
@@ -272,7 +272,7 @@ class _Walk:
 
     def _translation(self, ingress: PortRef, does: BridgeForwarding) -> str | None:
         """What becomes of address and tag in a switch, in words."""
-        its = does.translations.get(self._address, Translation())
+        its = does[Translations].by_stream.get(self._address, Translation())
         parts = []
         if its.inward and its.inward.port == ingress.port:
             address = self._address
@@ -285,7 +285,7 @@ class _Walk:
         return "; ".join(parts) or None
 
     def _planned(self, switch: str) -> Translation:
-        return self._desired[switch].translations.get(self._address, Translation())
+        return self._desired[switch][Translations].by_stream.get(self._address, Translation())
 
     def _compare_listeners(self) -> None:
         wanted = {*self._stream.listeners}
@@ -307,7 +307,7 @@ def _leaving(forwarding: BridgeForwarding, address: StreamAddress, ingress: str)
 
 def _sequencing(does: BridgeForwarding, address: StreamAddress, ingress: str) -> str | None:
     """What a switch does with numbers and copies of frames that come in by `ingress`, in words."""
-    function = does.sequencing.get(address)
+    function = does[SequenceFunctions].by_stream.get(address)
     return done(function) if function and ingress in ports_of(function) else None
 
 
@@ -315,7 +315,10 @@ def _not_sequenced(
     does: BridgeForwarding, planned: BridgeForwarding, address: StreamAddress, ingress: str
 ) -> str | None:
     """How a switch does otherwise than planned with them; None: it does not."""
-    running, wanted = does.sequencing.get(address), planned.sequencing.get(address)
+    running, wanted = (
+        does[SequenceFunctions].by_stream.get(address),
+        planned[SequenceFunctions].by_stream.get(address),
+    )
     touched = {*(ports_of(running) if running else ()), *(ports_of(wanted) if wanted else ())}
     if running == wanted or ingress not in touched:
         return None

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from cnc.errors import RolloutError
+from cnc.mechanisms.composition import within
 from cnc.model import (
     NO_FORWARDING,
     NS_PER_S,
@@ -112,7 +113,7 @@ def _forwarding_change(
     if not isinstance(after, BridgeForwarding):
         return None
     before = (stored.forwarding if stored else None) or NO_FORWARDING
-    return ForwardingChange(before.within(after), after)
+    return ForwardingChange(within(before, after), after)
 
 
 def roll_out(

@@ -30,7 +30,12 @@ from cnc.mechanisms.stream_filters.compare import (
     refused_counts,
     refused_frames,
 )
-from cnc.mechanisms.stream_filters.model import FilteredStream, Policing, StreamFilter
+from cnc.mechanisms.stream_filters.model import (
+    FilteredStream,
+    Policing,
+    StreamFilter,
+    StreamFilters,
+)
 from cnc.model import (
     NS_PER_S,
     BridgeForwarding,
@@ -197,7 +202,11 @@ def compared(bridge: str, desired: BridgeForwarding, first: Look, second: Look) 
         its.in_words(str(desired.names.get(path.address, path.address)), path.port)
         for path, its in silent.items()
     ]
-    hints = list(dict.fromkeys(_refused_hint(desired.filters[place]) for place in sorted(places)))
+    hints = list(
+        dict.fromkeys(
+            _refused_hint(desired[StreamFilters].filters[place]) for place in sorted(places)
+        )
+    )
     hints += [HINT_PATHS] if silences or lost else []
     return StreamCounts(
         tuple(_filtered(desired, forwardings[1], lately)),
@@ -231,7 +240,7 @@ def _filtered(
     desired: BridgeForwarding, report: BridgeReport | None, lately: Mapping[Refused, int]
 ) -> Iterator[FilteredFrames]:
     for place, counts in counts_by_place(desired, report).items():
-        its = desired.filters[place]
+        its = desired[StreamFilters].filters[place]
         stream = None
         if isinstance(its.of, FilteredStream):
             stream = desired.names.get(StreamAddress.of(its.of))

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import unicodedata
-from collections import Counter
 
-from cnc.mechanisms.frer.model import Generation, Recovery
-from cnc.model import NS_PER_S, BridgeForwarding, GateControlList, GateLimits
+from cnc.model import NS_PER_S, GateControlList, GateLimits
 
 
 def counted(count: int, one: str) -> str:
@@ -51,28 +49,6 @@ def gate_summary(gates: GateControlList | None) -> str:
     if gates is None:
         return "–"  # noqa: RUF001
     return f"{duration(gates.cycle_ns)}, {counted(len(gates.entries), 'entry')}"
-
-
-def settings_summary(gates: GateControlList | None, forwarding: BridgeForwarding | None) -> str:
-    """What a port has in a table's cell; a bridge forwards frames and has no gates."""
-    if forwarding is None:
-        return gate_summary(gates)
-    vlans = [str(vlan_id) for vlan_id, ports in sorted(forwarding.vlans.items()) if ports]
-    word = {0: "no VLAN", 1: "VLAN "}.get(len(vlans), "VLANs ")
-    kinds = Counter(type(each) for each in forwarding.sequencing.values())
-    parts = [counted(len(forwarding.entries), "filtering entry")]
-    parts += [
-        counted(count, what)
-        for count, what in (
-            (len(forwarding.translations), "translation"),
-            (kinds[Generation], "sequence generation"),
-            (kinds[Recovery], "sequence recovery"),
-            (len(forwarding.filters), "stream filter"),
-        )
-        if count
-    ]
-    # The numbers last: what follows them would read as one of them.
-    return f"{', '.join(parts)}, {word}{', '.join(vlans)}"
 
 
 def gate_limits(limits: GateLimits) -> str:

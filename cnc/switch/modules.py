@@ -6,13 +6,10 @@ from collections.abc import Mapping
 
 from lxml.builder import ElementMaker
 
+from cnc.mechanisms.registry import MECHANISMS
 from cnc.model import BridgeForwarding, PortSettings
 from cnc.switch import reply
 from cnc.switch.reply import Element
-
-IDENTIFICATION = "ieee802-dot1cb-stream-identification"
-SEQUENCING = "ieee802-dot1cb-frer"
-POLICING = "ieee802-dot1q-psfp-bridge"
 
 _LIBRARY = "urn:ietf:params:xml:ns:yang:ietf-yang-library"
 _NAMESPACES = {"y": _LIBRARY}
@@ -23,19 +20,21 @@ _BRIDGE_MODULE = "ieee802-dot1q-bridge"
 def needs_modules(settings: Mapping[str, PortSettings | None]) -> bool:
     """Whether one of the configured is a bridge that needs any of them."""
     bridges = (each for each in settings.values() if isinstance(each, BridgeForwarding))
-    return any(each.translations or each.sequencing or each.filters for each in bridges)
+    return any(each.parts.parts for each in bridges)
 
 
 def module_filter() -> Element:
-    """A subtree filter: which of these modules are installed. One that is in use is asked for as
-    well: without it nobody may read what is."""
-    names = (IDENTIFICATION, SEQUENCING, POLICING, _BRIDGE_MODULE)
-    modules = (_YANG("module", _YANG("name", name)) for name in names)
+    """A subtree filter: which of the modules of mechanisms are installed. One that is in use is
+    asked for as well: without it nobody may read what is."""
+    names = {each for mechanism in MECHANISMS for each in mechanism.switch.modules}
+    modules = (_YANG("module", _YANG("name", name)) for name in [*sorted(names), _BRIDGE_MODULE])
     return _YANG("yang-library", _YANG("module-set", *modules))
 
 
-def is_installed(data: Element, module: str) -> bool:
-    """Whether the reply to `module_filter` has the module; True where it has no other, either."""
+def lacking_modules(data: Element) -> frozenset[str]:
+    """The modules of mechanisms that the reply to `module_filter` does not have; none where it has
+    no other, either."""
     modules = reply.entries(data, "y:yang-library/y:module-set/y:module", _NAMESPACES)
     found = {reply.text(each, "y:name", _NAMESPACES) for each in modules}
-    return module in found or not found
+    wanted = {each for mechanism in MECHANISMS for each in mechanism.switch.modules}
+    return frozenset(wanted - found) if found else frozenset()

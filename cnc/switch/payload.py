@@ -8,12 +8,14 @@ from dataclasses import replace
 from lxml import etree
 from lxml.builder import ElementMaker
 
+from cnc.mechanisms.composition import named, within
 from cnc.mechanisms.forwarding.derive import bridge_forwarding, bridge_forwardings
 from cnc.mechanisms.forwarding.tree import bridges_element, regeneration_element, regenerations
 from cnc.mechanisms.frer.model import NO_SEQUENCING
 from cnc.mechanisms.frer.tree import sequencing_elements
 from cnc.mechanisms.gates.times import list_times
 from cnc.mechanisms.identification.tree import identity_edit
+from cnc.mechanisms.stream_filters.model import StreamFilters
 from cnc.mechanisms.stream_filters.tree import filter_elements
 from cnc.mechanisms.talker_offsets.tree import talker_element, talker_ports
 from cnc.model import (
@@ -184,10 +186,14 @@ def edit_config(
     before = {name: at.forwarding if (at := stored.get(name)) else None for name in bridges}
     # Each has the whole tables of the switch.
     whole = next((at for name in bridges if (at := stored.get(name))), None)
-    streams = identity_edit(bridges.values(), whole.identities if whole else ())
+    referred = {a: ports for each in bridges.values() for a, ports in named(each).items()}
+    streams = identity_edit(bridges.values(), referred, whole.identities if whole else ())
     filters = {
         name: filter_elements(
-            desired.filters, _own_filters(stored.get(name), desired), streams.handles, base_time_ns
+            desired[StreamFilters].filters,
+            _own_filters(stored.get(name), desired),
+            streams.handles,
+            base_time_ns,
         )
         for name, desired in bridges.items()
     }
@@ -211,7 +217,7 @@ def _own_filters(stored: StoredPort | None, desired: BridgeForwarding) -> Iterat
     """The stored stream filters of a bridge; those that are no rollout's are not recognised."""
     if stored is None or stored.forwarding is None:
         return
-    own = stored.forwarding.within(desired).filters
+    own = within(stored.forwarding, desired)[StreamFilters].filters
     for each in stored.filters:
         yield each if each.filter in own else replace(each, filter=None)
 

@@ -288,15 +288,20 @@ def agent_report(data: Element) -> AgentReport | None:
         gates_refused=_text(agent, "t:gates-refused"),
         classifier=_text(agent, "t:classifier"),
         ptp=_ptp_report(agent.find("t:ptp", _NAMESPACES)),
-        forwarding_refused=_text(agent, "t:forwarding-refused"),
-        identification_refused=_text(agent, "t:identification-refused"),
-        stream_filters_refused=_text(agent, "t:stream-filters-refused"),
-        frer_refused=_text(agent, "t:frer-refused"),
+        refused=dict(_refused(agent)),
         clock=_clock_report(agent.find("t:clock", _NAMESPACES)),
         gates_wait=_text(agent, "t:gates-wait"),
         refuses_late_rollouts=_text(agent, "t:refuses-late-rollouts") == "true",
         not_applied=_not_applied(agent),
     )
+
+
+def _refused(agent: Element) -> Iterator[tuple[str, str]]:
+    """Why the kernel cannot run a mechanism, by its name: the leaves `NAME-refused`."""
+    for leaf in agent.iterchildren(f"{{{TSN_LINUX}}}*"):
+        name, _, rest = etree.QName(leaf).localname.rpartition("-refused")
+        if name and not rest:
+            yield name.replace("-", "_"), leaf.text or ""
 
 
 def _not_applied(agent: Element | None) -> dict[str, str]:

@@ -148,10 +148,8 @@ class BridgeReport:
 
     `recoded` is by port what its tables change of code points, empty where they change nothing.
     Without VLAN filtering a bridge forwards by address alone; without multicast snooping it sends
-    frames of a group address to all ports. `identifies_streams`: whether it can translate frames
-    that talkers send untagged, `recovers_sequences` whether it can take out second copies,
-    `filters_streams` whether it can have stream filters, where it was asked. All five are True
-    where the switch does not report it.
+    frames of a group address to all ports. Both are True where the switch does not report it.
+    `lacking_modules` are YANG modules of mechanisms that it has not, where it was asked.
 
     `held_back` are the ports with a link that the spanning tree protocol does not let forward, with
     their state; `hides_tags` those whose driver takes VLAN tags off received frames;
@@ -166,9 +164,7 @@ class BridgeReport:
     filters_vlans: bool = True
     snoops_multicast: bool = True
     recoded: Mapping[str, tuple[Recoding, ...]] = field(default_factory=dict)
-    identifies_streams: bool = True
-    recovers_sequences: bool = True
-    filters_streams: bool = True
+    lacking_modules: frozenset[str] = frozenset()
     held_back: Mapping[str, str] = field(default_factory=dict)
     hides_tags: frozenset[str] = frozenset()
     foreign_vlans: Mapping[str, frozenset[int]] = field(default_factory=dict)
@@ -323,11 +319,10 @@ class ClockReport:
 class AgentReport:
     """State of the agent: the duration of its last change, and the features of its kernel.
 
-    `gates_refused` says why the kernel can run no gate control list; None: it can. So do
-    `forwarding_refused` of filtering entries, `identification_refused` of stream identification,
-    `stream_filters_refused` of filters that police streams, and `frer_refused` of replication and
-    elimination. `classifier` is the back end that applies DSCP rules (tsn-linux's name). `ptp` is
-    None where no PTP daemon answers, `clock` where the agent does not say what keeps the clock.
+    `gates_refused` says why the kernel can run no gate control list; None: it can. `refused` says
+    it of other mechanisms, by their names. `classifier` is the back end that applies DSCP rules
+    (tsn-linux's name). `ptp` is None where no PTP daemon answers, `clock` where the agent does not
+    say what keeps the clock.
     `gates_wait` is what stored gates wait for since the agent has started; None: none waits.
     `refuses_late_rollouts`: it heeds the instant until which a rollout may be applied.
     `not_applied` is by port why what the switch has stored of it is not in force.
@@ -338,10 +333,7 @@ class AgentReport:
     gates_refused: str | None = None
     classifier: str | None = None
     ptp: PtpReport | None = None
-    forwarding_refused: str | None = None
-    identification_refused: str | None = None
-    stream_filters_refused: str | None = None
-    frer_refused: str | None = None
+    refused: Mapping[str, str] = field(default_factory=dict)
     clock: ClockReport | None = None
     gates_wait: str | None = None
     refuses_late_rollouts: bool = False

@@ -10,11 +10,12 @@ from agent.mechanisms.frer.model import FrerState
 from agent.mechanisms.stream_filters.model import Gate, GateList, StreamFilterState
 from agent.model import Clock, PortState
 from cnc.mechanisms.forwarding.derive import bridge_forwardings
-from cnc.mechanisms.frer.model import Generation, ports_of
+from cnc.mechanisms.frer.model import Generation, SequenceFunctions, ports_of
 from cnc.mechanisms.stream_filters.model import (
     FilteredStream,
     FixedGate,
     Policing,
+    StreamFilters,
     StreamGate,
     WindowGate,
 )
@@ -85,7 +86,7 @@ def side(switches: Mapping[str, Mapping[str, PortState]], old: Plan, new: Plan) 
 
 
 def _planned_filters(switch: str, forwarding: BridgeForwarding) -> Iterator[Filtered]:
-    for its in forwarding.filters:
+    for its in forwarding[StreamFilters].filters:
         yield Filtered(
             switch,
             its.of.port,
@@ -105,7 +106,7 @@ def _planned_window(gate: StreamGate) -> Window | bool:
 
 
 def _planned_functions(switch: str, forwarding: BridgeForwarding) -> Iterator[Sequenced]:
-    for address, its in forwarding.sequencing.items():
+    for address, its in forwarding[SequenceFunctions].by_stream.items():
         numbers = isinstance(its, Generation)
         facts = () if numbers else (its.history_length, its.reset_timeout_ms)
         for port in ports_of(its):

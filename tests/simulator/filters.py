@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from cnc.mechanisms.forwarding.derive import bridge_forwardings
-from cnc.mechanisms.stream_filters.model import FilteredStream, Policing, StreamFilter, WindowGate
+from cnc.mechanisms.stream_filters.model import (
+    FilteredStream,
+    Policing,
+    StreamFilter,
+    StreamFilters,
+    WindowGate,
+)
 from cnc.model import Plan, PortRef
 from tests.simulator.ports import Flow
 
@@ -19,7 +25,7 @@ class DroppingFilters:
         names = {(a.destination_mac, a.vlan_id): name for name, a in plan.addresses.items()}
         self._filters: dict[tuple[PortRef, str], StreamFilter] = {}
         for switch, its in bridge_forwardings(plan).items():
-            for each in _dropping(its.filters):
+            for each in _dropping(its[StreamFilters].filters):
                 if isinstance(each.of, FilteredStream):
                     name = names[each.of.destination_mac, each.of.vlan_id]
                     self._filters[PortRef(switch, each.of.port), name] = each

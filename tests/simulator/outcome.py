@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from cnc.mechanisms.forwarding.derive import bridge_forwardings
-from cnc.mechanisms.frer.model import Elimination, Recovery
+from cnc.mechanisms.frer.model import Elimination, Recovery, SequenceFunctions
 from cnc.model import ClassRole, GateControlList, Link, Plan, PortRef
 from tests.simulator.adversary import Adversary, Chance, Nobody
 from tests.simulator.filters import DroppingFilters
@@ -212,7 +212,9 @@ def _numbered(plan: Plan, flow: Flow) -> Flow:
     recovers = {
         node: (its.history_length, its.reset_timeout_ms * 1_000_000)
         for node, each in told.items()
-        if isinstance(its := each.sequencing.get(plan.addresses[flow.name]), Recovery)
+        if isinstance(
+            its := each[SequenceFunctions].by_stream.get(plan.addresses[flow.name]), Recovery
+        )
     }
     return replace(flow, numbered=frozenset(ways.keys() - ends), recovers=recovers)
 

@@ -13,9 +13,10 @@ import pytest
 from cnc import intent as intents
 from cnc.errors import RolloutError
 from cnc.lab.rehearsal import Rehearsal, rehearsal
+from cnc.mechanisms.composition import within
 from cnc.mechanisms.forwarding.derive import bridge_forwarding
-from cnc.mechanisms.frer.model import NO_SEQUENCING, Generation, Recovery
-from cnc.mechanisms.stream_filters.tree import normal
+from cnc.mechanisms.frer.model import NO_SEQUENCING, Generation, Recovery, SequenceFunctions
+from cnc.mechanisms.stream_filters.model import StreamFilters, normal
 from cnc.model import BridgeForwarding, Plan
 from cnc.planner import plan as compute
 from cnc.rollout import doctor, follow, push, status
@@ -143,7 +144,10 @@ def network(running: Rehearsal, tmp_path: Path) -> Iterator[Network]:
 def told(plan: Plan) -> dict[str, BridgeForwarding]:
     """What bridges are told by a plan, as it is read back."""
     told = ((name, bridge_forwarding(plan, name)) for name in SWITCHES)
-    return {name: replace(its, filters=tuple(map(normal, its.filters))) for name, its in told}
+    return {
+        name: its.having(StreamFilters(tuple(map(normal, its[StreamFilters].filters))))
+        for name, its in told
+    }
 
 
 def test_a_push_brings_filtering_entries_and_gates_as_one_change(network: Network):
@@ -233,7 +237,7 @@ def test_what_another_client_configured_in_its_own_vlan_stays(network: Network):
     network.edit("s2", others)
     assert not network.push(plan).changes
     network.push(network.plan(vlan=20, policing="off"))
-    assert network.configured("s2").within(others) == others
+    assert within(network.configured("s2"), others) == others
 
 
 BY_SWITCH = {"elimination": "switch"}
@@ -245,8 +249,8 @@ def test_a_push_has_the_last_switch_take_out_second_copies(network: Network):
     assert {name: network.forwards(name) for name in SWITCHES} == told(plan)
     assert {name: network.configured(name) for name in SWITCHES} == told(plan)
     address = plan.addresses["twice"]
-    assert network.forwards("s1").sequencing == {address: Generation("t1")}
-    (recovery,) = network.forwards("s2").sequencing.values()
+    assert network.forwards("s1")[SequenceFunctions].by_stream == {address: Generation("t1")}
+    (recovery,) = network.forwards("s2")[SequenceFunctions].by_stream.values()
     assert isinstance(recovery, Recovery)
     assert recovery.ports == ("s1", "s3")
     assert all(port.agrees for port in status(plan, connect=network.running.connect))
@@ -281,7 +285,11 @@ def test_what_takes_out_copies_is_changed_and_removed_with_its_stream(network: N
     assert passed in why["s2/br0"]
     assert {name: network.forwards(name) for name in SWITCHES} == told(slower)
     network.push(network.plan(policing="off"))
-    assert [network.forwards(name).sequencing for name in SWITCHES] == [{}, {}, {}]
+    assert [network.forwards(name)[SequenceFunctions].by_stream for name in SWITCHES] == [
+        {},
+        {},
+        {},
+    ]
     left = [network.stored(name).ports[BRIDGE] for name in SWITCHES]
     assert [(each.sequencing, each.identities) for each in left] == [(NO_SEQUENCING, ())] * 3
 
@@ -290,7 +298,11 @@ def test_a_rollback_has_switches_take_out_copies_again(network: Network):
     before = network.plan(twice=BY_SWITCH)
     network.push(before)
     network.push(network.plan(twice={"elimination": "listener"}))
-    assert [network.forwards(name).sequencing for name in SWITCHES] == [{}, {}, {}]
+    assert [network.forwards(name)[SequenceFunctions].by_stream for name in SWITCHES] == [
+        {},
+        {},
+        {},
+    ]
     network.push(before, what="rollback")
     does = {name: network.forwards(name) for name in SWITCHES}
     assert {name: unordered(its) for name, its in does.items()} == {
@@ -300,7 +312,7 @@ def test_a_rollback_has_switches_take_out_copies_again(network: Network):
 
 def unordered(its: BridgeForwarding) -> BridgeForwarding:
     """With filters in an order that does not depend on when their streams came."""
-    return replace(its, filters=tuple(sorted(its.filters, key=str)))
+    return its.having(StreamFilters(tuple(sorted(its[StreamFilters].filters, key=str))))
 
 
 def test_a_bridge_that_is_not_there_is_refused_before_any_change(network: Network):

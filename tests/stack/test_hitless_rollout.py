@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from cnc import intent as intents
 from cnc.errors import PlanRejected, RolloutError
 from cnc.lab.rehearsal import Rehearsal, rehearsal
 from cnc.mechanisms.forwarding.derive import bridge_forwarding
-from cnc.mechanisms.stream_filters.tree import normal
+from cnc.mechanisms.stream_filters.model import StreamFilters, normal
 from cnc.model import NS_PER_S, BridgeForwarding, Plan
 from cnc.plan import file as planfile
 from cnc.planner import plan as compute
@@ -171,7 +171,9 @@ def does(plan: Plan) -> Forwardings:
 
 def unordered(its: BridgeForwarding) -> BridgeForwarding:
     """As it is read back, filters in an order that does not depend on when streams came."""
-    return replace(its, filters=tuple(sorted(map(normal, its.filters), key=str)))
+    return its.having(
+        StreamFilters(tuple(sorted(map(normal, its[StreamFilters].filters), key=str)))
+    )
 
 
 def at(step: Step, look: Callable[[], None], visit: int = 1) -> Listener:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cnc.mechanisms.stream_filters.model import FilteredStream, StreamFilter
-from cnc.mechanisms.stream_filters.tree import normal
+from cnc.mechanisms.stream_filters.model import FilteredStream, StreamFilter, normal
 from cnc.model import Plan
 from cnc.rollout import follow, status
 from tests.stack.netconfd_process import wait_until

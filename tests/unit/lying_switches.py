@@ -14,9 +14,11 @@ from lxml import etree
 from ncclient import manager
 from ncclient.capabilities import Capabilities
 
+from cnc.mechanisms.frer.registration import MODULE as SEQUENCING
+from cnc.mechanisms.identification.registration import MODULE as IDENTIFICATION
+from cnc.mechanisms.stream_filters.registration import MODULE as POLICING
 from cnc.model import NS_PER_S, BridgeForwarding, Plan, TalkerConfiguration
 from cnc.switch import connection
-from cnc.switch.modules import IDENTIFICATION, POLICING, SEQUENCING
 from cnc.switch.payload import desired_ports, edit_config
 from cnc.switch.push import SUBSCRIBED, YANG_PUSH
 from cnc.switch.rollout_id import RolloutId

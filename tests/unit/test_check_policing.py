@@ -24,6 +24,7 @@ from cnc.mechanisms.stream_filters.model import (
     PolicingRules,
     Strangers,
     StreamFilter,
+    StreamFilters,
     WindowGate,
 )
 from cnc.model import BridgeForwarding, Intent, Plan
@@ -43,7 +44,7 @@ def wanted(rules: PolicingRules = DROPPED) -> Intent:
 
 PLANNED = plan(wanted())
 TOLD = bridge_forwardings(PLANNED)
-ONCE, TWICE, FAST, SLOW = TOLD["s1"].filters
+ONCE, TWICE, FAST, SLOW = TOLD["s1"][StreamFilters].filters
 
 
 def found(told: Mapping[str, BridgeForwarding] = TOLD, of: Plan = PLANNED) -> list[str]:
@@ -54,7 +55,7 @@ def found(told: Mapping[str, BridgeForwarding] = TOLD, of: Plan = PLANNED) -> li
 
 
 def told(*filters: StreamFilter, switch: str = "s1") -> dict[str, BridgeForwarding]:
-    return {**TOLD, switch: replace(TOLD[switch], filters=filters)}
+    return {**TOLD, switch: TOLD[switch].having(StreamFilters(filters))}
 
 
 def once(**changes: object) -> dict[str, BridgeForwarding]:
@@ -176,16 +177,16 @@ def test_a_switch_too_small_to_count_is_told_what_is_asked_for_and_no_more() -> 
     of = plan(replace(intent, network=replace(intent.network, bridges=bridges)))
     told_of_it = bridge_forwardings(of)
     assert found(told_of_it, of) == []
-    (dropping,) = told_of_it["s1"].filters
+    (dropping,) = told_of_it["s1"][StreamFilters].filters
     more = {
         **told_of_it,
-        "s1": replace(TOLD["s1"], filters=(dropping, replace(FAST, policing=COUNT))),
+        "s1": TOLD["s1"].having(StreamFilters((dropping, replace(FAST, policing=COUNT)))),
     }
     assert found(more, of) == [
         "policing twice: is policed at s1/t, by nobody's wish",
         "policing s1/t: has policing count of strangers with priority 6, off is asked for",
     ]
-    less = {**told_of_it, "s2": replace(TOLD["s2"], filters=())}
+    less = {**told_of_it, "s2": TOLD["s2"].having(StreamFilters(()))}
     assert found(less, of) == [
         f"policing s2/m: has policing off of strangers with priority {priority}, count is asked for"
         for priority in (FAST.priority, SLOW.priority)

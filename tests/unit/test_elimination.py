@@ -16,7 +16,13 @@ from cnc.check import judge
 from cnc.errors import Unschedulable
 from cnc.mechanisms.forwarding.derive import bridge_forwarding, bridge_forwardings
 from cnc.mechanisms.forwarding.judge import judge_forwarding
-from cnc.mechanisms.frer.model import Elimination, Generation, LatentErrorDetection, Recovery
+from cnc.mechanisms.frer.model import (
+    Elimination,
+    Generation,
+    LatentErrorDetection,
+    Recovery,
+    SequenceFunctions,
+)
 from cnc.model import BridgeForwarding, Intent, Network, Plan, PortRef, Stream
 from cnc.plan.packets import longest_packets
 from cnc.planner import plan
@@ -44,7 +50,7 @@ def told_with(switch: str, **sequencing: object) -> dict[str, BridgeForwarding]:
     """What the switches are told, with one of them told this of the streams `once` and `twice`."""
     addresses = {"once": ONCE, "twice": TWICE}
     its = {addresses[name]: function for name, function in sequencing.items() if function}
-    return {**TOLD, switch: replace(TOLD[switch], sequencing=its)}
+    return {**TOLD, switch: TOLD[switch].having(SequenceFunctions(its))}
 
 
 def found(told: Mapping[str, BridgeForwarding]) -> list[str]:
@@ -52,7 +58,9 @@ def found(told: Mapping[str, BridgeForwarding]) -> list[str]:
 
 
 def recovery(switch: str, planned: Plan = PLANNED, name: str = "once") -> Recovery:
-    function = bridge_forwarding(planned, switch).sequencing[planned.addresses[name]]
+    function = bridge_forwarding(planned, switch)[SequenceFunctions].by_stream[
+        planned.addresses[name]
+    ]
     assert isinstance(function, Recovery)
     return function
 
@@ -62,9 +70,9 @@ def recovery(switch: str, planned: Plan = PLANNED, name: str = "once") -> Recove
 
 def test_the_first_switch_numbers_frames_and_the_last_recovers_what_comes_by_both_paths() -> None:
     assert judge(PLANNED) == []
-    assert TOLD["s1"].sequencing == {ONCE: Generation("t")}
+    assert TOLD["s1"][SequenceFunctions].by_stream == {ONCE: Generation("t")}
     assert recovery("s3").ports == ("s2", "s4")
-    assert TOLD["s2"].sequencing == TOLD["s4"].sequencing == {}
+    assert TOLD["s2"][SequenceFunctions].by_stream == TOLD["s4"][SequenceFunctions].by_stream == {}
 
 
 def test_each_last_switch_recovers_for_the_listeners_behind_it() -> None:
@@ -216,10 +224,10 @@ def test_the_judge_reckons_history_and_reset_itself(
 ) -> None:
     planned = plan(bridged(far_apart(), eliminated("once", "t", "l", max_latency_ns=5 * MS)))
     told = bridge_forwardings(planned)
-    (its,) = told["s3"].sequencing.values()
+    (its,) = told["s3"][SequenceFunctions].by_stream.values()
     assert isinstance(its, Recovery)
     sequencing = {planned.addresses["once"]: replace(its, **changes)}
-    told["s3"] = replace(told["s3"], sequencing=sequencing)
+    told["s3"] = told["s3"].having(SequenceFunctions(sequencing))
     monkeypatch.setattr("cnc.check.bridge_forwardings", lambda _plan: told)
     (violation,) = judge(planned)
     assert f"{violation.code} {violation.where}: {violation.text}".startswith(problem)

@@ -14,6 +14,7 @@ from lxml import etree
 
 from cnc.check.transition import judge_transition
 from cnc.cli import render
+from cnc.mechanisms.composition import settings_summary
 from cnc.mechanisms.forwarding.derive import bridge_forwarding, bridge_forwardings
 from cnc.mechanisms.forwarding.preflight import examine_bridge
 from cnc.mechanisms.forwarding.tree import bridge_reports
@@ -24,15 +25,30 @@ from cnc.mechanisms.frer.model import (
     LatentErrorDetection,
     Recovery,
     SequenceFunction,
+    SequenceFunctions,
     StoredSequencing,
 )
-from cnc.mechanisms.identification.model import Inward, SourceMacIdentification, Translation
-from cnc.mechanisms.stream_filters.model import FilteredStream, FixedGate, Policing, StreamFilter
+from cnc.mechanisms.frer.registration import MODULE as SEQUENCING
+from cnc.mechanisms.identification.model import (
+    Inward,
+    SourceMacIdentification,
+    Translation,
+    Translations,
+)
+from cnc.mechanisms.identification.registration import MODULE as IDENTIFICATION
+from cnc.mechanisms.stream_filters.model import (
+    FilteredStream,
+    FixedGate,
+    Policing,
+    StreamFilter,
+    StreamFilters,
+)
 from cnc.model import (
     BridgeForwarding,
     EndStation,
     Intent,
     Management,
+    Parts,
     Plan,
     PortRef,
     StoredPort,
@@ -45,11 +61,10 @@ from cnc.rollout.compare import difference_of, needs_change
 from cnc.rollout.history import Outcome, SwitchChange, encoding
 from cnc.rollout.path import Seen, StreamPath, walk
 from cnc.rollout.preflight import Verdict
-from cnc.support.format import settings_summary
 from cnc.switch.counters import port_counters
 from cnc.switch.device import DeviceError
 from cnc.switch.filters import counter_filter, watch_filter
-from cnc.switch.modules import IDENTIFICATION, SEQUENCING, needs_modules
+from cnc.switch.modules import needs_modules
 from cnc.switch.payload import edit_config
 from cnc.switch.readback import stored_ports
 from cnc.switch.rollout_id import RolloutId
@@ -91,7 +106,9 @@ def told(**sequencing: SequenceFunction) -> BridgeForwarding:
         {10: ("l", "s2", "s4", "t")},
         ("s2", "s4", "t"),
         {address: name for name, address in addresses.items()},
-        sequencing={addresses[name]: its for name, its in sequencing.items()},
+        parts=Parts.of(
+            SequenceFunctions({addresses[name]: its for name, its in sequencing.items()})
+        ),
     )
 
 
@@ -196,7 +213,7 @@ tables = st.fixed_dictionaries({}, optional={"axis": functions, "valve": functio
 def test_what_is_sent_is_what_is_read_back(desired: BridgeForwarding) -> None:
     assert read(sent(desired)).forwarding == desired
     report = bridge_reports(sent(desired), ["br0"])["br0"]
-    assert report.forwarding.sequencing == desired.sequencing
+    assert report.forwarding[SequenceFunctions].by_stream == desired[SequenceFunctions].by_stream
 
 
 @given(tables, tables)
@@ -207,8 +224,8 @@ def test_the_next_push_leaves_exactly_what_it_wants(
     data = _applied(sent(before), sent(after, read(sent(before))))
     stored = read(data)
     assert stored.forwarding
-    assert stored.forwarding.sequencing == after.sequencing
-    count = len(after.sequencing)
+    assert stored.forwarding[SequenceFunctions].by_stream == after[SequenceFunctions].by_stream
+    count = len(after[SequenceFunctions].by_stream)
     assert len(stored.sequencing.generations) + len(stored.sequencing.recoveries) == count
     assert len(stored.identities) == count
     assert all(stored.sequencing.identifications.values())
@@ -218,7 +235,7 @@ def test_the_next_push_leaves_exactly_what_it_wants(
 def test_a_stream_that_is_still_policed_loses_its_function(function: SequenceFunction) -> None:
     of = FilteredStream(AXIS.destination_mac, AXIS.vlan_id, "t")
     policed = StreamFilter(of, 6, 0, FixedGate.OPEN, Policing.OFF)
-    before, after = (replace(its, filters=(policed,)) for its in (told(axis=function), told()))
+    before, after = (its.having(StreamFilters((policed,))) for its in (told(axis=function), told()))
     stored = read(_applied(sent(before), sent(after, read(sent(before)))))
     assert len(stored.identities) == 1
     assert stored.sequencing == NO_SEQUENCING
@@ -265,7 +282,7 @@ def test_a_function_that_no_rollout_sets_so_is_none_and_is_set_anew(
     next(config.iter(f"{F}{leaf}")).text = value
     stored = read(config)
     assert stored.forwarding
-    assert stored.forwarding.sequencing == {}
+    assert stored.forwarding[SequenceFunctions].by_stream == {}
     assert read(sent(told(axis=of), stored)).forwarding == told(axis=of)
 
 
@@ -285,7 +302,9 @@ def test_a_function_that_is_not_watched_as_a_rollout_sets_it_is_set_again(
         found.text = value
     stored = read(config)
     assert stored.forwarding
-    assert stored.forwarding.sequencing == {AXIS: replace(LAST, latent_errors=None)}
+    assert stored.forwarding[SequenceFunctions].by_stream == {
+        AXIS: replace(LAST, latent_errors=None)
+    }
     assert needs_change(told(axis=LAST), stored, kernel(told(axis=LAST)))
 
 
@@ -316,19 +335,19 @@ def test_individual_recovery_and_another_algorithm_are_none_of_a_rollout() -> No
             next(config.iter(f"{F}vector")).tag = f"{F}match"
         else:
             etree.SubElement(recovery, f"{F}individual-recovery").text = "true"
-        assert bridge_reports(config, ["br0"])["br0"].forwarding.sequencing == {}
+        assert bridge_reports(config, ["br0"])["br0"].forwarding[SequenceFunctions].by_stream == {}
 
 
 def test_a_stream_that_is_not_named_where_it_enters_is_not_recovered() -> None:
     config = sent(told(axis=LAST))
     facing = next(config.iter(f"{SID}out-facing"))
     facing.remove(facing[1])
-    assert bridge_reports(config, ["br0"])["br0"].forwarding.sequencing == {}
+    assert bridge_reports(config, ["br0"])["br0"].forwarding[SequenceFunctions].by_stream == {}
 
 
 def test_translations_and_numbers_of_a_switch_have_handles_of_their_own() -> None:
     translated = Translation(Inward("t", SourceMacIdentification("02:00:00:00:00:01"), 6))
-    both = replace(told(axis=LAST), translations={VALVE: translated})
+    both = told(axis=LAST).having(Translations({VALVE: translated}))
     config = sent(both)
     assert read(config).forwarding == both
     handles = [each.text for each in config.iter(f"{SID}handle")]
@@ -386,29 +405,25 @@ def test_a_change_says_which_frames_are_numbered_or_recovered(
 
 def test_what_is_as_desired_is_not_changed_whatever_others_have_in_other_vlans() -> None:
     desired = told(axis=FIRST, valve=LAST)
-    others = {**desired.sequencing, StreamAddress("03:00:00:00:00:63", 99): LAST}
-    whole = replace(desired, sequencing=others)
+    others = {**desired[SequenceFunctions].by_stream, StreamAddress("03:00:00:00:00:63", 99): LAST}
+    whole = desired.having(SequenceFunctions(others))
     assert needs_change(desired, stored(whole), kernel(whole)) is None
 
 
 # --- the checks before a change ------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("lacking", "module"),
-    [({"recovers_sequences": False}, SEQUENCING), ({"identifies_streams": False}, IDENTIFICATION)],
-)
-def test_a_switch_without_a_module_prevents_a_change_that_needs_it(
-    lacking: dict[str, bool], module: str
-) -> None:
+@pytest.mark.parametrize("module", [SEQUENCING, IDENTIFICATION])
+def test_a_switch_without_a_module_prevents_a_change_that_needs_it(module: str) -> None:
     def failures(desired: BridgeForwarding) -> list[tuple[str, str | None]]:
-        found = examine_bridge(PortRef("s1", "br0"), desired, kernel(told(), **lacking))
+        its = kernel(told(), lacking_modules=frozenset({module}))
+        found = examine_bridge(PortRef("s1", "br0"), desired, its)
         return [(each.text, each.hint) for each in found if each.verdict is Verdict.FAILED]
 
     assert failures(told(axis=FIRST)) == [
         (
             f"cannot take out second copies of axis: the YANG module {module} is not installed",
-            "update the switch's agent and its YANG modules, or elimination: listener",
+            "update the switch's agent and its YANG modules, or state `elimination: listener`",
         )
     ]
     assert failures(told()) == []
@@ -465,10 +480,13 @@ def test_the_functions_of_a_former_way_stay_until_its_last_frame_has_come() -> N
     changed = plan(ring(Elimination.LISTENER, "t"), addressed=former)
     between = transition(former, changed)
     both = joined(bridge_forwarding(changed, "s3"), between.former["s3"])
-    assert both.sequencing == bridge_forwarding(former, "s3").sequencing
+    assert (
+        both[SequenceFunctions].by_stream
+        == bridge_forwarding(former, "s3")[SequenceFunctions].by_stream
+    )
     assert judge_transition(changed, former, between) == []
     without = {
-        switch: replace(its, sequencing={}) if switch == "s3" else its
+        switch: its.having(SequenceFunctions({})) if switch == "s3" else its
         for switch, its in between.former.items()
     }
     codes = {
@@ -489,7 +507,9 @@ def test_a_stream_that_keeps_its_address_is_exposed_while_switches_commit() -> N
 
 def test_of_ports_that_are_gone_a_bridge_is_told_nothing() -> None:
     left = on_ports(told(axis=FIRST, valve=LAST), frozenset({"s2", "l"}))
-    assert left.sequencing == {VALVE: replace(LAST, ports=("s2",), latent_errors=None)}
+    assert left[SequenceFunctions].by_stream == {
+        VALVE: replace(LAST, ports=("s2",), latent_errors=None)
+    }
 
 
 # --- what commands print -------------------------------------------------------------------------
@@ -530,7 +550,7 @@ def test_path_shows_where_frames_are_numbered_and_which_copies_pass(
 def test_path_says_where_copies_are_not_taken_out() -> None:
     planned = plan(ring(Elimination.SWITCH))
     does = bridge_forwardings(planned)
-    does["s3"] = replace(does["s3"], sequencing={})
+    does["s3"] = does["s3"].having(SequenceFunctions({}))
     lacking = f"s3: frames are neither numbered nor recovered; planned is {PASSED}"
     assert followed(does, planned).deviations == (lacking, lacking)
 

@@ -22,11 +22,12 @@ from agent.mechanisms.stream_filters.model import (
 from agent.model import PortState
 from cnc.check.transition import judge_transition
 from cnc.mechanisms.forwarding.derive import bridge_forwardings
-from cnc.mechanisms.frer.model import Generation, SequenceFunction, ports_of
+from cnc.mechanisms.frer.model import Generation, SequenceFunction, SequenceFunctions, ports_of
 from cnc.mechanisms.stream_filters.model import (
     FilteredStream,
     FixedGate,
     Policing,
+    StreamFilters,
     StreamGate,
     WindowGate,
 )
@@ -98,7 +99,7 @@ def test_a_gate_that_waits_for_its_list_is_on_no_side(guarded: tuple[Plan, Plan]
 
 
 def _ports(forwarding: BridgeForwarding, base_time_ns: int) -> dict[str, PortState]:
-    numbered = dict(enumerate(forwarding.filters, 1))
+    numbered = dict(enumerate(forwarding[StreamFilters].filters, 1))
     tables: dict[str, dict[Frames, StreamFilter]] = {}
     running = {}
     for number, its in numbered.items():
@@ -116,7 +117,7 @@ def _ports(forwarding: BridgeForwarding, base_time_ns: int) -> dict[str, PortSta
         running[number] = RunningGate(Setting(), base_time_ns)
     filters = StreamFilterState(FilterTable(tables), running)
     ports = {"br0": _port("br0", 1).with_part(filters)}
-    for at, (address, its) in enumerate(forwarding.sequencing.items(), 2):
+    for at, (address, its) in enumerate(forwarding[SequenceFunctions].by_stream.items(), 2):
         named = Address(address.destination_mac.upper().replace(":", "-"), address.vlan_id)
         for port in ports_of(its):
             before = ports.get(port, _port(port, at))

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
+from cnc.mechanisms.composition import within
 from cnc.mechanisms.forwarding.tree import bridge_reports
 from cnc.model import NO_FORWARDING, BridgeForwarding, StoredPort, StreamAddress
 from cnc.switch.filters import configuration_filter, state_filter
@@ -207,4 +208,4 @@ def test_a_switch_without_the_bridge_reports_none() -> None:
 
 
 def test_what_is_within_no_vlan_of_streams_is_nothing() -> None:
-    assert bridge().within(NO_FORWARDING) == NO_FORWARDING
+    assert within(bridge(), NO_FORWARDING) == NO_FORWARDING

@@ -20,6 +20,7 @@ from cnc.mechanisms.stream_filters.model import (
     Policing,
     Strangers,
     StreamFilter,
+    StreamFilters,
     WindowGate,
 )
 from cnc.model import Plan
@@ -68,7 +69,7 @@ def filters(of: Plan, switch: str = "s1") -> dict[object, StreamFilter]:
         (its.of.port, its.priority)
         if isinstance(its.of, Strangers)
         else names[its.of.destination_mac, its.of.vlan_id]: its
-        for its in bridge_forwardings(of)[switch].filters
+        for its in bridge_forwardings(of)[switch][StreamFilters].filters
     }
 
 
@@ -80,8 +81,9 @@ def window(its: StreamFilter) -> WindowGate:
 def test_switches_count_unless_something_else_is_asked_for() -> None:
     assert judge(planned()) == []
     assert filters(planned()) == filters(planned("count"))
-    assert not any(its.filters for its in bridge_forwardings(planned("off")).values())
-    assert not any(its.filters for its in bridge_forwardings(planned("off")).values())
+    assert not any(
+        its[StreamFilters].filters for its in bridge_forwardings(planned("off")).values()
+    )
 
 
 @pytest.mark.parametrize("policing", [COUNT, DROP])

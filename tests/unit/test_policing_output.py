@@ -22,6 +22,7 @@ from cnc.mechanisms.stream_filters.model import (
     PolicingRules,
     Strangers,
     StreamFilter,
+    StreamFilters,
     WindowGate,
 )
 from cnc.model import NS_PER_S, BridgeForwarding, EndStation, Intent, Management, Plan, PortRef
@@ -75,7 +76,7 @@ def report(
     does = bridge_forwardings(made)[switch]
     names = {(a.destination_mac, a.vlan_id): name for name, a in made.addresses.items()}
     counts: dict[StreamFilter, FilterCounts] = {}
-    for its in does.filters:
+    for its in does[StreamFilters].filters:
         key = its.of.port
         if isinstance(its.of, FilteredStream):
             key = names[its.of.destination_mac, its.of.vlan_id]
@@ -242,7 +243,7 @@ def followed(made: Plan, *filters: StreamFilter) -> StreamPath:
     """Through switches that do as planned, but for the filters of the first."""
     does = bridge_forwardings(made)
     if filters:
-        does["s1"] = replace(does["s1"], filters=filters)
+        does["s1"] = does["s1"].having(StreamFilters(filters))
 
     def ask(names: Sequence[str]) -> Mapping[str, Seen | DeviceError]:
         return {name: Seen(BridgeReport((), does[name])) for name in names}
@@ -271,7 +272,9 @@ def test_path_tells_of_the_filter_at_the_first_hop(
 
 def test_path_says_where_a_filter_is_missing(made: Plan) -> None:
     strangers = [
-        its for its in bridge_forwardings(made)["s1"].filters if isinstance(its.of, Strangers)
+        its
+        for its in bridge_forwardings(made)["s1"][StreamFilters].filters
+        if isinstance(its.of, Strangers)
     ]
     (deviation,) = followed(made, *strangers).deviations
     assert deviation.startswith("s1: stream filter: none; planned is what is out of order is")
@@ -310,9 +313,13 @@ def test_the_filter_of_a_former_way_stays_until_its_last_frame_has_come(made: Pl
     assert between.moved == ("around",)
     own = bridge_forwardings(new)["s1"]
     both = joined(own, between.former["s1"])
-    macs = [its.of.destination_mac for its in both.filters if isinstance(its.of, FilteredStream)]
+    macs = [
+        its.of.destination_mac
+        for its in both[StreamFilters].filters
+        if isinstance(its.of, FilteredStream)
+    ]
     assert macs == [each.addresses["around"].destination_mac for each in (new, made)]
-    assert all(isinstance(its.of, Strangers) for its in both.filters[2:])
+    assert all(isinstance(its.of, Strangers) for its in both[StreamFilters].filters[2:])
     small = with_room(new, 3)
     assert [each.code for each in judge_transition(small, made, between)] == ["stream-filters"]
 
@@ -334,7 +341,7 @@ def test_a_switch_that_counts_by_default_keeps_former_filters_if_it_has_room(mad
     without = replace(by_default, network=replace(by_default.network, links=links))
     new = plan(without, keep=counting)
     kept = {
-        room: len(transition(counting, with_room(new, room)).former["s1"].filters)
+        room: len(transition(counting, with_room(new, room)).former["s1"][StreamFilters].filters)
         for room in (3, 4)
     }
     assert kept == {3: 0, 4: 1}
@@ -364,7 +371,8 @@ def test_frames_that_a_new_filter_drops_before_the_base_time_are_told_beforehand
     made: Plan, keys: dict[str, object], exposed: str | None
 ) -> None:
     found = transition(made, changed(made, **keys)).exposed
-    assert found == ({"around": f"{exposed}, from the commit on"} if exposed else {})
+    stays = "its address stays: `addresses` has no other, or none was asked for"
+    assert found == ({"around": f"{exposed}, from the commit on; {stays}"} if exposed else {})
     counting = replace(made.intent, policing=PolicingRules(Policing.COUNT))
     counted = changed(replace(made, intent=counting), **keys)
     assert transition(made, counted).exposed == {}
@@ -403,7 +411,7 @@ def test_the_plan_says_of_which_streams_misfits_are_dropped(
 def test_the_page_of_a_plan_has_the_window_and_sizes_of_each_stream(made: Plan) -> None:
     streams = {each["name"]: each for each in page_data(made)["streams"]}
     (filtered,) = streams["around"]["filters"]
-    first = bridge_forwardings(made)["s1"].filters[0]
+    first = bridge_forwardings(made)["s1"][StreamFilters].filters[0]
     assert isinstance(first.gate, WindowGate)
     assert filtered == {
         "port": "s1/e1",

@@ -11,25 +11,31 @@ from hypothesis import strategies as st
 from lxml import etree
 
 from cnc.finding import Verdict
+from cnc.mechanisms.composition import parts_while_clock_settles, settings_summary
 from cnc.mechanisms.forwarding.preflight import examine_bridge
 from cnc.mechanisms.forwarding.tree import bridge_reports
-from cnc.mechanisms.identification.model import Inward, NullIdentification, Translation
-from cnc.mechanisms.stream_filters.compare import without_lists
+from cnc.mechanisms.identification.model import (
+    Inward,
+    NullIdentification,
+    Translation,
+    Translations,
+)
 from cnc.mechanisms.stream_filters.model import (
     FilteredStream,
     FixedGate,
     Policing,
     Strangers,
     StreamFilter,
+    StreamFilters,
     WindowGate,
+    normal,
 )
-from cnc.mechanisms.stream_filters.tree import normal
-from cnc.model import BridgeForwarding, Management, PortRef, StoredPort, StreamAddress
+from cnc.mechanisms.stream_filters.registration import MODULE as POLICING
+from cnc.model import BridgeForwarding, Management, Parts, PortRef, StoredPort, StreamAddress
 from cnc.rollout.compare import difference_of, needs_change
 from cnc.rollout.history import encoding
 from cnc.rollout.history.record import Outcome, SwitchChange
-from cnc.support.format import settings_summary
-from cnc.switch.modules import POLICING, module_filter
+from cnc.switch.modules import module_filter
 from cnc.switch.payload import edit_config
 from cnc.switch.readback import stored_ports
 from cnc.switch.rollout_id import RolloutId
@@ -79,7 +85,9 @@ def told(*filters: StreamFilter) -> BridgeForwarding:
     addresses = {CAMERA: "camera", MOTION: "motion"}
     vlans = {10: ("cam", "panel", "s2")}
     entries = dict.fromkeys(addresses, ("s2",))
-    return BridgeForwarding(entries, vlans, ("cam",), addresses, filters=filters)
+    return BridgeForwarding(
+        entries, vlans, ("cam",), addresses, parts=Parts.of(StreamFilters(filters))
+    )
 
 
 ALL = told(filtered(), filtered(MOTION), strangers(5), strangers(6))
@@ -150,15 +158,15 @@ tables = st.lists(
 
 
 def as_read(forwarding: BridgeForwarding) -> set[StreamFilter]:
-    return {normal(its) for its in forwarding.filters}
+    return {normal(its) for its in forwarding[StreamFilters].filters}
 
 
 @given(tables)
 def test_what_is_sent_is_what_is_read_back(desired: BridgeForwarding) -> None:
     stored = read(sent(desired))
     assert stored.forwarding
-    assert {*stored.forwarding.filters} == as_read(desired)
-    assert len({each.number for each in stored.filters}) == len(desired.filters)
+    assert {*stored.forwarding[StreamFilters].filters} == as_read(desired)
+    assert len({each.number for each in stored.filters}) == len(desired[StreamFilters].filters)
     assert needs_change(desired, stored, kernel(desired)) is None
 
 
@@ -173,7 +181,7 @@ def test_the_next_push_leaves_exactly_what_it_wants(
                 etree.SubElement(component, f"{PSFP}{name}")
     stored = read(applied(first, sent(after, read(first))))
     assert stored.forwarding
-    assert {*stored.forwarding.filters} == as_read(after)
+    assert {*stored.forwarding[StreamFilters].filters} == as_read(after)
     of_gates = {each.gate for each in stored.filters}
     assert of_gates == {number for _, number in numbers(first, "gate")}
 
@@ -211,12 +219,12 @@ def test_a_stream_with_a_filter_is_named_where_its_frames_come_in() -> None:
 
 def test_a_stream_that_its_switch_translates_needs_no_further_name() -> None:
     inward = Inward("cam", NullIdentification("02:00:00:00:00:09"), 5)
-    desired = replace(told(filtered()), translations={CAMERA: Translation(inward)})
+    desired = told(filtered()).having(Translations({CAMERA: Translation(inward)}))
     config = sent(desired)
     assert len([*config.iter(f"{SID}stream-identity")]) == 2
     stored = read(config)
     assert stored.forwarding
-    assert {*stored.forwarding.filters} == as_read(desired)
+    assert {*stored.forwarding[StreamFilters].filters} == as_read(desired)
 
 
 def test_a_bridge_without_filters_is_sent_what_it_was_before() -> None:
@@ -247,25 +255,25 @@ def test_a_filter_that_no_rollout_sets_so_is_none_of_its_and_stays(leaf: str, va
     next(rows(config, leaf)).text = value
     stored = read(config)
     assert stored.forwarding
-    assert stored.forwarding.filters == ()
+    assert stored.forwarding[StreamFilters].filters == ()
     assert numbers(sent(told(filtered(MOTION)), stored)) == [("replace", 2)]
 
 
 def test_a_gate_is_read_from_the_list_that_runs_and_while_one_is_to_come_from_that() -> None:
     config = sent(told(filtered()))
     (gate,) = rows(config, "stream-gate-instance-table")
-    assert bridge_reports(config, ["br0"])["br0"].forwarding.filters == ()
+    assert bridge_reports(config, ["br0"])["br0"].forwarding[StreamFilters].filters == ()
     pending = etree.SubElement(gate, f"{PSFP}config-pending")
     pending.text = "true"
     report = bridge_reports(config, ["br0"])["br0"]
-    assert report.forwarding.filters == (normal(filtered()),)
+    assert report.forwarding[StreamFilters].filters == (normal(filtered()),)
     assert [each.is_pending for each in report.filter_counts.values()] == [True]
     pending.text = "false"
     for name in ("control-list", "cycle-time", "base-time"):
         (leaf,) = rows(config, f"admin-{name}")
         leaf.tag = f"{PSFP}oper-{name}"
     report = bridge_reports(config, ["br0"])["br0"]
-    assert report.forwarding.filters == (normal(filtered()),)
+    assert report.forwarding[StreamFilters].filters == (normal(filtered()),)
     assert [each.is_pending for each in report.filter_counts.values()] == [False]
 
 
@@ -278,10 +286,12 @@ def test_gates_whose_lists_wait_for_the_clock_are_read_as_open_those_of_stranger
             gate.remove(gate.find(f"{PSFP}admin-{name}"))
         etree.SubElement(gate, f"{PSFP}oper-gate-state").text = "open"
     report = bridge_reports(config, ["br0"])["br0"]
-    assert {*report.forwarding.filters} == as_read(without_lists(desired))
+    assert {*report.forwarding[StreamFilters].filters} == as_read(
+        parts_while_clock_settles(desired)
+    )
     for state in rows(config, "oper-gate-state"):
         state.text = "closed"
-    assert bridge_reports(config, ["br0"])["br0"].forwarding.filters == ()
+    assert bridge_reports(config, ["br0"])["br0"].forwarding[StreamFilters].filters == ()
 
 
 def test_counters_are_those_of_their_filter() -> None:
@@ -371,7 +381,7 @@ def failures(desired: BridgeForwarding, report: PortReport) -> list[str]:
 
 
 def test_a_switch_without_the_module_prevents_a_change_that_needs_it() -> None:
-    report = kernel(told(), filters_streams=False)
+    report = kernel(told(), lacking_modules=frozenset({POLICING}))
     assert failures(ALL, report) == [
         f"cannot police what end stations send: the YANG module {POLICING} is not installed"
     ]
@@ -394,7 +404,7 @@ def test_a_switch_tells_whether_it_has_the_module(can: bool) -> None:
         if module[0].text == POLICING and not can:
             module_set.remove(module)
     data.append(library)
-    assert bridge_reports(data, ["br0"])["br0"].filters_streams is can
+    assert bridge_reports(data, ["br0"])["br0"].lacking_modules.isdisjoint({POLICING}) is can
 
 
 # --- history and what commands print -------------------------------------------------------------

@@ -6,10 +6,16 @@ import pytest
 from lxml import etree
 
 from cnc.mechanisms.forwarding.tree import bridge_reports
-from cnc.mechanisms.frer.model import Generation, Recovery
-from cnc.mechanisms.identification.model import Inward, IpIdentification, Translation
-from cnc.mechanisms.stream_filters.model import FixedGate, Policing, Strangers, StreamFilter
-from cnc.model import NO_FORWARDING, BridgeForwarding, PortRef, StreamAddress
+from cnc.mechanisms.frer.model import Generation, Recovery, SequenceFunctions
+from cnc.mechanisms.identification.model import Inward, IpIdentification, Translation, Translations
+from cnc.mechanisms.stream_filters.model import (
+    FixedGate,
+    Policing,
+    Strangers,
+    StreamFilter,
+    StreamFilters,
+)
+from cnc.model import NO_FORWARDING, BridgeForwarding, Parts, PortRef, StreamAddress
 from cnc.rollout.preflight import Check, Finding, Verdict
 from cnc.rollout.preflight.streams import examine_kernel, examine_tags
 from cnc.switch.readback import agent_report
@@ -18,24 +24,36 @@ from tests.unit.test_preflight_bridges import ANSWER
 
 CAMERA, MOTION = (StreamAddress(f"91:e0:f0:00:fe:0{n}", 10) for n in (1, 2))
 POLICING = BridgeForwarding(
-    {}, {}, (), filters=(StreamFilter(Strangers("t1"), 5, 0, FixedGate.CLOSED, Policing.COUNT),)
+    {},
+    {},
+    (),
+    parts=Parts.of(
+        StreamFilters((StreamFilter(Strangers("t1"), 5, 0, FixedGate.CLOSED, Policing.COUNT),))
+    ),
 )
 ELIMINATING = BridgeForwarding(
-    {}, {}, (), sequencing={CAMERA: Generation("t1"), MOTION: Recovery(("s2", "s3"), 4, 3)}
+    {},
+    {},
+    (),
+    parts=Parts.of(
+        SequenceFunctions({CAMERA: Generation("t1"), MOTION: Recovery(("s2", "s3"), 4, 3)})
+    ),
 )
 FORWARDING = BridgeForwarding({CAMERA: ("s2",)}, {10: ("s2", "t1")}, ())
 TRANSLATING = BridgeForwarding(
     {},
     {},
     (),
-    translations={CAMERA: Translation(Inward("t1", IpIdentification("192.0.2.4"), 5), None)},
+    parts=Parts.of(
+        Translations({CAMERA: Translation(Inward("t1", IpIdentification("192.0.2.4"), 5), None)})
+    ),
 )
 NO_TABLE = "this kernel takes no table of nftables for bridges: Operation not supported"
 NO_ACTION = "this kernel has no act_pedit: No such file or directory (ENOENT)"
 NO_LIBRARY = "libbpf.so.1: cannot open shared object file; install the package libbpf1"
 ABLE = AgentReport(37, None)
-UNABLE = AgentReport(37, None, stream_filters_refused=NO_LIBRARY, frer_refused=NO_LIBRARY)
-NO_OPTIONS = AgentReport(37, None, forwarding_refused=NO_TABLE, identification_refused=NO_ACTION)
+UNABLE = AgentReport(37, None, refused={"stream_filters": NO_LIBRARY, "frer": NO_LIBRARY})
+NO_OPTIONS = AgentReport(37, None, refused={"forwarding": NO_TABLE, "identification": NO_ACTION})
 
 
 @pytest.mark.parametrize(
@@ -128,7 +146,9 @@ def test_what_the_agent_says_is_read():
     """
     report = agent_report(etree.fromstring(told))
     assert report is not None
-    assert report.forwarding_refused == "no table"
-    assert report.identification_refused == "no action"
-    assert report.stream_filters_refused == "no libbpf"
-    assert report.frer_refused == "no verifier"
+    assert report.refused == {
+        "forwarding": "no table",
+        "identification": "no action",
+        "stream_filters": "no libbpf",
+        "frer": "no verifier",
+    }

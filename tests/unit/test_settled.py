@@ -14,17 +14,19 @@ from agent.mechanisms.clock.kernel import PtpDaemonAdapter
 from agent.model import PtpPortState, PtpStatus
 from cnc.mechanisms.clock.preflight import examine_clocks
 from cnc.mechanisms.clock.settled import trust
-from cnc.mechanisms.stream_filters.compare import without_lists
+from cnc.mechanisms.composition import parts_while_clock_settles
 from cnc.mechanisms.stream_filters.model import (
     FilteredStream,
     FixedGate,
     Policing,
     Strangers,
     StreamFilter,
+    StreamFilters,
     WindowGate,
 )
 from cnc.model import (
     BridgeForwarding,
+    Parts,
     PortRef,
     PortSettings,
     StreamAddress,
@@ -282,7 +284,7 @@ def test_status_says_of_each_port_without_its_gates_that_they_wait():
 
 def test_status_says_of_a_bridge_that_its_stream_gates_wait():
     its, waits = policed(Policing.DROP), "unmanaged: the kernel has no TAI offset"
-    found = bridge_status(its, without_lists(its), waits)
+    found = bridge_status(its, parts_while_clock_settles(its), waits)
 
     assert found.verdict == f"gates wait for the clock: {waits}"
     assert not found.agrees
@@ -292,7 +294,7 @@ def test_status_says_of_a_bridge_that_its_stream_gates_wait():
 def test_a_bridge_that_differs_otherwise_too_is_told_to_differ():
     """Waiting explains stream gates alone."""
     its = policed(Policing.DROP)
-    found = bridge_status(its, without_lists(policed(Policing.COUNT)), "not locked")
+    found = bridge_status(its, parts_while_clock_settles(policed(Policing.COUNT)), "not locked")
 
     assert found.verdict.startswith("differs: ")
 
@@ -318,7 +320,11 @@ def policed(policing: Policing) -> BridgeForwarding:
         StreamFilter(Strangers("cam"), 5, 0, FixedGate.CLOSED, policing),
     )
     return BridgeForwarding(
-        {of: ("s2",)}, {10: ("cam", "s2")}, ("cam",), {of: "camera"}, filters=filters
+        {of: ("s2",)},
+        {10: ("cam", "s2")},
+        ("cam",),
+        {of: "camera"},
+        parts=Parts.of(StreamFilters(filters)),
     )
 
 

@@ -17,7 +17,7 @@ import pytest
 from cnc.cli.render.switches import status as show
 from cnc.mechanisms.forwarding.derive import bridge_forwarding
 from cnc.mechanisms.frer.counts import SilentPaths
-from cnc.mechanisms.frer.model import Elimination, Recovery
+from cnc.mechanisms.frer.model import Elimination, Recovery, SequenceFunctions
 from cnc.model import NS_PER_S, BridgeForwarding, Plan, PortRef
 from cnc.planner import plan
 from cnc.rollout.compare import PortStatus
@@ -111,7 +111,7 @@ def test_a_talker_that_sends_nothing_makes_no_way_silent(
 def test_copies_of_a_slower_way_may_be_as_late_as_the_history_allows(
     made: Plan, desired: BridgeForwarding
 ) -> None:
-    (recovery,) = desired.sequencing.values()
+    (recovery,) = desired[SequenceFunctions].by_stream.values()
     assert isinstance(recovery, Recovery)
     late = recovery.history_length
     assert found(made, desired, came(100, 90), came(100 + late, 90)).problems == ()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 
 import pytest
 
@@ -16,6 +15,7 @@ from cnc.mechanisms.identification.model import (
     NextProtocol,
     Outward,
     Translation,
+    Translations,
 )
 from cnc.model import BridgeForwarding, Plan
 from cnc.planner import plan as compute
@@ -98,7 +98,7 @@ def test_path_says_where_frames_are_translated_otherwise(
     def change(does: dict[str, BridgeForwarding]) -> None:
         (address,) = plan.addresses.values()
         its = {address: translation} if translation else {}
-        does[switch] = replace(does[switch], translations=its)
+        does[switch] = does[switch].having(Translations(its))
 
     assert followed(plan, change).deviations == deviations
 

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
+from cnc.mechanisms.composition import settings_summary
 from cnc.mechanisms.forwarding.preflight import examine_bridge
 from cnc.mechanisms.forwarding.tree import bridge_reports
 from cnc.mechanisms.identification.model import (
@@ -21,14 +22,15 @@ from cnc.mechanisms.identification.model import (
     Outward,
     SourceMacIdentification,
     Translation,
+    Translations,
 )
-from cnc.model import BridgeForwarding, Management, PortRef, StoredPort, StreamAddress
+from cnc.mechanisms.identification.registration import MODULE as IDENTIFICATION
+from cnc.model import BridgeForwarding, Management, Parts, PortRef, StoredPort, StreamAddress
 from cnc.rollout.compare import difference_of, needs_change
 from cnc.rollout.history import Outcome, SwitchChange, encoding
 from cnc.rollout.preflight import Verdict
-from cnc.support.format import settings_summary
 from cnc.switch.filters import configuration_filter, state_filter
-from cnc.switch.modules import IDENTIFICATION, module_filter
+from cnc.switch.modules import module_filter
 from cnc.switch.payload import edit_config
 from cnc.switch.readback import stored_ports
 from cnc.switch.rollout_id import RolloutId
@@ -54,7 +56,7 @@ def told(**translations: Translation) -> BridgeForwarding:
         {10: ("cam", "panel", "s2")},
         ("s2",),
         {address: name for name, address in addresses.items()},
-        {addresses[name]: its for name, its in translations.items()},
+        Parts.of(Translations({addresses[name]: its for name, its in translations.items()})),
     )
 
 
@@ -108,7 +110,7 @@ translations = st.one_of(
 )
 addresses = st.builds(StreamAddress, macs, st.just(10))
 tables = st.dictionaries(addresses, translations, max_size=4).map(
-    lambda its: replace(told(), translations=its)
+    lambda its: told().having(Translations(its))
 )
 
 
@@ -116,7 +118,7 @@ tables = st.dictionaries(addresses, translations, max_size=4).map(
 def test_what_is_sent_is_what_is_read_back(desired: BridgeForwarding) -> None:
     assert read(sent(desired)).forwarding == desired
     report = bridge_reports(sent(desired), ["br0"])["br0"]
-    assert report.forwarding.translations == desired.translations
+    assert report.forwarding[Translations].by_stream == desired[Translations].by_stream
 
 
 @given(tables, tables)
@@ -140,7 +142,7 @@ def test_the_next_push_leaves_exactly_what_it_wants(
     data.extend(entries.values())
     stored = read(data)
     assert stored.forwarding
-    assert stored.forwarding.translations == after.translations
+    assert stored.forwarding[Translations].by_stream == after[Translations].by_stream
     assert len({each.index for each in stored.identities}) == len(stored.identities)
 
 
@@ -186,7 +188,7 @@ def test_streams_that_stay_keep_their_numbers() -> None:
 
 
 def test_numbers_and_entries_of_others_are_left_alone() -> None:
-    others = replace(told(), vlans={99: ("p9",)}, translations={OTHERS: LAST})
+    others = replace(told(), vlans={99: ("p9",)}).having(Translations({OTHERS: LAST}))
     stored = read(sent(others))
     assert numbers(sent(told(camera=FIRST), stored)) == [("replace", 2, 2), ("replace", 3, 2)]
     assert numbers(sent(told(), stored)) == []
@@ -212,7 +214,7 @@ def test_an_entry_that_no_rollout_sets_so_is_no_translation_and_is_replaced(
     next(config.iter(f"{SID}{leaf}")).text = text
     stored = read(config)
     assert stored.forwarding
-    assert stored.forwarding.translations == {}
+    assert stored.forwarding[Translations].by_stream == {}
     assert numbers(sent(told(camera=FIRST), stored)) == [("replace", 1, 1), ("replace", 2, 1)]
 
 
@@ -220,14 +222,14 @@ def test_a_translation_that_leaves_the_tag_is_none_of_a_rollout() -> None:
     config = sent(told(camera=LAST))
     (*_, tagged) = config.iter(f"{SID}tagged")
     tagged.text = "tagged"
-    assert bridge_reports(config, ["br0"])["br0"].forwarding.translations == {}
+    assert bridge_reports(config, ["br0"])["br0"].forwarding[Translations].by_stream == {}
 
 
 def test_a_translation_at_two_ports_is_none_of_a_rollout() -> None:
     config = sent(told(camera=LAST))
     facing = next(config.iter(f"{SID}in-facing"))
     etree.SubElement(facing, f"{SID}input-port").text = "s2"
-    assert bridge_reports(config, ["br0"])["br0"].forwarding.translations == {}
+    assert bridge_reports(config, ["br0"])["br0"].forwarding[Translations].by_stream == {}
 
 
 @pytest.mark.parametrize("leaf", ["index", "handle"])
@@ -307,7 +309,7 @@ def test_a_switch_that_translates_what_is_desired_is_not_changed() -> None:
 
 def test_translations_of_others_in_other_vlans_are_no_difference() -> None:
     desired = told(camera=FIRST)
-    whole = replace(desired, translations={**desired.translations, OTHERS: LAST})
+    whole = desired.having(Translations({**desired[Translations].by_stream, OTHERS: LAST}))
     assert needs_change(desired, stored(whole), kernel(whole)) is None
 
 
@@ -320,7 +322,7 @@ def failures(desired: BridgeForwarding, report: PortReport) -> list[str]:
 
 
 def test_a_switch_without_the_module_prevents_a_change_that_needs_it() -> None:
-    report = kernel(told(), identifies_streams=False)
+    report = kernel(told(), lacking_modules=frozenset({IDENTIFICATION}))
     assert failures(told(camera=FIRST), report) == [
         f"cannot translate frames of camera: the YANG module {IDENTIFICATION} is not installed"
     ]
@@ -344,7 +346,7 @@ def test_a_switch_tells_of_its_modules_if_it_may(names: Sequence[str], can: bool
         if module[0].text not in names:
             module_set.remove(module)
     data.append(library)
-    assert bridge_reports(data, ["br0"])["br0"].identifies_streams is can
+    assert bridge_reports(data, ["br0"])["br0"].lacking_modules.isdisjoint({IDENTIFICATION}) is can
 
 
 # --- history -------------------------------------------------------------------------------------

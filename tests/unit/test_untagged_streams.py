@@ -31,6 +31,7 @@ from cnc.mechanisms.identification.model import (
     Outward,
     SourceMacIdentification,
     Translation,
+    Translations,
 )
 from cnc.mechanisms.talker_offsets.derive import transmissions
 from cnc.model import BridgeForwarding, EndStation, Intent, Network, Plan, PortRef, StreamAddress
@@ -78,8 +79,8 @@ def found(plan: Plan = PLANNED, told: Mapping[str, BridgeForwarding] = TOLD) -> 
 
 def told_with(switch: str, address: StreamAddress, its: Translation | None) -> dict[str, Any]:
     """What switches are told, one of them something else of the frames of a stream."""
-    translations = {**TOLD[switch].translations, address: its or Translation()}
-    return {**TOLD, switch: replace(TOLD[switch], translations=translations)}
+    translations = {**TOLD[switch][Translations].by_stream, address: its or Translation()}
+    return {**TOLD, switch: TOLD[switch].having(Translations(translations))}
 
 
 # --- what switches are told ----------------------------------------------------------------------
@@ -87,21 +88,21 @@ def told_with(switch: str, address: StreamAddress, its: Translation | None) -> d
 
 def test_the_first_switch_knows_the_frames_and_the_last_gives_them_back() -> None:
     assert found() == []
-    assert TOLD["s1"].translations == {
+    assert TOLD["s1"][Translations].by_stream == {
         VIDEO_ADDRESS: Translation(inward=Inward("t", VIDEO, pcp=6)),
         AUDIO_ADDRESS: Translation(inward=Inward("t", AUDIO, pcp=6)),
     }
-    assert TOLD["s3"].translations == {
+    assert TOLD["s3"][Translations].by_stream == {
         VIDEO_ADDRESS: Translation(outward=Outward("l", MAC_OF_L)),
         AUDIO_ADDRESS: Translation(outward=Outward("l", MAC_OF_L)),
     }
-    assert {*TOLD["s2"].translations, *TOLD["s4"].translations} == set()
+    assert {*TOLD["s2"][Translations].by_stream, *TOLD["s4"][Translations].by_stream} == set()
 
 
 def test_one_switch_may_be_the_first_and_the_last() -> None:
     known_by = {"source-mac": "02:00:00:00:00:01"}
     planned = plan(line(video=documents.stream("t1", "t2", identification=known_by)))
-    (its,) = bridge_forwardings(planned)["s1"].translations.values()
+    (its,) = bridge_forwardings(planned)["s1"][Translations].by_stream.values()
     inward = Inward("t1", SourceMacIdentification("02:00:00:00:00:01"), 6)
     assert its == Translation(inward, Outward("t2", "02:00:00:00:01:01"))
 
@@ -194,7 +195,7 @@ def test_frames_that_the_first_switch_does_not_know_are_nobodys() -> None:
 def test_frames_that_the_first_switch_takes_for_another_stream_are_told() -> None:
     its = Translation(inward=Inward("t", VIDEO, 6))
     told = told_with("s1", AUDIO_ADDRESS, its)
-    told["s1"] = replace(told["s1"], translations={AUDIO_ADDRESS: its})
+    told["s1"] = told["s1"].having(Translations({AUDIO_ADDRESS: its}))
     assert found(told=told) == [
         "identification audio: is given to IP to 2001:db8::1, UDP, to port 5004, which it is not",
         f"identification video: comes untagged to s1/t, and has {AUDIO_ADDRESS} from there on",
@@ -306,7 +307,7 @@ def cnc(*words: object) -> str:
 def test_a_plan_file_keeps_by_what_streams_are_known(file: Path) -> None:
     (video,) = (
         its.inward
-        for its in bridge_forwardings(planfile.load(file))["s1"].translations.values()
+        for its in bridge_forwardings(planfile.load(file))["s1"][Translations].by_stream.values()
         if its.inward
     )
     assert str(video.identification) == "IP to 2001:db8::1, UDP, DSCP 10"

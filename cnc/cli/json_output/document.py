@@ -9,13 +9,14 @@ from typing import Annotated
 from pydantic import AliasPath, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import to_jsonable_python
 
-from cnc.mechanisms.frer.model import Generation, Recovery
-from cnc.mechanisms.identification.model import Inward, Outward
+from cnc.mechanisms.frer.model import Generation, Recovery, SequenceFunctions
+from cnc.mechanisms.identification.model import Inward, Outward, Translations
 from cnc.mechanisms.stream_filters.model import (
     FilteredStream,
     FixedGate,
     Policing,
     StreamFilter,
+    StreamFilters,
     WindowGate,
 )
 from cnc.model import BridgeForwarding, GateEntry, PortRef, StreamAddress
@@ -72,6 +73,8 @@ class RunningGates(Document):
 def _stream_entries(forwarding: BridgeForwarding | object) -> object:
     if not isinstance(forwarding, BridgeForwarding):
         return forwarding
+    translations = forwarding[Translations].by_stream
+    functions = forwarding[SequenceFunctions].by_stream
     return {
         "entries": [
             {
@@ -92,7 +95,7 @@ def _stream_entries(forwarding: BridgeForwarding | object) -> object:
                 "inward": translation.inward,
                 "outward": translation.outward,
             }
-            for address, translation in sorted(forwarding.translations.items(), key=str)
+            for address, translation in sorted(translations.items(), key=str)
         ]
         or None,
         "sequencing": [
@@ -103,7 +106,7 @@ def _stream_entries(forwarding: BridgeForwarding | object) -> object:
                 "generation": function if isinstance(function, Generation) else None,
                 "recovery": function if isinstance(function, Recovery) else None,
             }
-            for address, function in sorted(forwarding.sequencing.items(), key=str)
+            for address, function in sorted(functions.items(), key=str)
         ]
         or None,
         "filters": [
@@ -115,7 +118,7 @@ def _stream_entries(forwarding: BridgeForwarding | object) -> object:
             }
             if isinstance(its.of, FilteredStream)
             else {"stream": None, "destination_mac": None, "vlan_id": None, **_of_any(its)}
-            for its in forwarding.filters
+            for its in forwarding[StreamFilters].filters
         ]
         or None,
     }

@@ -16,8 +16,8 @@ from cnc.cli.render.output import (
     warning,
 )
 from cnc.cli.terminal import echo
+from cnc.mechanisms.composition import settings_summary
 from cnc.model import BridgeForwarding, GateControlList, PortSettings, gates_of
-from cnc.support.format import settings_summary
 
 if TYPE_CHECKING:
     from cnc.plan.difference import Change

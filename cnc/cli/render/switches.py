@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 from cnc.cli.render.output import new_table, print_json, print_table, some
 from cnc.cli.terminal import echo
+from cnc.mechanisms.composition import settings_summary
 from cnc.model import NS_PER_S, StreamPlan
-from cnc.support.format import counted, duration, gate_summary, nodes, settings_summary
+from cnc.support.format import counted, duration, gate_summary, nodes
 
 if TYPE_CHECKING:
     from cnc.plan.difference import PlanDifference

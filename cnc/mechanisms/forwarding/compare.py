@@ -2,16 +2,15 @@
 its kernel does.
 
 Only the VLANs of streams, and the ports that are members of them, are a rollout's: see
-`BridgeForwarding.within`.
+`cnc.mechanisms.composition.within`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from cnc.mechanisms.frer.compare import sequencing_differences
-from cnc.mechanisms.identification.compare import Whose, described, translation_differences
-from cnc.mechanisms.stream_filters.compare import filter_differences
+from cnc.mechanism import Whose, described
+from cnc.mechanisms.composition import differences, within
 from cnc.model import NO_FORWARDING, BridgeForwarding, StoredPort
 from cnc.support.wording import named
 from cnc.switch.tree import PortReport
@@ -32,7 +31,7 @@ def forwarding_needs_change(
 def configured_difference(desired: BridgeForwarding, stored: StoredPort | None) -> str | None:
     """What is not configured as desired, in words; None when all is."""
     whole = (stored.forwarding if stored else None) or NO_FORWARDING
-    actual = whole.within(desired)
+    actual = within(whole, desired)
     if desired.entries and not (actual.entries or actual.members):
         return "no filtering entry of streams yet"
     return _named(desired, actual, _CONFIGURED)
@@ -45,7 +44,7 @@ def forwarding_difference(desired: BridgeForwarding, report: PortReport | None) 
         return NO_BRIDGE
     if not bridge.filters_vlans:
         return "its VLAN filtering is off: it forwards by address alone"
-    return _named(desired, bridge.forwarding.within(desired), _KERNEL)
+    return _named(desired, within(bridge.forwarding, desired), _KERNEL)
 
 
 def _named(desired: BridgeForwarding, actual: BridgeForwarding, whose: Whose) -> str | None:
@@ -70,9 +69,7 @@ def _differences(
     for vlan_id in sorted(desired.vlans):
         yield from _membership(vlan_id, actual.vlans[vlan_id], desired.vlans[vlan_id], whose)
     yield from _trust(actual.trusting, desired.trusting, whose)
-    yield from translation_differences(desired, actual, whose)
-    yield from sequencing_differences(desired, actual, whose)
-    yield from filter_differences(desired, actual, whose)
+    yield from differences(desired, actual, whose)
 
 
 def _configured_words(

@@ -1,6 +1,5 @@
 """What the bridges of a bridged network are told: filtering entries, VLAN members, trusted ports,
-what they make of frames that talkers send untagged, of which they take out second copies, and by
-what filters they look at frames.
+and what mechanisms do with the frames beside.
 
 Derived from the hops of a plan; the judge walks frames through it, and a rollout writes it.
 """
@@ -12,12 +11,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from cnc.mechanisms.frer.derive import sequence_functions
-from cnc.mechanisms.frer.model import SequenceFunction
-from cnc.mechanisms.identification.model import Inward, Outward, Translation
-from cnc.mechanisms.stream_filters.derive import stream_filters
-from cnc.mechanisms.stream_filters.model import StreamFilter
-from cnc.model import BridgeForwarding, Plan, StreamAddress
+from cnc.mechanisms.registry import MECHANISMS
+from cnc.model import BridgeForwarding, Parts, Plan, StreamAddress
 
 _Key = TypeVar("_Key")
 
@@ -59,30 +54,11 @@ def bridge_forwardings(
                 if not (is_untagged and hop is planned.hops[0]):
                     receiver.ingress.add(link.target.port)
                 receiver.members[address.vlan_id].add(link.target.port)
-        if is_untagged:
-            _translate(plan, name, tables)
-        for switch, function in sequence_functions(plan, name).items():
-            if switch in tables:
-                tables[switch].sequencing[address] = function
-    filters = stream_filters(plan, names)
-    return {name: its.forwarding(filters[name]) for name, its in tables.items()}
-
-
-def _translate(plan: Plan, name: str, tables: Mapping[str, _Tables]) -> None:
-    """Tell the first and the last switch of a stream whose talker sends its frames untagged."""
-    network, stream, address = plan.intent.network, plan.intent.streams[name], plan.addresses[name]
-    for hop in plan.streams[name].hops:
-        link = network.links.get(hop.egress)
-        if link is None:
-            continue
-        first, last = tables.get(link.target.node), tables.get(hop.egress.node)
-        if hop.egress.node == stream.talker and stream.identification and first:
-            pcp = plan.class_of(name).priority
-            first.inward[address] = Inward(link.target.port, stream.identification, pcp)
-        if link.target.node in stream.listeners and last:
-            mac = network.end_stations[link.target.node].mac
-            if mac is not None:
-                last.outward[address] = Outward(hop.egress.port, mac)
+    parts = {each.part: each.planned.derive(plan, names) for each in MECHANISMS}
+    return {
+        name: its.forwarding(Parts.of(*(of[name] for of in parts.values() if name in of)))
+        for name, its in tables.items()
+    }
 
 
 @dataclass(slots=True)
@@ -92,21 +68,13 @@ class _Tables:
     egress: defaultdict[StreamAddress, set[str]] = field(default_factory=lambda: defaultdict(set))
     members: defaultdict[int, set[str]] = field(default_factory=lambda: defaultdict(set))
     ingress: set[str] = field(default_factory=set)
-    inward: dict[StreamAddress, Inward] = field(default_factory=dict)
-    outward: dict[StreamAddress, Outward] = field(default_factory=dict)
-    sequencing: dict[StreamAddress, SequenceFunction] = field(default_factory=dict)
 
-    def forwarding(self, filters: tuple[StreamFilter, ...]) -> BridgeForwarding:
+    def forwarding(self, parts: Parts) -> BridgeForwarding:
         return BridgeForwarding(
             entries=_sorted(self.egress),
             vlans=_sorted(self.members),
             trusting=tuple(sorted(self.ingress)),
-            translations={
-                address: Translation(self.inward.get(address), self.outward.get(address))
-                for address in (self.inward | self.outward)
-            },
-            sequencing=self.sequencing,
-            filters=filters,
+            parts=parts,
         )
 
 

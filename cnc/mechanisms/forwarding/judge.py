@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from cnc.check.violation import Violation
 from cnc.mechanisms.frer.judge import judge_sequencing
-from cnc.mechanisms.identification.judge import Translations
+from cnc.mechanisms.identification.judge import SwitchTranslations
 from cnc.model import BridgeForwarding, Forwarding, Hop, Plan, PortRef, StreamAddress
 from cnc.support.format import counted
 
@@ -48,7 +48,7 @@ def judge_forwarding(plan: Plan, forwarding: Mapping[str, BridgeForwarding]) -> 
         if len(its.entries) > limit:
             text = f"is told {len(its.entries)} filtering entries, and holds {limit}"
             yield Violation("filtering-entries", name, text)
-    yield from Translations(plan, forwarding).judge()
+    yield from SwitchTranslations(plan, forwarding).judge()
     yield from judge_sequencing(plan, forwarding)
     bridges = _Bridges(plan, forwarding)
     for name in plan.streams:
@@ -106,7 +106,7 @@ class _Bridges:
         self._plan = plan
         self._links = plan.intent.network.links
         self._forwarding = forwarding
-        self._translations = Translations(plan, forwarding)
+        self._translations = SwitchTranslations(plan, forwarding)
         self._members = {
             (name, vlan_id): frozenset(ports)
             for name, its in forwarding.items()

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from cnc.finding import Check, Finding, Verdict
+from cnc.mechanism import described
 from cnc.mechanisms.forwarding.code_points import misleading
-from cnc.mechanisms.identification.compare import described
-from cnc.model import BridgeForwarding, Network, PortRef, StreamAddress
+from cnc.mechanisms.registry import MECHANISMS
+from cnc.mechanisms.stream_filters.model import StreamFilters
+from cnc.model import BridgeForwarding, Network, PortRef
 from cnc.support.format import counted
 from cnc.support.wording import named
-from cnc.switch.modules import IDENTIFICATION, POLICING, SEQUENCING
 from cnc.switch.tree import PRIORITIES, BridgeReport, PortReport
 
 EACH_PRIORITY = tuple(range(PRIORITIES))
@@ -27,7 +28,7 @@ def examine_bridge(
     `classes` are the traffic classes of its ports, by priority.
     """
     bridge = report.forwarding if report else None
-    is_needed = bool(desired.members or desired.filters)
+    is_needed = bool(desired.members or desired.parts.parts)
     failures = list(_failures(ref, desired, bridge)) if is_needed else []
     if bridge and desired.members:
         failures += _recoded(desired, bridge, classes)
@@ -62,7 +63,7 @@ def _failures(
             f"is not the bridge of {named(missing)}, by which frames of streams pass",
             f"add each on the switch: ip link set PORT master {device}",
         )
-    policed = {its.of.port for its in desired.filters}
+    policed = {its.of.port for its in desired[StreamFilters].filters}
     if missing := sorted(policed - desired.members - {*bridge.ports}):
         yield (
             f"is not the bridge of {named(missing)}, where frames of end stations are policed",
@@ -81,38 +82,15 @@ def _failures(
 
 def _lacking_modules(desired: BridgeForwarding, bridge: BridgeReport) -> Iterator[tuple[str, str]]:
     """What the switch has no YANG module for."""
-    identification = [] if bridge.identifies_streams else [IDENTIFICATION]
-    sequencing = identification or ([] if bridge.recovers_sequences else [SEQUENCING])
-    policing = [] if bridge.filters_streams else [POLICING]
-    for task, needing, lacking, otherwise in (
-        (
-            "translate frames of",
-            _named_streams(desired, desired.translations),
-            identification,
-            "let the talkers tag their frames",
-        ),
-        (
-            "take out second copies of",
-            _named_streams(desired, desired.sequencing),
-            sequencing,
-            "elimination: listener",
-        ),
-        (
-            "police what",
-            "end stations send" if desired.filters else "",
-            policing,
-            "state `policing: off`",
-        ),
-    ):
-        if needing and lacking:
+    for each in MECHANISMS:
+        concerned = each.switch.concerned(desired[each.part], desired.names)
+        lacking = [module for module in each.switch.modules if module in bridge.lacking_modules]
+        if concerned and lacking:
+            task, otherwise = each.switch.yang
             yield (
-                f"cannot {task} {needing}: the YANG module {lacking[0]} is not installed",
+                f"cannot {task} {concerned}: the YANG module {lacking[0]} is not installed",
                 f"update the switch's agent and its YANG modules, or {otherwise}",
             )
-
-
-def _named_streams(desired: BridgeForwarding, addresses: Iterable[StreamAddress]) -> str:
-    return named(desired.names.get(its, str(its)) for its in sorted(addresses, key=str))
 
 
 def _recoded(

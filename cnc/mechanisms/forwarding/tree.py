@@ -16,14 +16,18 @@ from typing import Literal, NamedTuple
 
 from lxml.builder import ElementMaker
 
+from cnc.mechanisms.composition import within
 from cnc.mechanisms.forwarding import code_points
+from cnc.mechanisms.frer.model import SequenceFunctions
 from cnc.mechanisms.frer.tree import latent_errors, sequence_functions, sequencing_filter
+from cnc.mechanisms.identification.model import Translations
 from cnc.mechanisms.identification.tree import identity_filter, translations
+from cnc.mechanisms.stream_filters.model import StreamFilters
 from cnc.mechanisms.stream_filters.tree import kernel_filters, stored_filters
-from cnc.model import NO_FORWARDING, BridgeForwarding, StoredFilter, StreamAddress
+from cnc.model import NO_FORWARDING, BridgeForwarding, Parts, StoredFilter, StreamAddress
 from cnc.switch import reply
 from cnc.switch.mac_addresses import from_tree, to_tree
-from cnc.switch.modules import IDENTIFICATION, POLICING, SEQUENCING, is_installed
+from cnc.switch.modules import lacking_modules
 from cnc.switch.reply import Element
 from cnc.switch.tree import (
     BRIDGE,
@@ -61,7 +65,7 @@ def bridges_element(
         "bridges",
         *(
             _bridge(
-                name, desired, (stored.get(name) or NO_FORWARDING).within(desired), filters[name]
+                name, desired, within(stored.get(name) or NO_FORWARDING, desired), filters[name]
             )
             for name, desired in sorted(changes.items())
         ),
@@ -171,7 +175,7 @@ def regenerations(
     the stored forwarding."""
     operations: dict[str, Operation] = {}
     for desired, stored in changes:
-        before = (stored or NO_FORWARDING).within(desired)
+        before = within(stored or NO_FORWARDING, desired)
         operations |= dict.fromkeys({*before.trusting} - {*desired.trusting}, "remove")
     for desired, _ in changes:
         operations |= dict.fromkeys(desired.trusting, "merge")
@@ -218,9 +222,9 @@ def stored_bridges(
             filters = stored_filters(components[name], data)
             forwarding = replace(
                 _forwarding(components[name], trusting),
-                translations=of_switch.translations,
-                sequencing=of_switch.sequencing,
-                filters=tuple(each.filter for each in filters if each.filter),
+                parts=of_switch.having(
+                    StreamFilters(tuple(each.filter for each in filters if each.filter))
+                ),
             )
             found[name] = forwarding, tuple(filters)
     return found
@@ -231,7 +235,7 @@ def bridge_reports(data: Element, bridges: Iterable[str]) -> dict[str, BridgeRep
     components = _components(data)
     if not components:
         return {}
-    of_switch, of_ports = _of_switch(data), _code_points(data)
+    of_switch, of_ports, lacking = _of_switch(data), _code_points(data), lacking_modules(data)
     found = {}
     for name in bridges:
         if name in components:
@@ -240,25 +244,18 @@ def bridge_reports(data: Element, bridges: Iterable[str]) -> dict[str, BridgeRep
             found[name] = replace(
                 report,
                 forwarding=replace(
-                    report.forwarding,
-                    translations=of_switch.translations,
-                    sequencing=of_switch.sequencing,
-                    filters=tuple(counts),
+                    report.forwarding, parts=of_switch.having(StreamFilters(tuple(counts)))
                 ),
-                identifies_streams=is_installed(data, IDENTIFICATION),
-                recovers_sequences=is_installed(data, SEQUENCING),
-                filters_streams=is_installed(data, POLICING),
+                lacking_modules=lacking,
                 filter_counts=counts,
                 latent_errors=latent_errors(data),
             )
     return found
 
 
-def _of_switch(data: Element) -> BridgeForwarding:
+def _of_switch(data: Element) -> Parts:
     """What a switch does with frames where they come in and leave, whatever their bridge."""
-    return replace(
-        NO_FORWARDING, translations=translations(data), sequencing=sequence_functions(data)
-    )
+    return Parts.of(Translations(translations(data)), SequenceFunctions(sequence_functions(data)))
 
 
 def all_bridge_reports(data: Element) -> dict[str, BridgeReport]:

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cnc.mechanisms.frer.model import Generation, SequenceFunction
-from cnc.mechanisms.identification.compare import Whose, described
-from cnc.model import BridgeForwarding
+from cnc.mechanism import Names, Whose, described
+from cnc.mechanisms.frer.model import Generation, SequenceFunction, SequenceFunctions
 from cnc.support.wording import named
 
 
-def sequencing_differences(
-    desired: BridgeForwarding, actual: BridgeForwarding, whose: Whose
+def differences(
+    desired: SequenceFunctions, actual: SequenceFunctions, whose: Whose, names: Names
 ) -> Iterator[str]:
     """What differs, in words. Of the configuration they say what a rollout would change, of the
     kernel what it does."""
-    for address in sorted(desired.sequencing.keys() | actual.sequencing.keys(), key=str):
-        before, after = actual.sequencing.get(address), desired.sequencing.get(address)
+    for address in sorted(desired.by_stream.keys() | actual.by_stream.keys(), key=str):
+        before, after = actual.by_stream.get(address), desired.by_stream.get(address)
         if before == after:
             continue
-        frames = f"frames of {described(address, desired.names)}"
+        frames = f"frames of {described(address, names)}"
         words = _configured if whose == "configuration" else _running
         yield f"{frames} are {words(before, after)}"
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from cnc.mechanisms.frer.model import Recovery
+from cnc.mechanisms.frer.model import Recovery, SequenceFunctions
 from cnc.model import BridgeForwarding, StreamAddress
 from cnc.support.format import counted
 from cnc.switch.counters import PortCounters
@@ -59,7 +59,7 @@ def recoveries(desired: BridgeForwarding) -> dict[StreamAddress, Recovery]:
     """The streams of which a bridge takes out second copies."""
     return {
         address: function
-        for address, function in desired.sequencing.items()
+        for address, function in desired[SequenceFunctions].by_stream.items()
         if isinstance(function, Recovery)
     }
 

@@ -6,7 +6,8 @@ sequence (`cnc.mechanisms.frer.model`). In between frames have the R-TAG, so tha
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping
 
 from cnc.mechanisms.frer.model import (
     HISTORY_LENGTH_MAX,
@@ -17,8 +18,9 @@ from cnc.mechanisms.frer.model import (
     LatentErrorDetection,
     Recovery,
     SequenceFunction,
+    SequenceFunctions,
 )
-from cnc.model import Hop, Link, Network, Plan, Stream
+from cnc.model import Hop, Link, Network, Plan, Stream, StreamAddress
 
 _NS_PER_MS = 1_000_000
 
@@ -53,6 +55,24 @@ def sequence_functions(plan: Plan, name: str) -> dict[str, SequenceFunction]:
     for switch, ports in ingresses.items():
         functions[switch] = _recovery(plan, name, switch, ports)
     return functions
+
+
+def derive(plan: Plan, switches: Collection[str]) -> dict[str, SequenceFunctions]:
+    """What each of `switches` does with copies, in one pass over the plan."""
+    found: defaultdict[str, dict[StreamAddress, SequenceFunction]] = defaultdict(dict)
+    for name, address in plan.addresses.items():
+        if name in plan.streams and name in plan.intent.streams:
+            for switch, function in sequence_functions(plan, name).items():
+                found[switch][address] = function
+    return {name: SequenceFunctions(found[name]) for name in switches if name in found}
+
+
+def exposed(former: Plan, plan: Plan, stream: str) -> str | None:
+    """Why copies of the frames of a stream may be lost, or come twice, between two plans."""
+    before, after = (each.intent.streams[stream].elimination for each in (former, plan))
+    if before is after:
+        return None
+    return "switches number its frames, or cease to, as they commit, one after the other"
 
 
 def _joins_bridges(network: Network, link: Link) -> bool:

@@ -13,7 +13,13 @@ from typing import NamedTuple
 
 from cnc.check.frames import Transmission
 from cnc.check.violation import Violation
-from cnc.mechanisms.frer.model import Elimination, Generation, Recovery, SequenceFunction
+from cnc.mechanisms.frer.model import (
+    Elimination,
+    Generation,
+    Recovery,
+    SequenceFunction,
+    SequenceFunctions,
+)
 from cnc.model import BridgeForwarding, Network, Plan, PortRef, Stream, StreamAddress
 
 _HISTORY_MAX = 64
@@ -27,9 +33,9 @@ def judge_sequencing(plan: Plan, forwarding: Mapping[str, BridgeForwarding]) -> 
         if stream is None or name not in plan.streams:
             continue
         told = {
-            switch: its.sequencing[address]
+            switch: its[SequenceFunctions].by_stream[address]
             for switch, its in forwarding.items()
-            if address in its.sequencing
+            if address in its[SequenceFunctions].by_stream
         }
         if stream.elimination is Elimination.SWITCH:
             yield from _judge_stream(plan, name, address, forwarding, told)
@@ -50,7 +56,7 @@ def judge_histories(
         if plan.intent.streams[each.stream].elimination is Elimination.SWITCH:
             arrivals.setdefault((each.stream, each.target), []).append(each)
     for (name, switch), its in arrivals.items():
-        told = forwarding[switch].sequencing if switch in forwarding else {}
+        told = forwarding[switch][SequenceFunctions].by_stream if switch in forwarding else {}
         function = told.get(plan.addresses[name]) if name in plan.addresses else None
         if isinstance(function, Recovery):
             yield from _judge_history(plan, plan.intent.streams[name], switch, function, its)

@@ -10,6 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from cnc.model import StreamAddress
 
 SEQUENCE_TAG_OCTETS = 6  # R-TAG: EtherType 2, reserved 2, sequence number 2 (802.1CB 7.8)
 HISTORY_LENGTH_MIN = 2  # 802.1CB 10.4.1.6
@@ -67,6 +71,13 @@ SequenceFunction = Generation | Recovery
 def ports_of(function: SequenceFunction) -> tuple[str, ...]:
     """The ports by which the frames of the stream come in."""
     return (function.port,) if isinstance(function, Generation) else function.ports
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceFunctions:
+    """What a switch does with the copies of the frames of streams."""
+
+    by_stream: Mapping[StreamAddress, SequenceFunction] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

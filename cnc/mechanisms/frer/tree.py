@@ -21,6 +21,7 @@ from cnc.mechanisms.frer.model import (
     LatentErrorDetection,
     Recovery,
     SequenceFunction,
+    SequenceFunctions,
     StoredSequencing,
     ports_of,
 )
@@ -59,7 +60,7 @@ def sequencing_elements(
     `obsolete` those of streams that it may have known before. What others have `stored` of other
     streams stays.
     """
-    desired = {a: its for each in changes for a, its in each.sequencing.items()}
+    desired = {a: its for each in changes for a, its in each[SequenceFunctions].by_stream.items()}
     functions = {handles[address]: its for address, its in desired.items()}
     ours = {*handles.values(), *obsolete}
     elements = [

@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Literal
+from collections.abc import Iterator
 
-from cnc.mechanisms.identification.model import Inward, Outward, Translation
-from cnc.model import BridgeForwarding, StreamAddress
+from cnc.mechanism import Names, Whose, described
+from cnc.mechanisms.identification.model import Inward, Outward, Translation, Translations
 
-Whose = Literal["configuration", "kernel"]
 _NONE = Translation()
 
 
-def described(address: StreamAddress, names: Mapping[StreamAddress, str]) -> str:
-    """The stream of an address, and what its frames are known by."""
-    what = f"{address.destination_mac}, VLAN {address.vlan_id}"
-    return f"{names[address]} ({what})" if address in names else what
-
-
-def translation_differences(
-    desired: BridgeForwarding, actual: BridgeForwarding, whose: Whose
+def differences(
+    desired: Translations, actual: Translations, whose: Whose, names: Names
 ) -> Iterator[str]:
     """What differs, in words. Of the configuration they say what a rollout would change, of the
     kernel what it does."""
-    for address in sorted(desired.translations.keys() | actual.translations.keys(), key=str):
-        before = actual.translations.get(address, _NONE)
-        after = desired.translations.get(address, _NONE)
-        frames = f"frames of {described(address, desired.names)}"
+    for address in sorted(desired.by_stream.keys() | actual.by_stream.keys(), key=str):
+        before = actual.by_stream.get(address, _NONE)
+        after = desired.by_stream.get(address, _NONE)
+        frames = f"frames of {described(address, names)}"
         if before.inward != after.inward:
             yield f"{frames} {_inward(before.inward, after.inward, whose)}"
         if before.outward != after.outward:

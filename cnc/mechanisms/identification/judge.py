@@ -15,13 +15,14 @@ from cnc.mechanisms.identification.model import (
     NextProtocol,
     NullIdentification,
     SourceMacIdentification,
+    Translations,
 )
 from cnc.model import BridgeForwarding, Plan, PortRef, Stream, StreamAddress
 
 _Told = tuple[StreamAddress, Inward]
 
 
-class Translations:
+class SwitchTranslations:
     """What the switches of a network are told to translate."""
 
     def __init__(self, plan: Plan, forwarding: Mapping[str, BridgeForwarding]) -> None:
@@ -31,7 +32,7 @@ class Translations:
         self._given: dict[tuple[PortRef, Identification], StreamAddress] = {}
         self._outward: dict[StreamAddress, list[tuple[PortRef, str]]] = defaultdict(list)
         for switch, its in forwarding.items():
-            for address, translation in its.translations.items():
+            for address, translation in its[Translations].by_stream.items():
                 if inward := translation.inward:
                     ingress = PortRef(switch, inward.port)
                     self._inward[ingress].append((address, inward))

@@ -7,8 +7,13 @@ a VLAN and a priority (6.6); the last switch gives them back the address of thei
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from cnc.model import StreamAddress
 
 
 class NextProtocol(StrEnum):
@@ -99,6 +104,13 @@ class Translation:
 
     inward: Inward | None = None
     outward: Outward | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Translations:
+    """What a switch does with the frames of streams whose talkers send them untagged."""
+
+    by_stream: Mapping[StreamAddress, Translation] = field(default_factory=dict)
 
 
 class IdentityPart(StrEnum):

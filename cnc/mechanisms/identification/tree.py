@@ -11,7 +11,7 @@ entry at `out-facing/input-port` names it, and changes nothing of them.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import NamedTuple
@@ -28,6 +28,7 @@ from cnc.mechanisms.identification.model import (
     Outward,
     SourceMacIdentification,
     Translation,
+    Translations,
     parts_of,
 )
 from cnc.mechanisms.identification.numbers import Number, Numbers
@@ -62,7 +63,9 @@ class IdentityEdit(NamedTuple):
 
 
 def identity_edit(
-    changes: Iterable[BridgeForwarding], stored: Iterable[StoredIdentity]
+    changes: Iterable[BridgeForwarding],
+    named: Mapping[StreamAddress, tuple[str, ...]],
+    stored: Iterable[StoredIdentity],
 ) -> IdentityEdit:
     """What sets the translations of a switch's bridges and names the streams that other tables
     refer to, and removes what is `stored`, of all of its list, in the VLANs of streams beside them.
@@ -71,8 +74,7 @@ def identity_edit(
     the first numbers that no entry has, not even one that is removed in the same edit.
     """
     changes, stored = [*changes], [*stored]
-    desired = {a: its for each in changes for a, its in each.translations.items()}
-    named = {a: ports for each in changes for a, ports in each.named.items()}
+    desired = {a: its for each in changes for a, its in each[Translations].by_stream.items()}
     vlan_ids = {vlan_id for each in changes for vlan_id in each.vlans}
     numbers = Numbers(stored)
     wanted: dict[Number, list[Element]] = {}

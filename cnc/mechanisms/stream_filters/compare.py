@@ -6,38 +6,38 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from cnc.mechanisms.identification.compare import Whose, described
+from cnc.mechanism import Names, Whose, described
 from cnc.mechanisms.stream_filters.model import (
     FilteredStream,
     FixedGate,
     Policing,
     Strangers,
     StreamFilter,
+    StreamFilters,
     WindowGate,
+    normal,
 )
-from cnc.mechanisms.stream_filters.tree import normal
 from cnc.model import BridgeForwarding, StreamAddress
 from cnc.support.format import counted, duration
 from cnc.switch.tree import BridgeReport, Cause, FilterCounts
 
 
-def filter_differences(
-    desired: BridgeForwarding, actual: BridgeForwarding, whose: Whose
+def differences(
+    desired: StreamFilters, actual: StreamFilters, whose: Whose, names: Names
 ) -> Iterator[str]:
     """What differs, in words. Of the configuration they say what a rollout would change, of the
     kernel what it does."""
     before, after = (
-        {(its.of, its.priority): normal(its) for its in forwarding.filters}
-        for forwarding in (actual, desired)
+        {(its.of, its.priority): normal(its) for its in part.filters} for part in (actual, desired)
     )
     for key in sorted(before.keys() | after.keys(), key=str):
         was, now = before.get(key), after.get(key)
         if was != now:
-            frames = frames_of(now or was, desired.names)
+            frames = frames_of(now or was, names)
             yield f"{frames} {(_configured if whose == 'configuration' else _kernel)(was, now)}"
 
 
-def frames_of(its: StreamFilter | None, names: Mapping[StreamAddress, str]) -> str:
+def frames_of(its: StreamFilter | None, names: Names) -> str:
     """The frames that a filter takes, in words."""
     if its is None:
         return "frames"
@@ -79,17 +79,18 @@ def _does(its: StreamFilter) -> str:
     )
 
 
-def without_lists(desired: BridgeForwarding) -> BridgeForwarding:
+def without_lists(desired: StreamFilters) -> StreamFilters:
     """What a bridge does while the lists of its stream gates wait for its clock, those of gates
     that stay closed too: all let pass at any time."""
-    filters = (replace(its, gate=FixedGate.OPEN) for its in desired.filters)
-    return replace(desired, filters=tuple(filters))
+    return StreamFilters(tuple(replace(its, gate=FixedGate.OPEN) for its in desired.filters))
 
 
 def filter_in_words(forwarding: BridgeForwarding, address: StreamAddress, port: str) -> str | None:
     """What the filter of a stream does where its frames come in; None where it has none."""
     of = FilteredStream(address.destination_mac, address.vlan_id, port)
-    return next((_does(normal(its)) for its in forwarding.filters if its.of == of), None)
+    return next(
+        (_does(normal(its)) for its in forwarding[StreamFilters].filters if its.of == of), None
+    )
 
 
 class Refused(NamedTuple):
@@ -107,7 +108,7 @@ def counts_by_place(
     if report is None:
         return {}
     counts = {(its.of, its.priority): each for its, each in report.filter_counts.items()}
-    keys = ((its.of, its.priority) for its in desired.filters)
+    keys = ((its.of, its.priority) for its in desired[StreamFilters].filters)
     return {place: counts[key] for place, key in enumerate(keys) if key in counts}
 
 
@@ -132,7 +133,7 @@ def as_planned_before(desired: BridgeForwarding, ports: Collection[str]) -> froz
     """The counters that tell nothing of talkers, while these ports are between two plans."""
     return frozenset(
         Refused(place, cause)
-        for place, its in enumerate(desired.filters)
+        for place, its in enumerate(desired[StreamFilters].filters)
         if its.of.port in ports
         for cause in Cause
     )
@@ -146,7 +147,7 @@ def refused_frames(
     """So many frames that did not come as planned, in words, by filter; `lately` are those of them
     that have come since the look before."""
     found = []
-    for place, its in enumerate(desired.filters):
+    for place, its in enumerate(desired[StreamFilters].filters):
         causes = {cause: counts.get(Refused(place, cause), 0) for cause in Cause}
         if any(causes.values()):
             more = sum((lately or {}).get(Refused(place, cause), 0) for cause in Cause)
@@ -156,7 +157,7 @@ def refused_frames(
 
 def _refused(
     its: StreamFilter,
-    names: Mapping[StreamAddress, str],
+    names: Names,
     causes: Mapping[Cause, int],
     lately: int,
 ) -> str:

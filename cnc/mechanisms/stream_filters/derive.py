@@ -21,6 +21,7 @@ from cnc.mechanisms.stream_filters.model import (
     PolicingRules,
     Strangers,
     StreamFilter,
+    StreamFilters,
     WindowGate,
 )
 from cnc.model import ClassRole, Forwarding, Intent, Link, Network, Plan, Stream
@@ -43,6 +44,55 @@ def stream_filters(
     names = plan.intent.network.bridges if switches is None else switches
     found = _by_rules(plan, plan.intent.policing, names)
     return found | _by_rules(plan, plan.intent.policing.stated, _too_small(plan, found))
+
+
+def derive(plan: Plan, switches: Collection[str]) -> dict[str, StreamFilters]:
+    """The filters of each of `switches`, as a part."""
+    return {name: StreamFilters(its) for name, its in stream_filters(plan, switches).items()}
+
+
+def beside(plan: Plan, former: Mapping[str, StreamFilters]) -> dict[str, StreamFilters]:
+    """`former` without filters for which a switch has no room, where nobody asked for policing and
+    none of them drops: the last frames of a former way then count as those of no stream."""
+    if plan.intent.policing.network is not None:
+        return {**former}
+    own = stream_filters(plan, former)
+    found = {}
+    for name, its in former.items():
+        both = joined(StreamFilters(own[name]), its).filters
+        is_asked_for = any(each.policing is Policing.DROP for each in both)
+        has_room = len(both) <= plan.intent.network.bridges[name].stream_filters_max
+        found[name] = its if is_asked_for or has_room else StreamFilters()
+    return found
+
+
+def joined(own: StreamFilters, former: StreamFilters) -> StreamFilters:
+    """Those of strangers last, so that former streams are none; of both kinds `own` comes first."""
+    shut = {(its.of.port, its.priority) for its in own.filters if isinstance(its.of, Strangers)}
+    of_streams = [its for its in own.filters if isinstance(its.of, FilteredStream)]
+    known = {its.of for its in of_streams}
+    of_streams += [
+        its
+        for its in former.filters
+        if isinstance(its.of, FilteredStream) and its.of not in known
+        if (its.of.port, its.priority) in shut or its.policing is not Policing.OFF
+    ]
+    of_strangers = (its for its in own.filters if isinstance(its.of, Strangers))
+    return StreamFilters((*of_streams, *of_strangers))
+
+
+def exposed(former: Plan, plan: Plan, stream: str) -> str | None:
+    """Why the new stream filter of a stream that keeps its address drops frames that its talker
+    sends by the former plan; None if it does not. Windows change at the base time, the rest from
+    the commit on."""
+    before, after = former.class_of(stream), plan.class_of(stream)
+    if plan.intent.policing.of_stream(stream, after.name) is not Policing.DROP:
+        return None
+    if plan.intent.streams[stream].payload_octets < former.intent.streams[stream].payload_octets:
+        return "its first switch drops frames as long as they were, from the commit on"
+    if before.priority != after.priority:
+        return "its first switch knows its frames by their new priority, from the commit on"
+    return None
 
 
 def uncounted(plan: Plan) -> dict[str, int]:

@@ -20,6 +20,7 @@ from cnc.mechanisms.stream_filters.model import (
     Policing,
     Strangers,
     StreamFilter,
+    StreamFilters,
     WindowGate,
 )
 from cnc.model import (
@@ -42,7 +43,7 @@ def judge_policing(
     first switches by `transmissions`."""
     if plan.intent.network.forwarding is Forwarding.ROUTED:
         return
-    filters = {name: its.filters for name, its in forwarding.items()}
+    filters = {name: its[StreamFilters].filters for name, its in forwarding.items()}
     for name, its in filters.items():
         limit = plan.intent.network.bridges[name].stream_filters_max
         if len(its) > limit:

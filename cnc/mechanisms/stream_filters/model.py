@@ -130,3 +130,22 @@ class StreamFilter:
     max_sdu_octets: int
     gate: StreamGate
     policing: Policing
+
+
+def normal(its: StreamFilter) -> StreamFilter:
+    """A filter as it is read back: which period its window begins in cannot be told from the base
+    time of its gate, nor what becomes of frames out of order where none is."""
+    if isinstance(its.gate, WindowGate):
+        start_ns = its.gate.start_ns % its.gate.period_ns
+        return replace(its, gate=replace(its.gate, start_ns=start_ns))
+    if its.gate is FixedGate.OPEN and not its.max_sdu_octets:
+        return replace(its, policing=Policing.OFF)
+    return its
+
+
+@dataclass(frozen=True, slots=True)
+class StreamFilters:
+    """By what filters a switch looks at what end stations send, in the order in which they are
+    asked."""
+
+    filters: tuple[StreamFilter, ...] = ()

@@ -10,7 +10,6 @@ holds is `interface` of tsn-linux, and so is `enforcement`, whether it drops fra
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import replace
 from fractions import Fraction
 from itertools import count
 
@@ -26,6 +25,7 @@ from cnc.mechanisms.stream_filters.model import (
     StreamFilter,
     StreamGate,
     WindowGate,
+    normal,
 )
 from cnc.model import NS_PER_S, StoredFilter, StreamAddress
 from cnc.switch import reply
@@ -85,17 +85,6 @@ def filter_elements(
         for name, entries in (("stream-filters", filters), ("stream-gates", gates))
         if entries
     ]
-
-
-def normal(its: StreamFilter) -> StreamFilter:
-    """A filter as it is read back: which period its window begins in cannot be told from the base
-    time of its gate, nor what becomes of frames out of order where none is."""
-    if isinstance(its.gate, WindowGate):
-        start_ns = its.gate.start_ns % its.gate.period_ns
-        return replace(its, gate=replace(its.gate, start_ns=start_ns))
-    if its.gate is FixedGate.OPEN and not its.max_sdu_octets:
-        return replace(its, policing=Policing.OFF)
-    return its
 
 
 def _whose(its: StreamFilter) -> tuple[FilteredStream | Strangers, int | None]:

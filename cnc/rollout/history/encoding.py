@@ -6,7 +6,7 @@
      "bridges": {bridge: {"before": Forwarding or null, "after": Forwarding}, ...}}
 
 The keys are the names of the fields; a new one needs a default, or a new format. JSON has no
-objects as keys: of a bridge `entries`, `names`, `translations` and `sequencing` are lists.
+objects as keys: of a bridge `entries`, `names` and the part of each mechanism are lists.
 Both are deflated: gate control lists are repetitive. What is longer than `TEXT_MAX_OCTETS` is
 neither written nor read: a damaged file may hold little that inflates to more than the memory.
 """
@@ -17,14 +17,15 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
+from types import GenericAlias
 from typing import Any, Literal
 
 from pydantic import create_model
 
 from cnc.errors import CncError
-from cnc.mechanisms.frer.model import NO_SEQUENCING, SequenceFunction
-from cnc.mechanisms.identification.model import Translation
-from cnc.mechanisms.stream_filters.model import StreamFilter
+from cnc.mechanisms.composition import each_part
+from cnc.mechanisms.frer.model import NO_SEQUENCING
+from cnc.mechanisms.registry import MECHANISMS
 from cnc.model import (
     BridgeForwarding,
     Management,
@@ -46,7 +47,7 @@ TEXT_MAX_OCTETS = 64 * 1024 * 1024
 def change_to_octets(change: SwitchChange) -> bytes:
     """The change without its outcome, which is not known yet. Raises CncError if it is too long."""
     bridges = {
-        name: _bridge(change.before[name], after)
+        name: {"before": _before(change.before[name]), "after": _encoded(after)}
         for name, after in change.after.items()
         if isinstance(after, BridgeForwarding)
     }
@@ -58,6 +59,10 @@ def change_to_octets(change: SwitchChange) -> bytes:
         bridges=bridges,
     )
     return _deflated(document.model_dump_json())
+
+
+def _before(stored: StoredPort | None) -> Any:
+    return _encoded(stored.forwarding) if stored and stored.forwarding else None
 
 
 def _of_port(stored: StoredPort) -> StoredPort:
@@ -120,81 +125,51 @@ class _Entry:
     name: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Translated:
-    """What a switch makes of the untagged frames of a stream."""
-
-    address: StreamAddress
-    translation: Translation
-
-
-@dataclass(frozen=True, slots=True)
-class _Sequenced:
-    """What a switch does with the copies of the frames of a stream."""
-
-    address: StreamAddress
-    function: SequenceFunction
-
-
-@dataclass(frozen=True, slots=True)
-class _Forwarding:
-    """`BridgeForwarding` without objects as keys."""
-
-    entries: tuple[_Entry, ...]
-    vlans: Mapping[int, tuple[str, ...]]
-    trusting: tuple[str, ...]
-    translations: tuple[_Translated, ...] = ()
-    sequencing: tuple[_Sequenced, ...] = ()
-    filters: tuple[StreamFilter, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class _Bridge:
-    before: _Forwarding | None
-    after: _Forwarding
-
-
-def _bridge(stored: StoredPort | None, after: BridgeForwarding) -> _Bridge:
-    before = stored.forwarding if stored else None
-    return _Bridge(_encoded(before) if before else None, _encoded(after))
-
-
-def _encoded(forwarding: BridgeForwarding) -> _Forwarding:
-    entries = (
-        _Entry(address, ports, forwarding.names.get(address))
-        for address, ports in forwarding.entries.items()
-    )
-    translated = (_Translated(*each) for each in forwarding.translations.items())
-    sequenced = (_Sequenced(*each) for each in forwarding.sequencing.items())
-    return _Forwarding(
-        tuple(entries),
-        forwarding.vlans,
-        forwarding.trusting,
-        tuple(translated),
-        tuple(sequenced),
-        forwarding.filters,
+@cache
+def _forwarding() -> Any:
+    """`BridgeForwarding` without objects as keys: the parts of mechanisms are lists of rows."""
+    parts: dict[str, Any] = {
+        each.kept.key: (GenericAlias(tuple, (each.kept.row, ...)), ()) for each in MECHANISMS
+    }
+    return create_model(
+        "Forwarding",
+        entries=tuple[_Entry, ...],
+        vlans=Mapping[int, tuple[str, ...]],
+        trusting=tuple[str, ...],
+        **parts,
     )
 
 
-def _decoded(stored: _Forwarding) -> BridgeForwarding:
+def _encoded(forwarding: BridgeForwarding) -> Any:
+    return _forwarding()(
+        entries=tuple(
+            _Entry(address, ports, forwarding.names.get(address))
+            for address, ports in forwarding.entries.items()
+        ),
+        vlans=forwarding.vlans,
+        trusting=forwarding.trusting,
+        **{each.kept.key: tuple(each.kept.rows(forwarding[each.part])) for each in MECHANISMS},
+    )
+
+
+def _decoded(stored: Any) -> BridgeForwarding:
     return BridgeForwarding(
         entries={each.address: each.ports for each in stored.entries},
         vlans=stored.vlans,
         trusting=stored.trusting,
         names={each.address: each.name for each in stored.entries if each.name is not None},
-        translations={each.address: each.translation for each in stored.translations},
-        sequencing={each.address: each.function for each in stored.sequencing},
-        filters=stored.filters,
+        parts=each_part(lambda each: each.kept.part(getattr(stored, each.kept.key))),
     )
 
 
 @cache
 def _document() -> Any:
+    bridge: Any = create_model("Bridge", before=_forwarding() | None, after=_forwarding())
     return create_model(
         "Document",
         format=Literal["cnc-change/1"],
         management=Management,
         before=dict[str, StoredPort | None],
         after=dict[str, PortConfiguration | TalkerConfiguration | None],
-        bridges=(dict[str, _Bridge], {}),
+        bridges=(dict[str, bridge], {}),
     )

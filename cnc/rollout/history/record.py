@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 
+from cnc.mechanisms.composition import within
 from cnc.model import (
     NO_FORWARDING,
     NO_STREAMS,
@@ -77,7 +78,7 @@ class SwitchChange:
         """What the port was configured with before, of the kind that the rollout configures."""
         stored, after = self.before[port], self.after[port]
         if isinstance(after, BridgeForwarding):
-            return ((stored.forwarding if stored else None) or NO_FORWARDING).within(after)
+            return within((stored.forwarding if stored else None) or NO_FORWARDING, after)
         if not isinstance(after, TalkerConfiguration):
             return stored.configuration if stored else None
         told = stored.talker.configuration if stored and stored.talker else NO_STREAMS

@@ -10,10 +10,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from cnc.finding import Check, Finding, Verdict
-from cnc.mechanisms.frer.model import ports_of
+from cnc.mechanism import Needs
+from cnc.mechanisms.composition import is_asked
+from cnc.mechanisms.frer.model import SequenceFunctions, ports_of
+from cnc.mechanisms.registry import MECHANISMS
 from cnc.model import BridgeForwarding, PortRef
 from cnc.support.wording import named
 from cnc.switch.tree import AgentReport, BridgeReport
+
+_FORWARDING = Needs(
+    "forward the frames of streams by their listed ports alone", "state `forwarding: routed`"
+)
 
 
 def examine_kernel(
@@ -21,35 +28,15 @@ def examine_kernel(
 ) -> Iterator[Finding]:
     """Failures of the switch `name` where its kernel refuses what its bridges are to do."""
     bridges = list(desired)
-    for is_asked, refused, task, otherwise in (
-        (
-            any(each.entries or each.members for each in bridges),
-            agent.forwarding_refused,
-            "forward the frames of streams by their listed ports alone",
-            "state `forwarding: routed`",
-        ),
-        (
-            any(each.translations or each.named for each in bridges),
-            agent.identification_refused,
-            "identify streams",
-            "state `policing: off`, and neither `identification` nor `elimination: switch`",
-        ),
-        (
-            any(each.filters for each in bridges),
-            agent.stream_filters_refused,
-            "police what end stations send",
-            "state `policing: off`",
-        ),
-        (
-            any(each.sequencing for each in bridges),
-            agent.frer_refused,
-            "take out second copies of frames",
-            "state `elimination: listener`",
-        ),
-    ):
-        if is_asked and refused:
-            text = f"cannot {task}: {refused}"
-            hint = f"cure that on the switch, or {otherwise}"
+    asked = [("forwarding", _FORWARDING, any(each.entries or each.members for each in bridges))]
+    asked += [
+        (each.name, each.switch.kernel, any(is_asked(bridge, each) for bridge in bridges))
+        for each in MECHANISMS
+    ]
+    for mechanism, needs, needed in asked:
+        if needed and (refused := agent.refused.get(mechanism)):
+            text = f"cannot {needs.task}: {refused}"
+            hint = f"cure that on the switch, or {needs.otherwise}"
             yield Finding(name, None, Check.KERNEL, Verdict.FAILED, text, hint)
 
 
@@ -57,7 +44,9 @@ def examine_tags(
     ref: PortRef, desired: BridgeForwarding, report: BridgeReport | None
 ) -> Iterator[Finding]:
     """A failure where numbers are to be written or read in frames whose tags a driver takes off."""
-    numbering = {port for its in desired.sequencing.values() for port in ports_of(its)}
+    numbering = {
+        port for its in desired[SequenceFunctions].by_stream.values() for port in ports_of(its)
+    }
     hiding = sorted(numbering & report.hides_tags) if report else []
     if hiding:
         text = (

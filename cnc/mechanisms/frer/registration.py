@@ -1,0 +1,90 @@
+"""Frame replication and elimination, as the controller asks for it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator
+from dataclasses import replace
+from typing import NamedTuple
+
+from cnc.mechanism import Changed, Kept, Mechanism, Needs, Planned, Switch, streams_in_words
+from cnc.mechanisms.frer.compare import differences
+from cnc.mechanisms.frer.derive import derive, exposed
+from cnc.mechanisms.frer.model import (
+    Generation,
+    Recovery,
+    SequenceFunction,
+    SequenceFunctions,
+    ports_of,
+)
+from cnc.model import StreamAddress
+
+MODULE = "ieee802-dot1cb-frer"
+
+
+class _Row(NamedTuple):
+    """What a switch does with the copies of the frames of a stream."""
+
+    address: StreamAddress
+    function: SequenceFunction
+
+
+def _within(its: SequenceFunctions, vlan_ids: Collection[int]) -> SequenceFunctions:
+    return SequenceFunctions(
+        {a: each for a, each in its.by_stream.items() if a.vlan_id in vlan_ids}
+    )
+
+
+def _on_ports(its: SequenceFunctions, ports: frozenset[str]) -> SequenceFunctions:
+    found: dict[StreamAddress, SequenceFunction] = {}
+    for address, function in its.by_stream.items():
+        there = tuple(port for port in ports_of(function) if port in ports)
+        if isinstance(function, Recovery) and there:
+            # Where a port is gone its copies are known to be missing.
+            watched = function.latent_errors if there == function.ports else None
+            found[address] = replace(function, ports=there, latent_errors=watched)
+        elif there:
+            found[address] = function
+    return SequenceFunctions(found)
+
+
+def _of_streams(its: SequenceFunctions, addresses: Collection[StreamAddress]) -> SequenceFunctions:
+    return SequenceFunctions({a: each for a, each in its.by_stream.items() if a in addresses})
+
+
+def _rows(its: SequenceFunctions) -> Iterator[_Row]:
+    return (_Row(*each) for each in its.by_stream.items())
+
+
+def _summary(its: SequenceFunctions) -> Iterator[tuple[int, str]]:
+    kinds = Counter(type(each) for each in its.by_stream.values())
+    yield kinds[Generation], "sequence generation"
+    yield kinds[Recovery], "sequence recovery"
+
+
+FRER = Mechanism(
+    name="frer",
+    part=SequenceFunctions,
+    planned=Planned(derive, exposed=exposed),
+    changed=Changed(
+        within=_within,
+        differences=differences,
+        joined=lambda own, former: SequenceFunctions({**former.by_stream, **own.by_stream}),
+        on_ports=_on_ports,
+        of_streams=_of_streams,
+    ),
+    switch=Switch(
+        modules=("ieee802-dot1cb-stream-identification", MODULE),
+        kernel=Needs("take out second copies of frames", "state `elimination: listener`"),
+        yang=Needs("take out second copies of", "state `elimination: listener`"),
+        concerned=lambda its, names: streams_in_words(its.by_stream, names),
+        refers_to=lambda its, _identified: {a: ports_of(each) for a, each in its.by_stream.items()},
+    ),
+    kept=Kept(
+        key="sequencing",
+        row=_Row,
+        rows=_rows,
+        part=lambda rows: SequenceFunctions({each.address: each.function for each in rows}),
+    ),
+    summary=_summary,
+)

@@ -1,0 +1,89 @@
+"""Per-stream filtering and policing, as the controller asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from cnc.mechanism import Changed, Kept, Mechanism, Needs, Planned, Switch
+from cnc.mechanisms.stream_filters.compare import differences, without_lists
+from cnc.mechanisms.stream_filters.derive import beside, derive, exposed, joined
+from cnc.mechanisms.stream_filters.model import (
+    FilteredStream,
+    Strangers,
+    StreamFilter,
+    StreamFilters,
+    WindowGate,
+)
+from cnc.model import StreamAddress
+
+MODULE = "ieee802-dot1q-psfp-bridge"
+
+
+def _within(its: StreamFilters, vlan_ids: Collection[int]) -> StreamFilters:
+    """All filters of strangers are a rollout's: they look at frames of all VLANs."""
+    return StreamFilters(
+        tuple(
+            each
+            for each in its.filters
+            if isinstance(each.of, Strangers) or each.of.vlan_id in vlan_ids
+        )
+    )
+
+
+def _of_streams(its: StreamFilters, addresses: Collection[StreamAddress]) -> StreamFilters:
+    return StreamFilters(
+        tuple(
+            each
+            for each in its.filters
+            if isinstance(each.of, FilteredStream) and StreamAddress.of(each.of) in addresses
+        )
+    )
+
+
+def _on_ports(its: StreamFilters, ports: frozenset[str]) -> StreamFilters:
+    return StreamFilters(tuple(each for each in its.filters if each.of.port in ports))
+
+
+def _refers_to(
+    its: StreamFilters, identified: Collection[StreamAddress]
+) -> dict[StreamAddress, set[str]]:
+    found: dict[StreamAddress, set[str]] = {}
+    for each in its.filters:
+        if isinstance(each.of, FilteredStream):
+            address = StreamAddress.of(each.of)
+            if address not in identified:
+                found.setdefault(address, set()).add(each.of.port)
+    return found
+
+
+def _cycles_ns(its: StreamFilters) -> Iterator[int]:
+    return (each.gate.period_ns for each in its.filters if isinstance(each.gate, WindowGate))
+
+
+STREAM_FILTERS = Mechanism(
+    name="stream_filters",
+    part=StreamFilters,
+    planned=Planned(derive, beside=beside, exposed=exposed, cycles_ns=_cycles_ns),
+    changed=Changed(
+        within=_within,
+        differences=differences,
+        joined=joined,
+        on_ports=_on_ports,
+        of_streams=_of_streams,
+        while_clock_settles=without_lists,
+    ),
+    switch=Switch(
+        modules=(MODULE,),
+        kernel=Needs("police what end stations send", "state `policing: off`"),
+        yang=Needs("police what", "state `policing: off`"),
+        concerned=lambda its, _names: "end stations send" if its.filters else "",
+        refers_to=_refers_to,
+    ),
+    kept=Kept(
+        key="filters",
+        row=StreamFilter,
+        rows=lambda its: iter(its.filters),
+        part=StreamFilters,
+    ),
+    summary=lambda its: iter([(len(its.filters), "stream filter")]),
+)
