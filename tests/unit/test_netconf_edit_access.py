@@ -133,6 +133,14 @@ def test_one_entry_is_hidden_and_no_other(refused):
     assert refused(hidden, person(operation="delete", name="eve")) is None
 
 
+def test_the_entry_of_the_user_is_hidden(refused):
+    own = (rule("deny", f"{STAFF}/person[name=$USER]"), READ)
+    assert refused(own, "<staff nc:operation='delete'/>") == STAFF
+    assert refused(own, person(operation="delete")) is None
+    bob = f"{STAFF}/person[name='bob']"
+    assert refused(own, person(operation="delete", name="bob")) == bob
+
+
 def test_a_place_beside_a_hidden_entry_is_refused(refused):
     ann = "/shop:shop/queue[customer='ann']"
     edit = '<queue y:insert="after" y:key="[customer=\'{}\']"><customer>bob</customer></queue>'

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent.netconfd.broker.data_access import (
+    ALL_RIGHTS,
     RIGHTS,
     DataRights,
     DataRule,
     Right,
-    all_rights,
 )
 from agent.netconfd.errors import RpcError, RpcErrors
 from agent.sysrepo import SysrepoConnection, SysrepoError
@@ -131,9 +131,10 @@ class Policy:
     def data_rights(self, account: Account) -> DataRights:
         """What it may do with data."""
         if self._is_unrestricted(account):
-            return all_rights(account.name)
-        rules = [rule for each in self._rule_lists_of(account) for rule in each.data]
-        return DataRights(account.name, rules, self.default_rights)
+            return ALL_RIGHTS
+        of_account = self._rule_lists_of(account)
+        rules = [rule.of(account.name) for each in of_account for rule in each.data]
+        return DataRights(rules, self.default_rights)
 
     def _is_unrestricted(self, account: Account) -> bool:
         return not self.is_enabled or account.is_recovery

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, get_args
 
 from agent.sysrepo import Context, LibyangError
@@ -65,22 +65,31 @@ class DataRule:
     rights: frozenset[Right]
     is_permit: bool
 
-    def matches(self, node: Sequence[Step], user: str) -> bool:
-        """Whether it is about the node, or about one that the node is below, for this user."""
+    def of(self, user: str) -> DataRule:
+        """The rule as it is for this user."""
+        path = (
+            step._replace(
+                keys={key: user if value is None else value for key, value in step.keys.items()}
+            )
+            for step in self.path
+        )
+        return replace(self, path=tuple(path))
+
+    def matches(self, node: Sequence[Step]) -> bool:
+        """Whether it is about the node, or about one that the node is below."""
         return (
             self.module in {_ANY, node[-1].module}
             and len(self.path) <= len(node)
-            and self.is_along(node, user)
+            and self.is_along(node)
         )
 
-    def is_along(self, node: Sequence[Step], user: str) -> bool:
+    def is_along(self, node: Sequence[Step]) -> bool:
         """Whether its path leads to the node, to one above it, or to one below it."""
         for of_rule, step in zip(self.path, node, strict=False):
-            if (of_rule.name, of_rule.module) != (step.name, step.module):
+            if (of_rule.name, of_rule.module) != (step.name, step.module) or not (
+                of_rule.keys.items() <= step.keys.items()
+            ):
                 return False
-            for name, value in of_rule.keys.items():
-                if name not in step.keys or step.keys[name] != (user if value is None else value):
-                    return False
         return True
 
     @classmethod
@@ -103,14 +112,13 @@ class DataRule:
 class DataRights:
     """What one user may do with data: the rules about that user, and what holds without a rule."""
 
-    user: str
     rules: Sequence[DataRule]
     defaults: frozenset[Right]
 
     def may(self, right: Right, node: Sequence[Step], denied: frozenset[Right]) -> bool:
         """Whether the user may do this to the node; `denied` is what its schema denies."""
         for rule in self._about(right):
-            if rule.matches(node, self.user):
+            if rule.matches(node):
                 return rule.is_permit
         return right in self.defaults - denied
 
@@ -120,16 +128,16 @@ class DataRights:
         It may be so without: this asks neither each node below nor the schema.
         """
         for rule in self._about(right):
-            if not rule.is_permit and rule.is_along(node, self.user):
+            if not rule.is_permit and rule.is_along(node):
                 return False
-            if rule.is_permit and rule.module == _ANY and rule.matches(node, self.user):
+            if rule.is_permit and rule.module == _ANY and rule.matches(node):
                 return True
         return False
 
     def paths_below(self, node: Sequence[Step], *, is_permit: bool) -> Iterator[tuple[Step, ...]]:
         """The paths below the node in rules that permit reading, or in those that deny it."""
         for rule in self._about("read"):
-            is_below = len(rule.path) > len(node) and rule.is_along(node, self.user)
+            is_below = len(rule.path) > len(node) and rule.is_along(node)
             if is_below and rule.is_permit == is_permit:
                 yield rule.path
 
@@ -137,9 +145,8 @@ class DataRights:
         return (rule for rule in self.rules if right in rule.rights)
 
 
-def all_rights(user: str) -> DataRights:
-    """The rights of a user whom no access control restricts."""
-    return DataRights(user, (DataRule(_ANY, (), RIGHTS, is_permit=True),), RIGHTS)
+# Of a user whom no access control restricts.
+ALL_RIGHTS = DataRights((DataRule(_ANY, (), RIGHTS, is_permit=True),), RIGHTS)
 
 
 class DataAccess:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent.netconfd import sysrepo_errors
-from agent.netconfd.broker.data_access import DataAccess, DataRights, all_rights, steps_of
+from agent.netconfd.broker.data_access import ALL_RIGHTS, DataAccess, DataRights, steps_of
 from agent.netconfd.broker.edit_access import find_refused
 from agent.netconfd.broker.schemas import LIBRARY_PATH, Library
 from agent.netconfd.errors import RpcError, RpcErrors
@@ -97,7 +97,7 @@ class Datastores:
         self,
         connection: SysrepoConnection,
         user: str | None = None,
-        rights: Callable[[], DataRights] = lambda: all_rights(""),
+        rights: Callable[[], DataRights] = lambda: ALL_RIGHTS,
     ) -> None:
         """`user`: whose rights these are, None for the server's own. Raises SysrepoError.
 
