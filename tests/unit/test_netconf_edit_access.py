@@ -27,6 +27,7 @@ module shop {
         leaf name { type string; }
         leaf wage { type uint32; }
         leaf desk { type string; }
+        container papers { leaf contract { type string; } }
       }
     }
     container safe { presence "There is one."; leaf code { type string; } }
@@ -36,16 +37,26 @@ module shop {
   }
 }
 """
-STAFF = "/shop:shop/staff"
-ANN = f"{STAFF}/person[name='ann']"
+EXTRA = """
+module extra {
+  namespace "urn:extra";
+  prefix e;
+  import shop { prefix s; }
+  augment /s:shop { leaf extra { type string; } }
+}
+"""
 
 
 @pytest.fixture(scope="module")
 def context():
     with libyang.Context() as context:
-        for module in (NACM, NETCONF, SHOP):
+        for module in (NACM, NETCONF, SHOP, EXTRA):
             context.parse_module_str(module)
         yield context
+
+
+STAFF = "/shop:shop/staff"
+ANN = f"{STAFF}/person[name='ann']"
 
 
 def rule(action, path=None, operations="*", module="*"):
@@ -122,8 +133,9 @@ def test_what_holds_something_hidden_is_not_edited_as_a_whole(refused, operation
 
 
 def test_what_is_created_holds_nothing_yet(refused):
-    hidden = (rule("deny", f"{STAFF}/person/wage"), READ)
-    assert refused(hidden, person("<desk>3</desk>", "create")) is None
+    hidden = (rule("deny", f"{STAFF}/person/papers/contract"), READ)
+    assert refused(hidden, person("<desk>3</desk><papers/>", "create")) is None
+    assert refused(hidden, person("<papers nc:operation='create'/>")) == f"{ANN}/papers"
     assert refused(hidden, person(operation="delete")) == ANN
 
 
@@ -164,7 +176,8 @@ def test_what_a_schema_hides_is_hidden(refused):
 
 def test_below_what_is_hidden_a_node_is_there_only_if_a_rule_names_it(refused):
     named = rule("permit", f"{STAFF}/person/desk", "read")
-    desk = person("<desk>3</desk>")
-    assert refused((named, rule("deny")), desk) is None
-    hidden = (rule("deny", STAFF, "read", module="other"), rule("permit", module="other"))
-    assert refused(hidden, desk) == f"{ANN}/desk"
+    assert refused((named, rule("deny")), person("<desk>3</desk>")) is None
+    extra = "<extra xmlns='urn:extra'>x</extra>"
+    of_module = rule("permit", module="extra", operations="read")
+    assert refused((of_module,), extra) == "/shop:shop/extra:extra"
+    assert refused((rule("permit", module="shop"), of_module), extra) is None
