@@ -21,6 +21,7 @@ def policy(*rules):
             "enable-nacm": True,
             "exec-default": "permit",
             "read-default": "deny",
+            "write-default": "deny",
             "enable-external-groups": False,
             "groups": {"group": [{"name": "staff", "user-name": ["ann"]}]},
             "rule-list": [{"name": "staff", "group": ["staff"], "rule": list(rules)}],

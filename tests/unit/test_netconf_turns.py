@@ -24,7 +24,7 @@ def opened(monkeypatch):
 
     def open_(*, may_commit=False):
         account = Account("somebody")
-        return everybody.open(account, "192.0.2.1", may_commit=may_commit)
+        return everybody.open(account, "192.0.2.1", lambda: None, may_commit=may_commit)
 
     return open_
 

@@ -163,7 +163,7 @@ class Someone:
         return function(*args)
 
     @staticmethod
-    def _receivable(notification, _may_read):
+    def _receivable(notification):
         if notification == "no":
             raise RpcErrors([RpcError("access-denied", "not for you")])
         return notification

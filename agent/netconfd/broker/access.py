@@ -14,7 +14,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from agent.netconfd.broker.read_access import ReadRule, Step
+from agent.netconfd.broker.data_access import (
+    ALL_RIGHTS,
+    RIGHTS,
+    DataRights,
+    DataRule,
+    Right,
+)
 from agent.netconfd.errors import RpcError, RpcErrors
 from agent.sysrepo import SysrepoConnection, SysrepoError
 from agent.sysrepo.changes import follow
@@ -70,25 +76,25 @@ class _Rule:
 class _RuleList:
     groups: frozenset[str]
     operations: Sequence[_Rule]
-    reads: Sequence[ReadRule]
+    data: Sequence[DataRule]
 
     @classmethod
     def from_json(cls, rule_list: Mapping[str, Any]) -> _RuleList:
         rules = rule_list.get("rule", ())
         groups = frozenset(rule_list.get("group", ()))
-        return cls(groups, _rules(rules), ReadRule.all_of(rules))
+        return cls(groups, _rules(rules), DataRule.all_of(rules))
 
 
 @dataclass(frozen=True)
 class Policy:
-    """The rules of a NACM configuration about operations, and about reading data by its path."""
+    """The rules of a NACM configuration about operations, and about data by its path."""
 
     is_enabled: bool
     is_exec_default_permit: bool
     uses_unix_groups: bool
     groups_of: Mapping[str, frozenset[str]]
     rule_lists: Sequence[_RuleList]
-    is_read_default_permit: bool
+    default_rights: frozenset[Right]
 
     @classmethod
     def from_json(cls, nacm: Mapping[str, Any]) -> Policy:
@@ -103,12 +109,16 @@ class Policy:
             uses_unix_groups=nacm["enable-external-groups"],
             groups_of=groups_of,
             rule_lists=[_RuleList.from_json(each) for each in nacm.get("rule-list", ())],
-            is_read_default_permit=nacm["read-default"] == "permit",
+            default_rights=frozenset(
+                right
+                for right in RIGHTS
+                if nacm["read-default" if right == "read" else "write-default"] == "permit"
+            ),
         )
 
     def permits(self, account: Account, module: str, operation: str) -> bool:
         """Whether it may execute the module's operation."""
-        if not self.is_enabled or account.is_recovery or (module, operation) == _ALWAYS_PERMITTED:
+        if self._is_unrestricted(account) or (module, operation) == _ALWAYS_PERMITTED:
             return True
         for rule_list in self._rule_lists_of(account):
             for rule in rule_list.operations:
@@ -118,17 +128,16 @@ class Policy:
             return False
         return self.is_exec_default_permit
 
-    def permits_reading(
-        self, account: Account, node: Sequence[Step], *, is_hidden_by_default: bool
-    ) -> bool:
-        """Whether it may read the node; see `read_access.is_hidden_by_default`."""
-        if not self.is_enabled or account.is_recovery:
-            return True
-        for rule_list in self._rule_lists_of(account):
-            for rule in rule_list.reads:
-                if rule.matches(node):
-                    return rule.is_permit
-        return self.is_read_default_permit and not is_hidden_by_default
+    def data_rights(self, account: Account) -> DataRights:
+        """What it may do with data."""
+        if self._is_unrestricted(account):
+            return ALL_RIGHTS
+        of_account = self._rule_lists_of(account)
+        rules = [rule.of(account.name) for each in of_account for rule in each.data]
+        return DataRights(rules, self.default_rights)
+
+    def _is_unrestricted(self, account: Account) -> bool:
+        return not self.is_enabled or account.is_recovery
 
     def _rule_lists_of(self, account: Account) -> Iterator[_RuleList]:
         groups = self.groups_of.get(account.name, frozenset())

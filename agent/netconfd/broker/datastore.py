@@ -11,15 +11,16 @@ expression; a configuration was parsed, checked and printed by the libyang of th
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from agent.netconfd import sysrepo_errors
-from agent.netconfd.broker.read_access import Step as NodeStep
-from agent.netconfd.broker.read_access import is_hidden_by_default, steps_of
+from agent.netconfd.broker.data_access import ALL_RIGHTS, DataAccess, DataRights, steps_of
+from agent.netconfd.broker.edit_access import find_refused
 from agent.netconfd.broker.schemas import LIBRARY_PATH, Library
+from agent.netconfd.errors import RpcError, RpcErrors
 from agent.netconfd.wire import ProtocolError
 from agent.netconfd.xpath import literal
 from agent.sysrepo import (
@@ -38,7 +39,8 @@ from agent.sysrepo.data import (
     print_lyb,
     print_xml,
 )
-from agent.sysrepo.errors import items_of
+from agent.sysrepo.edits import nodes_of
+from agent.sysrepo.errors import UNAUTHORIZED, Item, items_of
 from agent.sysrepo.instances import Instances, Step
 from agent.sysrepo.nacm import check_readable, set_nacm_user
 from agent.sysrepo.originator import Originator, set_originator
@@ -53,8 +55,6 @@ _SOURCE_LINE = re.compile(r"(?<=Internal error \()/(?:[^/()]*/)*")
 EVERYTHING = "/*"
 # RFC 6470, section 2.2.
 CONFIG_CHANGE = "netconf-config-change"
-# Whether the user may read a node, given its steps and whether its schema hides it by default.
-MayRead = Callable[[Sequence[NodeStep], bool], bool]
 # Sysrepo evaluates no expression of a client's, but names, and keys that equal a constant.
 _NAME = re.compile(r"(?:[A-Za-z_][A-Za-z0-9_.-]*:)?[A-Za-z_][A-Za-z0-9_.-]*", re.ASCII)
 # Of paths in one read. Beyond it, everything is read.
@@ -93,9 +93,18 @@ class Read:
 class Datastores:
     """The datastores as one session sees them. Not thread-safe. Every call may raise RpcErrors."""
 
-    def __init__(self, connection: SysrepoConnection, user: str | None = None) -> None:
-        """`user`: whose rights these are, None for the server's own. Raises SysrepoError."""
+    def __init__(
+        self,
+        connection: SysrepoConnection,
+        user: str | None = None,
+        rights: Callable[[], DataRights] = lambda: ALL_RIGHTS,
+    ) -> None:
+        """`user`: whose rights these are, None for the server's own. Raises SysrepoError.
+
+        `rights` is what that user may do with data now.
+        """
         self._user = user
+        self._rights = rights
         self._session = connection.start_session("running")
         set_nacm_user(self._session, user)
 
@@ -160,6 +169,7 @@ class Datastores:
                     if tree is None:
                         return
                     try:
+                        self._check_edit(context, tree, default_operation)
                         session.edit_batch_ly(tree, default_operation)
                     finally:
                         tree.free()
@@ -213,11 +223,11 @@ class Datastores:
         with self._in(target) as session:
             session.unlock()
 
-    def receivable(self, notification: str, may_read: MayRead) -> str | None:
+    def receivable(self, notification: str) -> str | None:
         """What the user may receive of a notification; None if nothing is left of it.
 
         Refuses (access-denied) what the user may not receive at all. A netconf-config-change is
-        without the edits of nodes that `may_read` denies.
+        without the edits of nodes that the user may not read.
         """
         with self._in("running") as session, session.get_ly_ctx() as context:
             tree = parse_notification(context, notification)
@@ -225,9 +235,22 @@ class Datastores:
                 check_readable(session, tree)
                 if tree.name() != CONFIG_CHANGE:
                     return notification
-                return _with_readable_edits(context, tree, may_read)
+                return _with_readable_edits(tree, DataAccess(context, self._rights()))
             finally:
                 tree.free()
+
+    def _check_edit(self, context: Context, tree: Any, default_operation: str) -> None:
+        refused = find_refused(
+            DataAccess(context, self._rights()), nodes_of(tree), default_operation
+        )
+        if refused is not None:
+            text = (
+                f"access control (NACM) does not let {self._user} edit this: to edit what a user "
+                "may not read needs the rights create, update and delete"
+            )
+            raise sysrepo_errors.to_rpc_errors(
+                [Item(UNAUTHORIZED, text, refused)], _modules_of(context)
+            )
 
     def _replace(self, xml: str) -> None:
         with self._session.get_ly_ctx() as context:
@@ -256,26 +279,37 @@ class Datastores:
                 for item in items_of(self._session, error)
             ]
             with self._session.get_ly_ctx() as context:
-                modules = {name: namespace for namespace, name in module_names(context).items()}
-            raise sysrepo_errors.to_rpc_errors(items, modules) from None
+                errors = sysrepo_errors.to_rpc_errors(items, _modules_of(context)).errors
+                shown = [self._without_hidden(context, each) for each in errors]
+            raise RpcErrors(shown) from None
+
+    def _without_hidden(self, context: Context, error: RpcError) -> RpcError:
+        """The error as the user may have it: it exposes no data that may not be read."""
+        access = DataAccess(context, self._rights())
+        if error.path is None or access.may_read(steps_of(error.path)):
+            return error
+        # The text of a denial names the module, and no data.
+        text = error.message
+        if error.tag != "access-denied":
+            text = f"data that access control (NACM) hides from {self._user} is not valid"
+        return RpcError(error.tag, text, app_tag=error.app_tag)
 
 
-def _with_readable_edits(context: Context, change: Any, may_read: MayRead) -> str | None:
+def _with_readable_edits(change: Any, access: DataAccess) -> str | None:
     edits = [child for child in change.children() if child.name() == "edit"]
     hidden = [
         edit
         for edit in edits
         for leaf in edit.children()
-        if leaf.name() == "target" and not _may_read(context, leaf.value(), may_read)
+        if leaf.name() == "target" and not access.may_read(steps_of(leaf.value()))
     ]
     for edit in hidden:
         edit.free(with_siblings=False)
     return None if len(hidden) == len(edits) else str(change.print_mem("xml", pretty=False))
 
 
-def _may_read(context: Context, target: str, may_read: MayRead) -> bool:
-    node = steps_of(target)
-    return may_read(node, is_hidden_by_default(context, node))
+def _modules_of(context: Context) -> Mapping[str, str]:
+    return {name: namespace for namespace, name in module_names(context).items()}
 
 
 def _step(step: Step) -> str:

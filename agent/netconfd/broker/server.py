@@ -167,7 +167,12 @@ class Broker:
             end.close()
             return {"refused": refusal.text, "is_offence": refusal.is_offence}
         nice = _nice(self._sessions.of(account.name), may_commit=may_commit)
-        session = self._sessions.open(account, peer, may_commit=may_commit)
+        session = self._sessions.open(
+            account,
+            peer,
+            lambda: self._access.policy.data_rights(account),
+            may_commit=may_commit,
+        )
         connection = SessionConnection(
             session,
             self._services,

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import ParamSpec, TypeVar
 
 from agent.netconfd.broker.access import Account
+from agent.netconfd.broker.data_access import DataRights
 from agent.netconfd.broker.datastore import Datastores
 from agent.netconfd.session_report import Counters
 from agent.sysrepo import SysrepoConnection
@@ -100,10 +101,15 @@ class Sessions:
     def __len__(self) -> int:
         return len(self._open)
 
-    def open(self, account: Account, peer: str, *, may_commit: bool) -> Session:
-        """Start a session with the next number; numbers are not used twice."""
+    def open(
+        self, account: Account, peer: str, rights: Callable[[], DataRights], *, may_commit: bool
+    ) -> Session:
+        """Start a session with the next number; numbers are not used twice.
+
+        `rights` is what the user may do with data now.
+        """
         self._last_number += 1
-        datastores = Datastores(self._connection, account.name)
+        datastores = Datastores(self._connection, account.name, rights)
         session = Session(
             self._last_number, account, peer, datastores, turns=self._turns[may_commit]
         )

@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple
 
 from agent.netconfd.broker.access import AccessControl
 from agent.netconfd.broker.events.log import Event, Stream
-from agent.netconfd.broker.read_access import Step
 from agent.netconfd.broker.sessions import Session, SubscriptionParameters
 from agent.netconfd.errors import RpcErrors
 
@@ -125,7 +124,7 @@ class Subscription:
         if parameters.stop_ns is not None and event.time_ns > parameters.stop_ns:
             return None
         try:
-            return self._session.datastores.receivable(event.notification, self._may_read)
+            return self._session.datastores.receivable(event.notification)
         except RpcErrors as errors:
             if any(each.tag == "access-denied" for each in errors.errors):
                 self._access.count_denied_notification()
@@ -133,11 +132,6 @@ class Subscription:
                 # Its module may have been uninstalled.
                 LOG.warning("%s does not get a notification: %s", self._session, errors)
             return None
-
-    def _may_read(self, node: Sequence[Step], is_hidden_by_default: bool) -> bool:
-        return self._access.policy.permits_reading(
-            self._session.account, node, is_hidden_by_default=is_hidden_by_default
-        )
 
     def _is_over(self) -> bool:
         stop_ns = self._parameters.stop_ns

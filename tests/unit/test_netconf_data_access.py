@@ -1,23 +1,26 @@
-"""Which nodes NACM lets a user read, by their paths (RFC 8341, section 3.4.5)."""
+"""What NACM lets a user do with nodes, by their paths (RFC 8341, section 3.4.5)."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import pytest
 
 from agent.netconfd.broker.access import Account, Policy
-from agent.netconfd.broker.read_access import steps_of
+from agent.netconfd.broker.data_access import NO_RIGHTS, RIGHTS, WRITE_RIGHTS, steps_of
 
 ALICE = Account("alice")
 PORT = "/ietf-interfaces:interfaces/interface[name='p1']"
 
 
-def policy(*rules, read_default="permit", groups=("staff",)):
+def policy(*rules, read_default="permit", write_default="deny", groups=("staff",)):
     """A policy in which alice is one of the staff."""
     return Policy.from_json(
         {
             "enable-nacm": True,
             "exec-default": "permit",
             "read-default": read_default,
+            "write-default": write_default,
             "enable-external-groups": False,
             "groups": {"group": [{"name": "staff", "user-name": ["alice"]}]},
             "rule-list": [{"group": list(groups), "rule": list(rules)}],
@@ -31,7 +34,8 @@ def rule(action, path=None, module="*", operations="read"):
 
 
 def may_read(of, path, account=ALICE, *, hidden=False):
-    return of.permits_reading(account, steps_of(path), is_hidden_by_default=hidden)
+    denied = RIGHTS if hidden else NO_RIGHTS
+    return of.data_rights(account).may("read", steps_of(path), denied)
 
 
 @pytest.mark.parametrize(
@@ -90,3 +94,55 @@ def test_rules_of_other_groups_are_not_asked():
 def test_a_literal_may_hold_what_else_ends_a_predicate():
     (_, step) = steps_of("/a:b/c[k=']/d[e=1]'][l=\"'\"]")
     assert step == ("a", "c", {"k": "]/d[e=1]", "l": "'"})
+
+
+def test_a_variable_in_a_path_stands_for_the_user():
+    own = policy(rule("permit", "/s:users/user[name=$USER]"), rule("deny"))
+    assert may_read(own, "/s:users/user[name='alice']/key")
+    assert not may_read(own, "/s:users/user[name='bob']/key")
+    assert not may_read(own, "/s:users/user")
+
+
+@pytest.mark.parametrize("right", ["create", "update", "delete"])
+def test_each_right_to_write_has_its_rules_and_their_default(right):
+    def may(of):
+        return of.data_rights(ALICE).may(right, steps_of(PORT), NO_RIGHTS)
+
+    assert may(policy(rule("permit", operations=right)))
+    assert may(policy(rule("permit", operations="*")))
+    assert not may(policy(rule("permit", operations="read")))
+    assert not may(policy())
+    assert may(policy(write_default="permit"))
+    assert (
+        not policy(write_default="permit")
+        .data_rights(ALICE)
+        .may(right, steps_of(PORT), WRITE_RIGHTS)
+    )
+
+
+def test_all_below_is_readable_where_no_rule_that_denies_comes_first():
+    def may(*rules):
+        return policy(*rules).data_rights(ALICE).may_all_below("read", steps_of(PORT))
+
+    everything = rule("permit")
+    assert may(everything)
+    assert may(rule("deny", "/other:top"), everything)
+    assert may(rule("deny", PORT.replace("p1", "p2")), everything)
+    assert may(everything, rule("deny", PORT))
+    assert may(rule("deny", PORT, operations="create update delete"), everything)
+    assert not may(rule("deny", PORT), everything)
+    assert not may(rule("deny", f"{PORT}/description"), everything)
+    assert not may(rule("deny", "/ietf-interfaces:interfaces"), everything)
+    assert not may(rule("deny", module="ieee802-dot1q-bridge"), everything)
+    assert not may(rule("permit", module="ietf-interfaces"))
+    assert not may()
+
+
+def test_no_access_control_restricts_root_or_anybody_where_it_is_disabled():
+    denied = policy(rule("deny"))
+    for rights in (
+        denied.data_rights(Account("root", is_recovery=True)),
+        replace(denied, is_enabled=False).data_rights(ALICE),
+    ):
+        assert rights.may_all_below("read", steps_of(PORT))
+        assert rights.may("delete", steps_of(PORT), RIGHTS)
