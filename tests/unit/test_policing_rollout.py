@@ -410,14 +410,6 @@ def test_a_switch_tells_whether_it_has_the_module(can: bool) -> None:
 # --- history and what commands print -------------------------------------------------------------
 
 
-def test_filters_survive_the_way_through_the_history() -> None:
-    was = replace(read(sent(told(COUNTED))), forwarding=told(COUNTED))
-    change = SwitchChange(Management("10.99.0.1"), {"br0": was}, {"br0": ALL})
-    found = encoding.change_from_octets(encoding.change_to_octets(change), Outcome.UNKNOWN, "")
-    assert found.after["br0"] == ALL
-    assert found.previous("br0") == told(COUNTED)
-
-
 def test_a_change_that_was_recorded_before_there_were_filters_is_read() -> None:
     change = SwitchChange(Management("10.99.0.1"), {"br0": stored(told())}, {"br0": told()})
     octets = recorded_without(change, "filters", stored=["filters"])

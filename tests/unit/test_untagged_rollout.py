@@ -352,16 +352,6 @@ def test_a_switch_tells_of_its_modules_if_it_may(names: Sequence[str], can: bool
 # --- history -------------------------------------------------------------------------------------
 
 
-def test_what_was_translated_survives_the_way_through_the_history() -> None:
-    before, after = told(camera=LAST), told(camera=FIRST, scanner=LAST)
-    was = replace(read(sent(before)), forwarding=before)
-    change = SwitchChange(Management("10.99.0.1"), {"br0": was}, {"br0": after})
-    octets = encoding.change_to_octets(change)
-    found = encoding.change_from_octets(octets, Outcome.UNKNOWN, "")
-    assert found.after["br0"] == after
-    assert found.previous("br0") == before
-
-
 def test_a_change_that_was_recorded_before_there_were_translations_is_read() -> None:
     change = SwitchChange(Management("10.99.0.1"), {"br0": stored(told())}, {"br0": told()})
     stored_beside = ["identities", "sequencing"]
