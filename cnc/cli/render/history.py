@@ -16,12 +16,15 @@ from cnc.cli.render.output import (
     warning,
 )
 from cnc.cli.terminal import echo
-from cnc.mechanisms.composition import settings_summary
 from cnc.model import BridgeForwarding, GateControlList, PortSettings, gates_of
+from cnc.support.lazy import lazy_import
 
 if TYPE_CHECKING:
+    from cnc.mechanisms import composition
     from cnc.plan.difference import Change
     from cnc.rollout.history import Rollout, SwitchChange
+else:
+    composition = lazy_import("cnc.mechanisms.composition")
 
 
 def other_plan(deployed: Rollout, file: Path) -> None:
@@ -98,8 +101,8 @@ def rollout(told: Rollout, *, as_json: bool) -> None:
         )
         for port, lists in _gates(change).items():
             row = (
-                settings_summary(lists.before, _forwarding(change.previous(port))),
-                settings_summary(lists.after, _forwarding(change.after[port])),
+                composition.settings_summary(lists.before, _forwarding(change.previous(port))),
+                composition.settings_summary(lists.after, _forwarding(change.after[port])),
             )
             ports.add_row(f"{name}/{port}", *row)
     print_table(switches)

@@ -9,15 +9,18 @@ from typing import TYPE_CHECKING
 
 from cnc.cli.render.output import new_table, print_json, print_table, some
 from cnc.cli.terminal import echo
-from cnc.mechanisms.composition import settings_summary
 from cnc.model import NS_PER_S, StreamPlan
 from cnc.support.format import counted, duration, gate_summary, nodes
+from cnc.support.lazy import lazy_import
 
 if TYPE_CHECKING:
+    from cnc.mechanisms import composition
     from cnc.plan.difference import PlanDifference
     from cnc.planner import Move
     from cnc.rollout import Finding, PortStatus, Report
     from cnc.rollout.stream_counts import Copies
+else:
+    composition = lazy_import("cnc.mechanisms.composition")
 
 _MOVES_MAX = 100
 _COMES = "comes"
@@ -141,8 +144,8 @@ def _ports(report: Report, *, dry_run: bool) -> None:
         table.add_row(
             str(change.port),
             change.why,
-            settings_summary(change.before, forwarding.before if forwarding else None),
-            settings_summary(change.after, forwarding.after if forwarding else None),
+            composition.settings_summary(change.before, forwarding.before if forwarding else None),
+            composition.settings_summary(change.after, forwarding.after if forwarding else None),
         )
     print_table(table)
 
@@ -178,8 +181,10 @@ def status(
             forwards = port.forwarding
             table.add_row(
                 str(port.port),
-                settings_summary(port.intended, forwards.intended if forwards else None),
-                settings_summary(
+                composition.settings_summary(
+                    port.intended, forwards.intended if forwards else None
+                ),
+                composition.settings_summary(
                     port.running.gates if port.running else None,
                     forwards.running if forwards else None,
                 ),
