@@ -63,6 +63,76 @@ def refusal_of(call, *args, **kwargs):
     return refusal.value
 
 
+def edit_of_many(client, leaves, *names):
+    client.edit_config(
+        target="candidate",
+        config=f'<config xmlns="{PREFIXES["nc"]}"><interfaces xmlns="{PREFIXES["if"]}">'
+        + "".join(
+            f'<interface><name>{name}</name><type xmlns:ianaift="{PREFIXES["ianaift"]}">'
+            f"ianaift:ethernetCsmacd</type>"
+            f'<bridge-port xmlns="{PREFIXES["bridge"]}">{leaves}</bridge-port></interface>'
+            for name in names
+        )
+        + "</interfaces></config>",
+    )
+
+
+def by_port(refusal):
+    """The tag and the words of each error, by the interface that its path leads to."""
+    errors = getattr(refusal, "errors", None) or [refusal]
+    steps = "/ietf-interfaces:interfaces/ietf-interfaces:interface[ietf-interfaces:name='"
+    assert all(each.path.startswith(steps) for each in errors)
+    return {
+        each.path.removeprefix(steps).removesuffix("']"): (each.tag, each.message)
+        for each in errors
+    }
+
+
+RULE = f'<dscp-rule xmlns="{PREFIXES["tsn"]}"><dscp>10</dscp><priority>3</priority></dscp-rule>'
+IMPOSSIBLE = (
+    f'<gate-parameter-table xmlns="{PREFIXES["gates"]}">'
+    "<gate-enabled>true</gate-enabled><config-change>true</config-change><admin-cycle-time-extension>5</admin-cycle-time-extension>"
+    "</gate-parameter-table>"
+)
+
+
+@pytest.mark.parametrize(
+    ("leaves", "ports", "words"),
+    [(RULE, ("p7", "p8"), "no such interface"), (IMPOSSIBLE, ("p1", "p2"), "admin-cycle-time")],
+    ids=["no such port", "gates that taprio cannot do"],
+)
+def test_each_port_that_cannot_do_what_is_asked_is_an_error_with_its_path(
+    netconfd, agent, leaves, ports, words
+):
+    with netconfd.connect() as client:
+        edit_of_many(client, leaves, *ports)
+        told = by_port(refusal_of(client.commit))
+
+    assert told.keys() == set(ports)
+    for name, (tag, message) in told.items():
+        assert tag == "invalid-value"
+        assert message.startswith(f"port {name}: ")
+        assert words in message
+
+
+def test_what_the_kernel_refuses_has_the_path_of_its_port(netconfd, agent, kernel):
+    with netconfd.connect() as client:
+        edit(client, AFTER)
+        kernel.refuse = "port p1: the kernel refused the rules"
+        told = by_port(refusal_of(client.commit))
+
+    assert told == {"p1": ("operation-failed", kernel.refuse)}
+
+
+def test_of_many_refused_ports_the_first_are_errors_and_the_others_counted(netconfd, agent):
+    with netconfd.connect() as client:
+        edit_of_many(client, RULE, *(f"q{number}" for number in range(40)))
+        errors = refusal_of(client.commit).errors
+
+    assert len(errors) == 33
+    assert errors[-1].message == "and 8 more refusals"
+
+
 def test_a_way_back_that_the_agent_refuses_is_tried_again_and_everybody_hears_why(
     netconfd, agent, kernel
 ):
