@@ -51,6 +51,11 @@ UNRESTRICTED_COPIES = (("running", "startup"), ("running", "candidate"))
 _SOURCE_LINE = re.compile(r"(?<=Internal error \()/(?:[^/()]*/)*")
 
 EVERYTHING = "/*"
+# In what libyang makes of its context (`ly_ctx_get_yanglib_data`) for sysrepo.
+_FILES = (
+    "/ietf-yang-library:yang-library//ietf-yang-library:location",
+    "/ietf-yang-library:modules-state//ietf-yang-library:schema",
+)
 # RFC 6470, section 2.2.
 CONFIG_CHANGE = "netconf-config-change"
 # Whether the user may read a node, given its steps and whether its schema hides it by default.
@@ -130,7 +135,7 @@ class Datastores:
                 self._in("operational") as session,
                 get_data(session, what.xpath, options=options) as tree,
             ):
-                return print_lyb(tree)
+                return print_lyb(_without_files(tree))
         with self._in(what.datastore) as session, get_data(session, what.xpath) as config:
             return print_lyb(config)
 
@@ -139,6 +144,7 @@ class Datastores:
             session.switch_datastore("operational")
             # Configuration comes from running: operational has only what a subscriber owns.
             with get_data(session, xpath, options=NO_CONFIG) as state:
+                _without_files(state)
                 if config is not None and state is not None:
                     config.merge(state, with_siblings=True, with_flags=True)
                 return print_lyb(config or state)
@@ -258,6 +264,17 @@ class Datastores:
             with self._session.get_ly_ctx() as context:
                 modules = {name: namespace for namespace, name in module_names(context).items()}
             raise sysrepo_errors.to_rpc_errors(items, modules) from None
+
+
+def _without_files(state: Any) -> Any:
+    """The state without where libyang found the modules, which it tells as file:// of this machine.
+
+    RFC 8525 has URLs there that a client can fetch; here `get-schema` gives the text.
+    """
+    if state is not None:
+        for leaf in [leaf for path in _FILES for leaf in state.find_all(path)]:
+            leaf.free(with_siblings=False)
+    return state
 
 
 def _with_readable_edits(context: Context, change: Any, may_read: MayRead) -> str | None:
