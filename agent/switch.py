@@ -30,6 +30,7 @@ REFUSALS = (AgentError, OSError)
 # What the kernel lacks altogether, or has no more of. EINVAL may be about anything.
 _TAG_OF_ERRNO = {
     errno.EOPNOTSUPP: "operation-not-supported",
+    524: "operation-not-supported",  # ENOTSUPP, which drivers let through
     errno.ENOMEM: "resource-denied",
     errno.ENOBUFS: "resource-denied",
     errno.ENOSPC: "resource-denied",

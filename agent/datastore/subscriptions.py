@@ -308,10 +308,11 @@ class Datastore:
 
 def _netconf_error(refusal: Refusal) -> NetconfError:
     """With the path of the port, whatever names it in the configuration."""
-    path = None
-    if refusal.port is not None:
-        quote = '"' if "'" in refusal.port else "'"
-        path = f"{INTERFACES}/interface[name={quote}{refusal.port}{quote}]"
+    name, path = refusal.port, None
+    # XPath 1.0 has no literal with both kinds of quotes.
+    quote = next((each for each in "'\"" if name and each not in name), None)
+    if quote is not None:
+        path = f"{INTERFACES}/interface[name={quote}{name}{quote}]"
     return NetconfError(refusal.tag, refusal.text, path)
 
 

@@ -124,6 +124,21 @@ def test_what_the_kernel_refuses_has_the_path_of_its_port(netconfd, agent, kerne
     assert told == {"p1": ("operation-failed", kernel.refuse)}
 
 
+@pytest.mark.parametrize(
+    ("name", "literal"), [("it's", '"it\'s"'), ("it's\"", None)], ids=["one kind", "both kinds"]
+)
+def test_the_path_of_a_port_with_quotes_in_its_name_is_an_xpath_or_none(
+    netconfd, agent, name, literal
+):
+    with netconfd.connect() as client:
+        edit_of_many(client, RULE, name)
+        refusal = refusal_of(client.commit)
+
+    assert refusal.tag == "invalid-value"
+    assert (refusal.path is None) == (literal is None)
+    assert literal is None or refusal.path.endswith(f"[ietf-interfaces:name={literal}]")
+
+
 def test_of_many_refused_ports_the_first_are_errors_and_the_others_counted(netconfd, agent):
     with netconfd.connect() as client:
         edit_of_many(client, RULE, *(f"q{number}" for number in range(40)))
