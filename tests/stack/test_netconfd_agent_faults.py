@@ -6,11 +6,16 @@ import threading
 from contextlib import closing, contextmanager, suppress
 
 import pytest
+from lxml import etree
 from ncclient import NCClientError
 from ncclient.operations import RPCError
 
 from agent.datastore.subscriptions import Datastore
 from agent.mechanisms.classification.model import DscpState
+from cnc.model import Management
+from cnc.switch import ConnectOptions
+from cnc.switch.connection import DeviceError
+from cnc.switch.device import Device, Managed
 from tests.stack.netconf_client import PREFIXES
 from tests.stack.netconfd_process import wait_until
 from tests.stack.test_netconfd_confirmed_commit import snapshot, tag_of
@@ -63,18 +68,21 @@ def refusal_of(call, *args, **kwargs):
     return refusal.value
 
 
-def edit_of_many(client, leaves, *names):
-    client.edit_config(
-        target="candidate",
-        config=f'<config xmlns="{PREFIXES["nc"]}"><interfaces xmlns="{PREFIXES["if"]}">'
+def config_of_many(leaves, *names):
+    return (
+        f'<config xmlns="{PREFIXES["nc"]}"><interfaces xmlns="{PREFIXES["if"]}">'
         + "".join(
             f'<interface><name>{name}</name><type xmlns:ianaift="{PREFIXES["ianaift"]}">'
             f"ianaift:ethernetCsmacd</type>"
             f'<bridge-port xmlns="{PREFIXES["bridge"]}">{leaves}</bridge-port></interface>'
             for name in names
         )
-        + "</interfaces></config>",
+        + "</interfaces></config>"
     )
+
+
+def edit_of_many(client, leaves, *names):
+    client.edit_config(target="candidate", config=config_of_many(leaves, *names))
 
 
 def by_port(refusal):
@@ -137,6 +145,22 @@ def test_the_path_of_a_port_with_quotes_in_its_name_is_an_xpath_or_none(
     assert refusal.tag == "invalid-value"
     assert (refusal.path is None) == (literal is None)
     assert literal is None or refusal.path.endswith(f"[ietf-interfaces:name={literal}]")
+
+
+def test_the_controller_tells_the_reason_of_each_port(netconfd, agent, tmp_path):
+    switch = Managed("s1", Management("127.0.0.1", netconfd.port, netconfd.username))
+    connect = ConnectOptions(netconfd.client_key, tmp_path / "known_hosts")
+    connect.known_hosts.write_text(
+        f"[127.0.0.1]:{netconfd.port} {netconfd.host_key_type} {netconfd.host_key_b64}\n"
+    )
+    with Device(switch, connect) as device:
+        device.edit(etree.fromstring(config_of_many(RULE, "p7", "p8")))
+        with pytest.raises(DeviceError) as refused:
+            device.commit_confirmed(60, "rollout-7")
+
+    assert refused.value.reason.splitlines() == [
+        f"port {name}: no such interface; this switch has p1, p2" for name in ("p7", "p8")
+    ]
 
 
 def test_of_many_refused_ports_the_first_are_errors_and_the_others_counted(netconfd, agent):
