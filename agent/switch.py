@@ -195,7 +195,7 @@ class Switch:
             try:
                 self.ports.execute(step)
             except BaseException as refusal:
-                told = [Refusal(str(refusal), _port(step), _tag(refusal))]
+                told = [_refusal(step, refusal)]
                 try:
                     Applied(self.ports, steps, done).undo()
                 except AgentError as failure:
@@ -211,6 +211,14 @@ def _port(step: Step) -> str | None:
     """The port that a step changes; None for an object that several share."""
     ports = {change.port for change in step.changes}
     return ports.pop() if len(ports) == 1 else None
+
+
+def _refusal(step: Step, error: BaseException) -> Refusal:
+    """What ended the step, for a client."""
+    port = _port(step)
+    # An AgentError names the port, the system does not.
+    text = f"port {port}: {error}" if port and isinstance(error, OSError) else str(error)
+    return Refusal(text, port, _tag(error))
 
 
 def _tag(refusal: BaseException | None) -> str:
