@@ -5,13 +5,13 @@ A mechanism (`agent.mechanism`) keeps its own part in both, a frozen dataclass o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 NS_PER_S = 1_000_000_000
 NS_PER_MS = 1_000_000
@@ -199,5 +199,27 @@ class LastChange:
     ports: int
 
 
+class Refusal(NamedTuple):
+    """One reason for a client: `text` names the port where there is one, `tag` is an error-tag of
+    RFC 6241 appendix A."""
+
+    text: str
+    port: str | None = None
+    tag: str = "operation-failed"
+
+
 class AgentError(Exception):
-    """A configuration the switch cannot take; the message names the port and the reason."""
+    """A configuration the switch cannot take; the message names the port and the reason.
+
+    `refusals` are the reasons one by one, in the words of the message.
+    """
+
+    def __init__(self, message: str, refusals: Sequence[Refusal] = ()) -> None:
+        super().__init__(message)
+        self.refusals = tuple(refusals) or (Refusal(message),)
+
+
+def refused(refusals: Iterable[Refusal]) -> AgentError:
+    """The error that has these refusals, one a line."""
+    each = tuple(refusals)
+    return AgentError("\n".join(refusal.text for refusal in each), each)

@@ -6,17 +6,35 @@ and executes exactly the planned steps in the planned order. It knows neither sy
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
 from agent.composition import Change, Contribution, KernelObject, Step, compose
 from agent.mechanism import Mechanism, Node, Observation, present_objects
-from agent.model import AgentError, Clock, PortConfig, PortState, PtpStatus
+from agent.model import (
+    AgentError,
+    Clock,
+    PortConfig,
+    PortState,
+    PtpStatus,
+    Refusal,
+    refused,
+)
 from agent.wake_ups import WakeUps
 
 # What a step that is refused raises.
 REFUSALS = (AgentError, OSError)
+
+# What the kernel lacks altogether, or has no more of. EINVAL may be about anything.
+_TAG_OF_ERRNO = {
+    errno.EOPNOTSUPP: "operation-not-supported",
+    524: "operation-not-supported",  # ENOTSUPP, which drivers let through
+    errno.ENOMEM: "resource-denied",
+    errno.ENOBUFS: "resource-denied",
+    errno.ENOSPC: "resource-denied",
+}
 
 
 class ChangeMonitor(Protocol):
@@ -118,7 +136,8 @@ class Applied:
             except REFUSALS as failure:
                 failures.append(str(failure))
         if failures:
-            raise AgentError("not restored: " + "\n".join(failures))
+            text = "not restored: " + "\n".join(failures)
+            raise AgentError(text, [Refusal(text, tag="rollback-failed")])
 
 
 class Switch:
@@ -144,7 +163,7 @@ class Switch:
             states = self.read()
         steps = plan(self.ports.mechanisms, desired, states, self.ports.repairs())
         if reasons := list(self._problems(steps, desired, states)):
-            raise AgentError("\n".join(reasons))
+            raise refused(reasons)
         return self._execute(steps)
 
     def restart(self, states: Sequence[PortState]) -> Mapping[str, str]:
@@ -159,29 +178,58 @@ class Switch:
         steps: Sequence[Step],
         desired: Mapping[str, PortConfig],
         states: Mapping[str, PortState],
-    ) -> Iterator[str]:
+    ) -> Iterator[Refusal]:
         """Only of what changes: what a port does already is not refused, also where it could not be
         set now (a link that is down counts as slow)."""
         changing = {change.port for step in steps for change in step.changes}
         asked = {n: c for n, c in desired.items() if n in changing or n not in states}
         yield from problems(self.ports, asked, states)
         for step in steps:
-            yield from step.problems()
+            yield from (Refusal(each, _port(step), "invalid-value") for each in step.problems())
 
     def _execute(self, steps: Sequence[Step]) -> Applied:
-        """The steps in order. Whatever ends one undoes those before it and is raised again."""
+        """The steps in order. Whatever ends one undoes those before it and is raised again, a
+        refusal as AgentError."""
         done: list[Step] = []
         for step in steps:
             try:
                 self.ports.execute(step)
             except BaseException as refusal:
+                told = [_refusal(step, refusal)]
                 try:
                     Applied(self.ports, steps, done).undo()
                 except AgentError as failure:
-                    raise AgentError(f"{refusal}\n{failure}") from refusal
+                    raise refused([*told, *failure.refusals]) from refusal
+                if isinstance(refusal, REFUSALS):
+                    raise refused(told) from refusal
                 raise
             done.append(step)
         return Applied(self.ports, steps, done)
+
+
+def _port(step: Step) -> str | None:
+    """The port that a step changes; None for an object that several share."""
+    ports = {change.port for change in step.changes}
+    return ports.pop() if len(ports) == 1 else None
+
+
+def _refusal(step: Step, error: BaseException) -> Refusal:
+    """What ended the step, for a client."""
+    port = _port(step)
+    # An AgentError names the port, the system does not.
+    text = f"port {port}: {error}" if port and isinstance(error, OSError) else str(error)
+    return Refusal(text, port, _tag(error))
+
+
+def _tag(refusal: BaseException | None) -> str:
+    """The error-tag for what ended a step, by the kernel's error number where it has one."""
+    while refusal is not None:
+        # pyroute2's errors have theirs as `code`.
+        number = getattr(refusal, "errno", None) or getattr(refusal, "code", None)
+        if number in _TAG_OF_ERRNO:
+            return _TAG_OF_ERRNO[number]
+        refusal = refusal.__cause__
+    return "operation-failed"
 
 
 def plan(
@@ -207,19 +255,22 @@ def plan(
 
 def problems(
     ports: Ports, desired: Mapping[str, PortConfig], states: Mapping[str, PortState]
-) -> Iterator[str]:
-    """Every reason why the ports cannot do what is desired, one line each; none when they can."""
+) -> Iterator[Refusal]:
+    """Every reason why the ports cannot do what is desired; none when they can."""
     for name, config in desired.items():
         if config.is_empty:
             continue
         state = states.get(name)
         if state is None:
             known = ", ".join(sorted(states)) or "none"
-            yield f"port {name}: no such interface; this switch has {known}"
+            text = f"port {name}: no such interface; this switch has {known}"
+            yield Refusal(text, name, "invalid-value")
             continue
-        yield from (f"port {name}: {problem}" for problem in ports.problems(config))
+        for problem in ports.problems(config):
+            yield Refusal(f"port {name}: {problem}", name, "operation-not-supported")
         for mechanism in ports.mechanisms:
-            yield from (f"port {name}: {each}" for each in mechanism.problems(config, state))
+            for problem in mechanism.problems(config, state):
+                yield Refusal(f"port {name}: {problem}", name, "invalid-value")
 
 
 def differences(

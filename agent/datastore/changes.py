@@ -27,7 +27,7 @@ from agent.datastore.waiting import Waiting
 from agent.mechanism import Mechanism, Tree
 from agent.mechanisms.gates.history import history_after
 from agent.mechanisms.gates.model import GateConfig
-from agent.model import NS_PER_S, AgentError, Clock, LastChange, PortConfig, PortState
+from agent.model import NS_PER_S, AgentError, Clock, LastChange, PortConfig, PortState, refused
 from agent.run_context import RunContext, assumed_context
 from agent.switch import REFUSALS, Applied, Switch
 
@@ -222,8 +222,8 @@ class Changes:
         except AgentError as late:
             try:
                 change.parts[-1].undo()
-            except REFUSALS as failure:
-                raise AgentError(f"{late}\n{failure}") from late
+            except AgentError as failure:
+                raise refused([*late.refusals, *failure.refusals]) from late
             raise
 
     def done(self, request: Request, read_tree: Callable[[], Tree]) -> None:

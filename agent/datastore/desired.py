@@ -27,7 +27,7 @@ from agent.mechanism import (
     Tree,
 )
 from agent.mechanisms import MECHANISMS
-from agent.model import AgentError, PortConfig, PortState
+from agent.model import AgentError, PortConfig, PortState, Refusal, refused
 
 
 class Impossible(NamedTuple):
@@ -47,7 +47,10 @@ def desired_ports(tree: Tree, states: Mapping[str, PortState]) -> dict[str, Port
 
 def refusal(impossible: Mapping[str, Impossible]) -> AgentError:
     """One line for each port."""
-    return AgentError("\n".join(f"port {name}: {each.reason}" for name, each in impossible.items()))
+    return refused(
+        Refusal(f"port {name}: {each.reason}", name, "invalid-value")
+        for name, each in impossible.items()
+    )
 
 
 def _interfaces(tree: Tree) -> Iterable[Tree]:

@@ -34,15 +34,15 @@ from agent.datastore.rollouts import ROLLOUT_MODULE, AppliedRollouts
 from agent.datastore.watch import Watch
 from agent.events import AgentStarted
 from agent.mechanism import FRER, PTP, STREAM_IDENTITY, Tree
-from agent.model import AgentError
+from agent.model import AgentError, Refusal
 from agent.switch import Switch
 from agent.sysrepo import (
     SysrepoConnection,
     SysrepoError,
     SysrepoTimeOutError,
-    SysrepoValidationFailedError,
 )
 from agent.sysrepo.data import get_json, module_names
+from agent.sysrepo.errors import NetconfError, refuse
 from agent.sysrepo.operational import provide
 from agent.sysrepo.startup import mend
 
@@ -250,7 +250,7 @@ class Datastore:
                 self._changes.change(request, get_json(session, CONFIGURATION))
         except AgentError as error:
             LOG.warning("change %d of %s refused:\n%s", number, module, error)
-            raise SysrepoValidationFailedError(str(error)) from error
+            refuse(session, [_netconf_error(each) for each in error.refusals])
 
     def _interfaces_json(self, xpath: str | None) -> str:
         ports = requested_ports(xpath)
@@ -304,6 +304,16 @@ class Datastore:
             not_applied=not_applied,
         )
         return json.dumps(tree)
+
+
+def _netconf_error(refusal: Refusal) -> NetconfError:
+    """With the path of the port, whatever names it in the configuration."""
+    name, path = refusal.port, None
+    # XPath 1.0 has no literal with both kinds of quotes.
+    quote = next((each for each in "'\"" if name and each not in name), None)
+    if quote is not None:
+        path = f"{INTERFACES}/interface[name={quote}{name}{quote}]"
+    return NetconfError(refusal.tag, refusal.text, path)
 
 
 def _refuse_missing_modules(present: Collection[str]) -> None:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from agent.netconfd.errors import RpcErrors
 from agent.netconfd.sysrepo_errors import to_rpc_errors
 from agent.sysrepo import Context, LibyangError, schema_context
-from agent.sysrepo.data import module_names
+from agent.sysrepo.data import module_names, namespaces_with
 from agent.sysrepo.errors import libyang_items
 
+# Of a path of libyang's; a value with brackets in it leaves what is no schema path.
+_PREDICATE = re.compile(r"\[[^\]]*\]")
 _CONTENT_ID = struct.Struct("!I")
 
 
@@ -36,7 +39,20 @@ class DataModel:
     def rpc_errors(self, error: LibyangError) -> RpcErrors:
         """What the client is told of an error of libyang's."""
         names = {name: namespace for namespace, name in self.modules.items()}
-        return to_rpc_errors(libyang_items(error), names)
+        found = to_rpc_errors(libyang_items(error), names)
+        for each in found.errors:
+            if each.tag == "unknown-element" and "not found" in each.message:
+                parent = _PREDICATE.sub("", each.path or "")
+                known = namespaces_with(self.context, each.info["bad-element"], parent)
+                each.message = each.message.removesuffix(".") + needed(known) + "."
+        return found
+
+
+def needed(namespaces: Sequence[str]) -> str:
+    """The end of a message on an element that is known in these namespaces; "" for none."""
+    if not namespaces:
+        return ""
+    return "; expected " + " or ".join(f'xmlns="{each}"' for each in namespaces)
 
 
 def export(content_id: int, modules: bytes) -> bytes:

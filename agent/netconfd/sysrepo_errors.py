@@ -68,7 +68,7 @@ def to_rpc_errors(items: Sequence[Item], modules: Mapping[str, str]) -> RpcError
 
 
 def _error(item: Item, modules: Mapping[str, str]) -> RpcError:
-    code, whole, path = item
+    code, whole, path, tag = item
     # The time that the patterns take grows with the square of the text's length, and while one is
     # looked for, nothing else in this process goes on.
     text = shortened(whole)
@@ -82,6 +82,10 @@ def _error(item: Item, modules: Mapping[str, str]) -> RpcError:
     if attribute and "not found" not in text:
         error.tag = "bad-attribute"
         error.info = {"bad-attribute": attribute.group(2), "bad-element": attribute.group(1)}
+        return error
+    if tag:
+        # A subscriber's, which knows; its words are its own.
+        error.tag = tag
         return error
     for pattern, tag, info in _TEXTS:
         if match := pattern.search(text):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -27,6 +28,8 @@ NO_STATE = lib.SR_OPER_NO_STATE
 NO_CONFIG = lib.SR_OPER_NO_CONFIG
 # sysrepo_types.h, sr_get_oper_flag_t: the bindings lack it.
 WITH_ORIGIN = 0x10
+
+_SCHEMA_PATH = re.compile(r"(?:/[\w.-]+:[\w.-]+)*", re.ASCII)
 
 _DEFAULTS_FLAGS = {
     "explicit": ly_lib.LYD_PRINT_WD_EXPLICIT,
@@ -185,3 +188,23 @@ def module_names(context: Any) -> dict[str, str]:
         for module in context
         if module.implemented()
     }
+
+
+def namespaces_with(context: Any, name: str, parent: str) -> list[str]:
+    """The namespaces in which a data node at the schema path `parent` has a child `name`.
+
+    `parent` is "" for the top; that of an operation leads to its input. [] where there is no such
+    parent, or it is no path.
+    """
+    # A client's data may be in it, and whatever libyang evaluates must be no expression of theirs.
+    if not _SCHEMA_PATH.fullmatch(parent):
+        return []
+    try:
+        children = list(context.find_path(f"{parent}/*"))
+    except libyang.LibyangError:
+        return []
+    return [
+        libyang.util.c2str(child.cdata.module.ns)
+        for child in children
+        if child.name() == name and child.keyword() not in {"rpc", "action", "notification"}
+    ]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ctypes
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple, NoReturn
 
 import libyang
 import sysrepo
@@ -18,6 +19,13 @@ LIBRARY.sr_get_error_data.argtypes = [
     ctypes.POINTER(ctypes.c_uint32),
     ctypes.POINTER(ctypes.c_void_p),
 ]
+# sysrepo/error_format.h: session, type, tag, app-tag, path, message, and what is in error-info.
+LIBRARY.sr_session_set_netconf_error2.argtypes = [
+    ctypes.c_void_p,
+    *[ctypes.c_char_p] * 5,
+    ctypes.c_uint32,
+    *[ctypes.c_void_p] * 2,
+]
 
 INVALID_ARGUMENT = lib.SR_ERR_INVAL_ARG
 LIBYANG = lib.SR_ERR_LY
@@ -30,15 +38,51 @@ LOCKED = lib.SR_ERR_LOCKED
 
 # The format and order in which sysrepo keeps the parts of an RFC 6241 error.
 _NETCONF_FORMAT = b"NETCONF"
+_ERROR_TAG = 1
 _ERROR_PATH = 3
+
+# Of the errors of one refused change: a configuration may name any number of ports.
+MAX_ERRORS = 32
 
 
 class Item(NamedTuple):
-    """One error as libyang or sysrepo keeps it; `code` is an sr_error_t, `path` a data path."""
+    """One error as libyang or sysrepo keeps it; `code` is an sr_error_t, `path` a data path.
+
+    `tag` is the error-tag of RFC 6241 where a subscriber has given one.
+    """
 
     code: int
     text: str
     path: str | None
+    tag: str | None = None
+
+
+class NetconfError(NamedTuple):
+    """One error of a subscriber's for a NETCONF client; `path` a data path of libyang's."""
+
+    tag: str
+    text: str
+    path: str | None
+
+
+def refuse(session: SysrepoSession, errors: Sequence[NetconfError]) -> NoReturn:
+    """Refuse the change of which `session` is told: the client gets these errors, one at least.
+
+    Calls `sr_session_set_netconf_error2`, which adds one to those before; the bindings have only
+    errors of a text. Any NETCONF server on sysrepo finds them. Beyond `MAX_ERRORS` they are only
+    counted.
+    """
+    told = list(errors[:MAX_ERRORS])
+    if left_out := len(errors) - len(told):
+        told.append(NetconfError(errors[-1].tag, f"and {left_out} more refusals", None))
+    for each in told:
+        LIBRARY.sr_session_set_netconf_error2(
+            address(session.cdata),
+            *(b"application", each.tag.encode(), None, each.path and each.path.encode()),
+            *(each.text.encode(errors="replace"), 0, None, None),
+        )
+    # With a text, the bindings would add an error of their own.
+    raise sysrepo.SysrepoValidationFailedError("")
 
 
 def items_of(
@@ -55,7 +99,9 @@ def items_of(
     count = info[0].err_count if info[0] else 0
     kept = [info[0].err[index] for index in range(count)]
     return [
-        Item(each.err_code, _text(each.message), _path(each)) for each in kept if each.message
+        Item(each.err_code, _text(each.message), _part(each, _ERROR_PATH), _part(each, _ERROR_TAG))
+        for each in kept
+        if each.message
     ] or [Item(error.rc, str(error), None)]
 
 
@@ -69,8 +115,8 @@ def _text(message: object) -> str:
     return bytes(ffi.string(message)).decode(errors="replace")
 
 
-def _path(error: Any) -> str | None:
-    """The instance path in an sr_error_info_err_t, if the error has one (`sr_get_error_data`).
+def _part(error: Any, index: int) -> str | None:
+    """A part of the NETCONF error in an sr_error_info_err_t, if it has one (`sr_get_error_data`).
 
     The memory is the session's.
     """
@@ -78,7 +124,7 @@ def _path(error: Any) -> str | None:
         return None
     octets, data = ctypes.c_uint32(), ctypes.c_void_p()
     where = address(ffi.addressof(error))
-    code = LIBRARY.sr_get_error_data(where, _ERROR_PATH, ctypes.byref(octets), ctypes.byref(data))
+    code = LIBRARY.sr_get_error_data(where, index, ctypes.byref(octets), ctypes.byref(data))
     if code or not data.value:
         return None
     return ctypes.string_at(data.value).decode(errors="replace") or None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import shutil
 from dataclasses import dataclass, field
 
@@ -108,6 +109,23 @@ REFUSED = {
     "parameter of another namespace": (
         "<commit><if:confirmed/></commit>",
         protocol("unknown-element", rpc("commit"), bad_element="confirmed"),
+    ),
+    "parameter without a namespace": (
+        '<get><filter xmlns=""><interfaces/></filter></get>',
+        protocol("unknown-namespace", rpc("get"), bad_element="filter", bad_namespace=None),
+    ),
+    "parameter of an unknown namespace": (
+        '<get-config><source><running xmlns="urn:example:x"/></source></get-config>',
+        protocol(
+            "unknown-namespace",
+            rpc("get-config/source"),
+            bad_element="running",
+            bad_namespace="urn:example:x",
+        ),
+    ),
+    "operation without a namespace": (
+        '<get xmlns=""/>',
+        protocol("operation-not-supported", bad_element="get"),
     ),
     "empty leaf with a value": (
         "<commit><confirmed>yes</confirmed></commit>",
@@ -355,6 +373,97 @@ def client(server):
 def test_a_refusal_says_exactly_what_is_wrong(client, request_, expected):
     assert [told(error) for error in errors(ask(client, request_))] == [expected]
     assert not errors(ask(client, "<discard-changes/>"))
+
+
+def of_config(content):
+    return f"<edit-config><target><candidate/></target><config>{content}</config></edit-config>"
+
+
+def copied(content):
+    return (
+        "<copy-config><target><candidate/></target>"
+        f"<source><config>{content}</config></source></copy-config>"
+    )
+
+
+def edited_data(content):
+    return (
+        "<ncds:edit-data><ncds:datastore>ds:candidate</ncds:datastore>"
+        f"<ncds:config>{content}</ncds:config></ncds:edit-data>"
+    )
+
+
+def of_interface(content):
+    return of_config(
+        f'<interfaces xmlns="{INTERFACES}"><interface><name>there</name>{content}</interface>'
+        "</interfaces>"
+    )
+
+
+# An element, and the namespace that it lacks.
+WITHOUT_NAMESPACE = {
+    "operation": ('<get xmlns=""/>', "get", "nc"),
+    "filter": ('<get><filter xmlns=""><interfaces/></filter></get>', "filter", "nc"),
+    "filter of another namespace": ('<get><filter xmlns="urn:example:x"/></get>', "filter", "nc"),
+    "child of a parameter": (
+        '<get-config><source><running xmlns=""/></source></get-config>',
+        "running",
+        "nc",
+    ),
+    "parameter that another module adds": (
+        "<get><with-defaults>trim</with-defaults></get>",
+        "with-defaults",
+        "ncwd",
+    ),
+    "filter of get-data": (
+        '<ncds:get-data xmlns=""><subtree-filter><x/></subtree-filter></ncds:get-data>',
+        "subtree-filter",
+        "ncds",
+    ),
+    "filter of a subscription": (
+        '<sn:establish-subscription xmlns=""><stream-subtree-filter/></sn:establish-subscription>',
+        "stream-subtree-filter",
+        "sn",
+    ),
+    "parameter that another module adds to a subscription": (
+        f'<establish-subscription xmlns="{PREFIXES["sn"]}"><datastore/></establish-subscription>',
+        "datastore",
+        "yp",
+    ),
+    "config": (of_config("").replace("<config>", '<config xmlns="">'), "config", "nc"),
+    "child of config": (of_config('<interfaces xmlns=""/>'), "interfaces", "if"),
+    "child of config, in the message's namespace": (
+        of_config("<interfaces/>"),
+        "interfaces",
+        "if",
+    ),
+    "config to copy": (
+        copied('<interfaces xmlns=""/>'),
+        "interfaces",
+        "if",
+    ),
+    "config of edit-data": (
+        edited_data('<interfaces xmlns=""/>'),
+        "interfaces",
+        "if",
+    ),
+    "node in an interface": (of_interface('<description xmlns=""/>'), "description", "if"),
+    "node that another module adds": (of_interface("<bridge-port/>"), "bridge-port", "bridge"),
+}
+
+
+@pytest.mark.parametrize(
+    ("request_", "element", "prefix"), WITHOUT_NAMESPACE.values(), ids=WITHOUT_NAMESPACE
+)
+def test_a_refusal_names_the_element_without_a_namespace_and_says_which_is_expected(
+    client, request_, element, prefix
+):
+    (error,) = errors(ask(client, request_))
+
+    assert told(error).info["bad-element"] == element
+    message = error.findtext(f"{{{BASE}}}error-message")
+    assert re.search(rf'[<"]{element}[>"]', message)
+    assert f'expected xmlns="{PREFIXES[prefix]}"' in message
 
 
 def test_an_entry_goes_where_its_key_says(client):

@@ -10,7 +10,7 @@ import pytest
 import sysrepo
 from lxml import etree
 
-from tests.stack.netconf_client import MONITORING, ask, errors, texts
+from tests.stack.netconf_client import MONITORING, PREFIXES, ask, errors, texts
 from tests.stack.netconfd_process import wait_until
 
 STATE = f'<netconf-state xmlns="{MONITORING}"/>'
@@ -200,6 +200,33 @@ def test_the_hello_names_the_library_the_client_then_reads(client):
         f"{capability}:1.0?revision={revision}&module-set-id={module_set_id}",
         f"{capability}:1.1?revision={revision}&content-id={content_id}",
     }
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        "<get/>",
+        "<ncds:get-data><ncds:datastore>ds:operational</ncds:datastore></ncds:get-data>",
+        '<get><filter type="xpath" select="/lib:yang-library | /lib:modules-state"/></get>',
+        '<get><filter type="xpath" select="//lib:location | //lib:schema"/></get>',
+    ],
+    ids=["get", "get-data", "the library", "the leaves alone"],
+)
+def test_no_reply_names_files_of_the_switch(client, operation):
+    reply = ask(client, operation)
+
+    assert not errors(reply)
+    assert "file:" not in etree.tostring(reply, encoding="unicode")
+
+
+def test_a_module_of_the_library_has_all_but_its_file(client):
+    library = '<yang-library xmlns="urn:ietf:params:xml:ns:yang:ietf-yang-library"/>'
+    reply = ask(client, f'<get><filter type="subtree">{library}</filter></get>')
+
+    (module,) = reply.xpath(
+        "//lib:module-set/lib:module[lib:name='tsn-linux']", namespaces=PREFIXES
+    )
+    assert [etree.QName(each).localname for each in module] == ["name", "revision", "namespace"]
 
 
 def test_the_hello_names_the_modules_of_yang_1_and_no_other(client):

@@ -72,6 +72,18 @@ def test_an_attribute_is_named_without_its_prefix():
     assert said(error, "bad-attribute") == "wrong"
 
 
+def test_the_tag_that_a_subscriber_gives_counts_whatever_its_words():
+    words = 'Too many entries; Node "x" not found in the table'
+    item = sysrepo_errors.Item(INVALID, words, "/ietf-interfaces:interfaces", "resource-denied")
+    (error,) = sysrepo_errors.to_rpc_errors([item], MODULES).errors
+
+    assert (error.tag, error.app_tag, error.info, error.message) == (
+        *("resource-denied", None, {}),
+        words,
+    )
+    assert error.path == "/ietf-interfaces:interfaces"
+
+
 def test_every_part_of_an_error_is_short():
     reply = etree.Element("reply")
     long = bad_element("x" * 10_000, "y" * 10_000, "less").add_to(reply)

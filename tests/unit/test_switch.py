@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyroute2.netlink.exceptions import NetlinkError
 
 from agent.mechanism import BRIDGE_PORT, ReportContext
 from agent.mechanisms import MECHANISMS
@@ -26,7 +28,7 @@ from agent.mechanisms.gates.model import (
 from agent.mechanisms.gates.openings import binding_max_sdu_octets, longest_opening_ns
 from agent.mechanisms.gates.operational import operational
 from agent.memory_ports import MemoryPorts
-from agent.model import AgentError, Clock, EmulatedLink, PortState
+from agent.model import AgentError, Clock, EmulatedLink, PortState, Refusal
 from agent.root_qdisc import RootQdisc
 from agent.switch import Switch, plan
 from agent.switch import problems as switch_problems
@@ -84,7 +86,7 @@ class Lacking(MemoryPorts):
 
 
 def validate(desired, states, *lacking):
-    return list(switch_problems(Lacking(*lacking), desired, states))
+    return [each.text for each in switch_problems(Lacking(*lacking), desired, states)]
 
 
 def problems(taprio, state=BARE):
@@ -535,3 +537,45 @@ def test_hold_and_release_need_a_mac_merge_layer_and_hardware_gates():
             "mode full-offload; in the mode software the kernel ignores them"
         )
     ]
+
+
+class Refusing(MemoryPorts):
+    """Ports whose kernel answers with an error number."""
+
+    def __init__(self, number, *states):
+        super().__init__(MECHANISMS, states)
+        self.number = number
+
+    def execute(self, step):
+        raise AgentError("port p1: the kernel refused it") from NetlinkError(self.number, "no")
+
+
+@pytest.mark.parametrize(
+    ("number", "tag"),
+    [
+        (errno.EOPNOTSUPP, "operation-not-supported"),
+        (errno.ENOSPC, "resource-denied"),
+        (errno.ENOMEM, "resource-denied"),
+        (errno.EINVAL, "operation-failed"),
+    ],
+)
+def test_a_refusal_of_the_kernel_says_of_which_port_and_kind_it_is(number, tag):
+    switch = Switch(Refusing(number, BARE))
+
+    with pytest.raises(AgentError) as error:
+        switch.apply({"p1": configured("p1", TAPRIO)})
+
+    assert error.value.refusals == (Refusal("port p1: the kernel refused it", "p1", tag),)
+
+
+def test_what_cannot_be_is_refused_port_by_port():
+    switch = Switch(Lacking("no gates"))
+
+    with pytest.raises(AgentError) as error:
+        switch.apply({"p1": configured("p1", TAPRIO), "p9": configured("p9", TAPRIO)}, {"p1": BARE})
+
+    assert [(each.port, each.tag) for each in error.value.refusals] == [
+        ("p1", "operation-not-supported"),
+        ("p9", "invalid-value"),
+    ]
+    assert str(error.value) == "\n".join(each.text for each in error.value.refusals)

@@ -56,11 +56,18 @@ def test_steps_are_done_in_the_planned_order_and_undone_in_reverse(log):
     assert switch.read() == before
 
 
-@pytest.mark.parametrize("error", [AgentError("no"), NO_PROCESS, KeyboardInterrupt()])
-def test_whatever_ends_a_change_undoes_what_was_done_before(log, error):
+@pytest.mark.parametrize(
+    ("error", "raised", "text"),
+    [
+        (AgentError("no"), AgentError, "^no$"),
+        (NO_PROCESS, AgentError, "^port p2: .*Resource temporarily unavailable$"),
+        (KeyboardInterrupt(), KeyboardInterrupt, None),
+    ],
+)
+def test_whatever_ends_a_change_undoes_what_was_done_before(log, error, raised, text):
     switch = Switch(Faulty(log, refused="p2", error=error))
     before = switch.read()
-    with pytest.raises(type(error)):
+    with pytest.raises(raised, match=text):
         switch.apply(ALL)
     assert log == ["do rules", "do p1", "undo p1", "undo rules"]
     assert switch.read() == before

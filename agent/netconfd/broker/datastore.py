@@ -53,6 +53,11 @@ UNRESTRICTED_COPIES = (("running", "startup"), ("running", "candidate"))
 _SOURCE_LINE = re.compile(r"(?<=Internal error \()/(?:[^/()]*/)*")
 
 EVERYTHING = "/*"
+# In what libyang makes of its context (`ly_ctx_get_yanglib_data`) for sysrepo.
+_FILES = (
+    "/ietf-yang-library:yang-library//ietf-yang-library:location",
+    "/ietf-yang-library:modules-state//ietf-yang-library:schema",
+)
 # RFC 6470, section 2.2.
 CONFIG_CHANGE = "netconf-config-change"
 # Sysrepo evaluates no expression of a client's, but names, and keys that equal a constant.
@@ -139,7 +144,7 @@ class Datastores:
                 self._in("operational") as session,
                 get_data(session, what.xpath, options=options) as tree,
             ):
-                return print_lyb(tree)
+                return print_lyb(_without_files(tree))
         with self._in(what.datastore) as session, get_data(session, what.xpath) as config:
             return print_lyb(config)
 
@@ -148,6 +153,7 @@ class Datastores:
             session.switch_datastore("operational")
             # Configuration comes from running: operational has only what a subscriber owns.
             with get_data(session, xpath, options=NO_CONFIG) as state:
+                _without_files(state)
                 if config is not None and state is not None:
                     config.merge(state, with_siblings=True, with_flags=True)
                 return print_lyb(config or state)
@@ -293,6 +299,17 @@ class Datastores:
         if error.tag != "access-denied":
             text = f"data that access control (NACM) hides from {self._user} is not valid"
         return RpcError(error.tag, text, app_tag=error.app_tag)
+
+
+def _without_files(state: Any) -> Any:
+    """The state without where libyang found the modules, which it tells as file:// of this machine.
+
+    RFC 8525 has URLs there that a client can fetch; here `get-schema` gives the text.
+    """
+    if state is not None:
+        for leaf in [leaf for path in _FILES for leaf in state.find_all(path)]:
+            leaf.free(with_siblings=False)
+    return state
 
 
 def _with_readable_edits(change: Any, access: DataAccess) -> str | None:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from lxml import etree
 
 from agent.netconfd.errors import BASE, RpcError, attribute_error
+from agent.netconfd.session import namespaces
 from agent.netconfd.session.get import DEFAULT
 from agent.sysrepo import LibyangError, SLeaf, SList
 from agent.sysrepo.data import print_xml
@@ -46,7 +47,7 @@ def parse(context: Any, config: etree._Element, modules: Mapping[str, str]) -> E
 
     Raises RpcError or LibyangError.
     """
-    _check_namespaces(config, modules)
+    namespaces.check_config(context, config, modules)
     nodes = _with_attributes(config)
     marked = _marked_defaults(context, nodes, config, modules)
     _check_attributes(context, nodes, config, modules)
@@ -86,7 +87,7 @@ def printed(tree: Any) -> str:
 
 def whole(context: Any, config: etree._Element, modules: Mapping[str, str]) -> str:
     """The XML of a <config> that is a configuration and no edit. Raises RpcError."""
-    _check_namespaces(config, modules)
+    namespaces.check_config(context, config, modules)
     nodes = _with_attributes(config)
     marked = _marked_defaults(context, nodes, config, modules)
     _check_attributes(context, nodes, config, modules)
@@ -105,23 +106,6 @@ def _inner_xml(config: etree._Element) -> str:
             info={"bad-element": "config"},
         )
     return "".join(etree.tostring(child, encoding="unicode", with_tail=False) for child in config)
-
-
-def _check_namespaces(config: etree._Element, modules: Mapping[str, str]) -> None:
-    """Refuse elements of no module here.
-
-    libyang finds them too but cannot name the element, which the client is owed.
-    """
-    # A large edit repeats a few names.
-    for tag in {str(node.tag) for node in config.iterdescendants()}:
-        name = etree.QName(tag)
-        if name.namespace in modules:
-            continue
-        raise RpcError(
-            "unknown-namespace",
-            f"<{name.localname}>: no module here has the namespace {name.namespace or 'none'}",
-            info={"bad-element": name.localname, "bad-namespace": name.namespace or ""},
-        )
 
 
 def _marked_defaults(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from lxml import etree
 
+from agent.netconfd.data_model import needed
 from agent.netconfd.errors import RpcError
 from agent.netconfd.session.operations import base, monitoring, nmda, subscribed, subscription
 from agent.netconfd.session.operations.request import Operation, Operations, Request
@@ -24,9 +25,15 @@ def function_of(operation: etree._Element) -> Operation:
     function = OPERATIONS.get(str(operation.tag))
     if function is None:
         name = etree.QName(operation)
+        where = f"in namespace {name.namespace}" if name.namespace else "without a namespace"
+        known = [
+            tag.namespace or ""
+            for tag in map(etree.QName, OPERATIONS)
+            if tag.localname == name.localname
+        ]
         raise RpcError(
             "operation-not-supported",
-            f"there is no operation <{name.localname}> in namespace {name.namespace}",
+            f"there is no operation <{name.localname}> {where}{needed(known)}",
             "protocol",
             info={"bad-element": name.localname},
         )

@@ -15,7 +15,7 @@ from lxml import etree
 
 from agent.netconfd.data_model import DataModel
 from agent.netconfd.errors import BASE, RpcError, RpcErrors, attribute_error
-from agent.netconfd.session import filters
+from agent.netconfd.session import filters, namespaces
 from agent.netconfd.subscription_errors import (
     DATASTORE_NOT_SUBSCRIBABLE,
     ENCODING_UNSUPPORTED,
@@ -52,7 +52,12 @@ def parse(operation: etree._Element, model: DataModel) -> Mapping[str, Any]:
     Of what the session evaluates itself it says only that it is there. Raises RpcError (RFC 7950
     section 8.3.1).
     """
-    xml = etree.tostring(_outline(operation), encoding="unicode", with_tail=False)
+    outline = _outline(operation)
+    try:
+        namespaces.check_operation(model.context, outline, model.modules)
+    except RpcError as error:
+        raise _in_request(error) from None
+    xml = etree.tostring(outline, encoding="unicode", with_tail=False)
     try:
         (parameters,) = operation_json(model.context, xml).values()
     except LibyangError as error:
@@ -124,7 +129,12 @@ def _error(errors: RpcErrors, context: Context) -> RpcError:
     if expected:
         error.message += f" Expected: {', '.join(expected)}."
     error.info = error.info or {"bad-element": element}
-    error.path = _RPC + error.path
+    return _in_request(error)
+
+
+def _in_request(error: RpcError) -> RpcError:
+    """The error, whose path begins at the operation: with one that begins at the request."""
+    error.path = f"{_RPC}{error.path}"
     error.path_namespaces = {**error.path_namespaces, "ietf-netconf": BASE}
     return error
 
