@@ -83,5 +83,5 @@ def test_path_shows_the_filter_that_the_first_switch_has(network: Network):  # n
     assert found.deviations == ()
     first, *rest = [hop.filters for hop in found.hops]
     assert first
-    assert first.startswith("what is out of order is dropped, the gate opens at ")
+    assert first.startswith("violations are dropped, the gate opens at ")
     assert not any(rest)

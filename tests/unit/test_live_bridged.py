@@ -169,7 +169,7 @@ def test_no_switch_gets_more_stream_filters_than_it_holds() -> None:
     with pytest.raises(Unschedulable) as refused:
         live.add([named("b"), named("c", paths=2), named("d")])
     assert refused.value.reasons["d"] == (
-        "switch s1 would need 6 stream filters, with those for strangers, and holds 5 "
+        "switch s1 would need 6 stream filters, with those for frames of no stream, and holds 5 "
         "(stream-filters-max)"
     )
     live.add([named("b"), named("c", paths=2)])

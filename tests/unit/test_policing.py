@@ -194,7 +194,7 @@ def test_more_filters_than_a_switch_holds_are_refused_with_the_count() -> None:
         planned("drop", switches=limited(6))
     assert refused.value.reasons == {
         "switch s1": "needs 7 stream filters, 3 for streams of its end stations and 4 for "
-        "strangers, and holds 6 (stream-filters-max)"
+        "frames of no stream, and holds 6 (stream-filters-max)"
     }
 
 
@@ -214,7 +214,7 @@ def test_what_is_asked_for_is_refused_where_a_switch_holds_less_than_that() -> N
         planned(switches=limited(1), classes={"fast": "drop"})
     assert refused.value.reasons == {
         "switch s1": "needs 4 stream filters, 2 for streams of its end stations and 2 for "
-        "strangers, and holds 1 (stream-filters-max)"
+        "frames of no stream, and holds 1 (stream-filters-max)"
     }
 
 

@@ -176,7 +176,7 @@ def test_status_says_that_counted_frames_passed(made: Plan) -> None:
     counting = replace(made, intent=replace(made.intent, policing=PolicingRules(Policing.COUNT)))
     text, _ = verdict(counting, {"around": 3})
     assert text.endswith(
-        "; 3 frames of around came by e1 out of their window or too many: counted, and let pass"
+        "; 3 frames of around came by e1 out of their window or too many: counted and forwarded"
     )
 
 
@@ -257,17 +257,14 @@ def test_path_tells_of_the_filter_at_the_first_hop(
     found = followed(made)
     first, *rest = [hop.filters for hop in found.hops]
     assert first
-    assert first.startswith("what is out of order is dropped, the gate opens at ")
+    assert first.startswith("violations are dropped, the gate opens at ")
     assert rest == [None]
     assert found.deviations == ()
     render.path(found, as_json=True)
     hops = documented("path", capsys.readouterr().out)["hops"]
     assert ["filters" in hop for hop in hops] == [True, False]
     render.path(found, as_json=False)
-    assert (
-        "at s1, of what comes by e1: what is out of order is dropped, the"
-        in capsys.readouterr().out
-    )
+    assert "at s1, of what comes by e1: violations are dropped, the" in capsys.readouterr().out
 
 
 def test_path_says_where_a_filter_is_missing(made: Plan) -> None:
@@ -277,7 +274,7 @@ def test_path_says_where_a_filter_is_missing(made: Plan) -> None:
         if isinstance(its.of, Strangers)
     ]
     (deviation,) = followed(made, *strangers).deviations
-    assert deviation.startswith("s1: stream filter: none; planned is what is out of order is")
+    assert deviation.startswith("s1: stream filter: none; planned is violations are")
 
 
 def test_filters_are_part_of_what_json_says_of_a_bridge(made: Plan) -> None:

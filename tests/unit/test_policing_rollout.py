@@ -320,7 +320,7 @@ def stored(its: BridgeForwarding) -> StoredPort:
 
 FRAMES = "frames of camera (03:54:53:4e:00:00, VLAN 10) at cam"
 DOES = (
-    "what is out of order is dropped, the gate opens at 2 µs of 1 ms for 9 µs, 200 octets at most, "
+    "violations are dropped, the gate opens at 2 µs of 1 ms for 9 µs, 200 octets at most, "
     "400 in all"
 )
 COUNTS = DOES.replace("dropped", "counted")
@@ -362,7 +362,7 @@ def test_a_kernel_that_drifted_is_described_by_what_becomes_of_frames(
         (
             told(),
             told(strangers()),
-            f"{STRANGE} are filtered: what is out of order is dropped, the gate is always closed",
+            f"{STRANGE} are filtered: violations are dropped, the gate is always closed",
         ),
     ],
 )

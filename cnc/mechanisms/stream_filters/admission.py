@@ -54,4 +54,4 @@ def may_be_dropped(intent: Intent, stream: str) -> bool:
 def _parts(filters: tuple[StreamFilter, ...]) -> str:
     streams = sum(isinstance(its.of, FilteredStream) for its in filters)
     of_streams = f"{streams:,} for streams of its end stations"
-    return f"{of_streams} and {len(filters) - streams:,} for strangers"
+    return f"{of_streams} and {len(filters) - streams:,} for frames of no stream"

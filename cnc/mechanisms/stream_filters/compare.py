@@ -66,8 +66,8 @@ def _kernel(was: StreamFilter | None, now: StreamFilter | None) -> str:
 def _does(its: StreamFilter) -> str:
     verb = {
         Policing.OFF: "all pass",
-        Policing.COUNT: "what is out of order is counted",
-        Policing.DROP: "what is out of order is dropped",
+        Policing.COUNT: "violations are counted",
+        Policing.DROP: "violations are dropped",
     }[its.policing]
     if not isinstance(its.gate, WindowGate):
         return f"{verb}, the gate is always {its.gate}"
@@ -162,7 +162,7 @@ def _refused(
     lately: int,
 ) -> str:
     frames = counted(sum(causes.values()), "frame")
-    fate = "dropped" if its.policing is Policing.DROP else "counted, and let pass"
+    fate = "dropped" if its.policing is Policing.DROP else "counted and forwarded"
     if lately:
         fate += f", {lately} of them just now"
     if isinstance(its.of, Strangers):

@@ -53,7 +53,7 @@ class LiveFilters:
                 reasons.setdefault(
                     stream,
                     f"switch {switch} would need {counted(needs[switch], 'stream filter')}, with "
-                    f"those for strangers, and holds {holds:,} (stream-filters-max)",
+                    f"those for frames of no stream, and holds {holds:,} (stream-filters-max)",
                 )
         return reasons
 
