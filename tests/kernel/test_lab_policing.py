@@ -18,7 +18,7 @@ from cnc import intent as intents
 from cnc.lab import Lab, lab
 from cnc.lab.namespaces import inside
 from cnc.mechanisms.stream_filters.compare import refused_counts
-from cnc.mechanisms.stream_filters.model import FilteredStream
+from cnc.mechanisms.stream_filters.model import FilteredStream, StreamFilters
 from cnc.model import NS_PER_S, Plan, PortRef, StreamAddress
 from cnc.planner import plan as compute
 from cnc.rollout import PortStatus, push, status
@@ -62,7 +62,7 @@ def refused(running: Lab, plan: Plan, switch: str = "s1") -> dict[tuple[str, int
     names = {(a.destination_mac, a.vlan_id): name for name, a in plan.addresses.items()}
     found: dict[tuple[str, int], int] = {}
     for (place, _), count in refused_counts(desired, report).items():
-        its = desired.filters[place]
+        its = desired[StreamFilters].filters[place]
         whose = its.of.port
         if isinstance(its.of, FilteredStream):
             whose = names[its.of.destination_mac, its.of.vlan_id]

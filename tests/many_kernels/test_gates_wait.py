@@ -99,7 +99,7 @@ def test_what_is_stored_waits_for_a_clock_that_is_wrong_after_a_power_cut(tmp_pa
     plan = compute(intents.load(file))
     up(file)
     on("controller", "cnc", "push", file)
-    on("controller", "sleep", "6")
+    on("controller", "sleep", "8")
     schedule, offsets = true_time.schedule_of(qdiscs()), told()
     assert offsets["interfaces"]["eth0"]["pending"]["stream"]
 
