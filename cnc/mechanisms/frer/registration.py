@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator
-from dataclasses import replace
-from typing import NamedTuple
+from dataclasses import dataclass, replace
 
 from cnc.mechanism import Changed, Kept, Mechanism, Needs, Planned, Switch, streams_in_words
 from cnc.mechanisms.frer.compare import differences
@@ -22,7 +21,8 @@ from cnc.model import StreamAddress
 MODULE = "ieee802-dot1cb-frer"
 
 
-class _Row(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Row:
     """What a switch does with the copies of the frames of a stream."""
 
     address: StreamAddress
