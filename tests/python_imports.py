@@ -10,6 +10,9 @@ from typing import NamedTuple
 # Functions that import the module whose name they are given.
 BY_NAME = {"lazy_import", "import_module"}
 
+# The modules of the controller that name its mechanisms, one after the other, for all others.
+REGISTRY = {"cnc.mechanisms", "cnc.mechanisms.registry"}
+
 
 class Bound(NamedTuple):
     """A name that an import binds in a file, and the module that it, or what it names, is in."""
@@ -43,6 +46,15 @@ class Package:
         if module not in self._imported:
             self._imported[module] = tuple(self._read(module))
         return self._imported[module]
+
+    def mechanism_of(self, module: str) -> str | None:
+        """The folder of `cnc/mechanisms` that a module is in; None for all others, also for files
+        beside these folders."""
+        match module.split("."):
+            case ["cnc", "mechanisms", name, *_]:
+                file = self.files.get(f"cnc.mechanisms.{name}")
+                return name if file and file.name == "__init__.py" else None
+        return None
 
     def _read(self, module: str) -> Iterator[Bound]:
         for node in ast.walk(self.tree(module)):
@@ -81,14 +93,6 @@ class Package:
                     yield name
                 case ast.Assign(targets=[ast.Name(id=name)]):
                     yield name
-
-
-def mechanism_of(module: str) -> str | None:
-    """The folder of `cnc/mechanisms` that a module is in; None for all others and the registry."""
-    match module.split("."):
-        case ["cnc", "mechanisms", name, *_]:
-            return name
-    return None
 
 
 def _module(root: Path, file: Path) -> str:

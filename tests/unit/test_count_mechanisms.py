@@ -16,6 +16,7 @@ from cnc.mechanisms.gates.model import Gates
 from cnc.mechanisms.shaping.model import Slopes
 MECHANISMS = (Gates, Slopes)
 """,
+    "mechanisms/composition.py": "from cnc.mechanisms.shaping.model import Slopes",
     "mechanisms/gates/__init__.py": "",
     "mechanisms/gates/model.py": "class Gates: ...",
     "mechanisms/shaping/__init__.py": "",
@@ -82,6 +83,7 @@ def test_a_definition_counts_that_uses_two_mechanisms_by_import_or_attribute(cou
 
 def test_an_import_counts_where_it_comes_through_the_registry_too(counted):
     assert section(counted, "imports of a mechanism from outside") == [
+        "cnc/mechanisms/composition.py: cnc.mechanisms.shaping.model",
         "cnc/model.py: cnc.mechanisms.gates.model",
         "cnc/model.py: cnc.mechanisms.shaping.model",
         "cnc/switch/__init__.py: cnc.mechanisms.gates.model",

@@ -12,10 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.python_imports import Package, mechanism_of
+from tests.python_imports import REGISTRY, Package
 
 CHECKOUT = Path(__file__).parents[2]
-REGISTRY = "cnc.mechanisms"
 JUDGES = "cnc.check"
 
 # What a judge of a mechanism imports beside its own folder: nothing that the planner, the rollout
@@ -135,7 +134,7 @@ def listed(table: str, importers: str) -> Imports:
     lines = re.sub(r"\n +", " ", table).strip().splitlines()
     split = [line.partition(": ") for line in lines]
     return {
-        (f"{importers}.{importer}", f"{REGISTRY}.{imported}")
+        (f"{importers}.{importer}", f"cnc.mechanisms.{imported}")
         for importer, _, all_imported in split
         for imported in all_imported.split()
     }
@@ -146,7 +145,7 @@ def imported_mechanisms(package: Package, importers: Iterable[str]) -> Imports:
         (importer, bound.module)
         for importer in importers
         for bound in package.imports(importer)
-        if mechanism_of(bound.module) not in {None, mechanism_of(importer)}
+        if package.mechanism_of(bound.module) not in {None, package.mechanism_of(importer)}
     }
 
 
@@ -154,7 +153,7 @@ def assert_as_listed(found: Imports, table: Imports, name: str) -> None:
     new = _lines(found - table)
     assert not new, (
         f"{new}\n\nNo module imports a mechanism but its own folder, the registry"
-        " (cnc/mechanisms/__init__.py) and judges (cnc/check). What this one needs is a hook of"
+        f" ({', '.join(sorted(REGISTRY))}) and judges ({JUDGES}). What this one needs is a hook of"
         " cnc/mechanism.py: docs/extending.md, A mechanism on the controller."
     )
     gone = _lines(table - found)
@@ -166,25 +165,25 @@ def _lines(imports: Imports) -> str:
 
 
 def test_no_further_module_imports_a_mechanism(cnc):
-    outside = [m for m in cnc.files if not mechanism_of(m) and m != REGISTRY]
+    outside = [m for m in cnc.files if not cnc.mechanism_of(m) and m not in REGISTRY]
     importers = [m for m in outside if m != JUDGES and not m.startswith(f"{JUDGES}.")]
     found = imported_mechanisms(cnc, importers)
     assert_as_listed(found, listed(FROM_OUTSIDE, "cnc"), "FROM_OUTSIDE")
 
 
 def test_no_further_mechanism_imports_another(cnc):
-    found = imported_mechanisms(cnc, filter(mechanism_of, cnc.files))
-    assert_as_listed(found, listed(BETWEEN, REGISTRY), "BETWEEN")
+    found = imported_mechanisms(cnc, filter(cnc.mechanism_of, cnc.files))
+    assert_as_listed(found, listed(BETWEEN, "cnc.mechanisms"), "BETWEEN")
 
 
 def test_a_judge_imports_only_what_it_may_believe(cnc):
     """Other mechanisms aside, which the test above finds."""
-    judges = [m for m in cnc.files if mechanism_of(m) and m.endswith(".judge")]
+    judges = [m for m in cnc.files if cnc.mechanism_of(m) and m.endswith(".judge")]
     beyond = [
         f"{judge} imports {bound.module}"
         for judge in judges
         for bound in cnc.imports(judge)
-        if bound.module.startswith("cnc.") and not mechanism_of(bound.module)
+        if bound.module.startswith("cnc.") and not cnc.mechanism_of(bound.module)
         if not FOR_JUDGES.fullmatch(bound.module)
     ]
     assert judges
