@@ -1,0 +1,44 @@
+"""docs/extending.md says which hooks of a mechanism are there, and which are planned."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+CHECKOUT = Path(__file__).parents[2]
+SECTION = "A mechanism on the controller"
+NOTHING = "\u2013"  # an en dash, with why where that is not plain
+
+
+def rows() -> list[list[str]]:
+    """The cells of the table: a hook (or two), whether it is there, and who would use it."""
+    page = (CHECKOUT / "docs" / "extending.md").read_text()
+    section = page.partition(f"## {SECTION}\n")[2].partition("\n## ")[0]
+    lines = [line for line in section.splitlines() if line.startswith("|")]
+    cells = ([cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines[2:])
+    return [row for row in cells if row[0].startswith("`")]
+
+
+def hooks_of_the_contract() -> set[str]:
+    contract = CHECKOUT / "cnc" / "mechanism.py"
+    if not contract.exists():
+        return set()
+    return {
+        node.target.id
+        for node in ast.walk(ast.parse(contract.read_text()))
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
+    }
+
+
+def test_a_hook_that_is_ticked_is_in_the_contract():
+    ticked = {name for hook, today, *_ in rows() if today for name in re.findall("`(\\w+)`", hook)}
+    assert ticked <= hooks_of_the_contract(), "docs/extending.md ticks what is not there"
+
+
+def test_each_hook_of_the_table_is_used_by_something_to_come():
+    assert {len(row) for row in rows()} == {9}
+    empty = [hook for hook, _, *uses in rows() if not all(uses)]
+    assert not empty
+    unused = [hook for hook, _, *uses in rows() if all(use.startswith(NOTHING) for use in uses)]
+    assert not unused, "a hook that nothing needs is left out of the contract"

@@ -1,0 +1,216 @@
+"""A mechanism of the controller is known to its own folder, the registry and the judges alone.
+
+What other modules need of all mechanisms is a hook of the contract (docs/extending.md), which they
+call through the registry. The tables below hold what is not so yet; they only get shorter.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from tests.python_imports import REGISTRY, Package
+
+CHECKOUT = Path(__file__).parents[2]
+JUDGES = "cnc.check"
+
+# What a judge of a mechanism imports beside its own folder: nothing that the planner, the rollout
+# or another mechanism has computed.
+FOR_JUDGES = re.compile(r"cnc\.(model|check\.(frames|violation)|support(\..*)?)")
+
+# Modules of cnc: the modules of cnc.mechanisms that they import.
+FROM_OUTSIDE = """
+addressing: identification.model
+app: clock.error gates.margin talker_offsets.lateness
+chart.drawing: frer.derive
+cli.commands: gates.long_lists gates.margin talker_offsets.lateness
+cli.history: talker_offsets.derive
+cli.json_output.commands: talker_offsets.derive
+cli.json_output.document: frer.model identification.model stream_filters.model
+cli.json_output.switches: stream_filters.model
+cli.render.planning: clock.error frer.derive frer.model gates.margin stream_filters.derive
+    stream_filters.model talker_offsets.lateness
+cli.render.talkers: talker_offsets.derive
+finding: gates.margin
+intent.network: stream_filters.model stream_filters.semantics talker_offsets.semantics
+intent.semantics: forwarding.semantics frer.semantics identification.semantics
+    stream_filters.semantics
+intent.shape: frer.model identification.keys stream_filters.keys
+intent.streams: frer.model
+lab.kernels.gptp: clock.settled
+model: frer.model identification.model stream_filters.model
+page.data: frer.derive gates.margin
+page.guards: forwarding.derive frer.model stream_filters.model
+plan.delays: frer.derive
+plan.exceeded: gates.margin talker_offsets.lateness
+plan.packets: frer.derive
+plan.transition: forwarding.derive frer.model stream_filters.derive stream_filters.model
+planner: stream_filters.admission
+planner.addresses: frer.model
+planner.capacity: frer.derive
+planner.explain: frer.model stream_filters.admission
+planner.incremental: stream_filters.admission
+planner.live: stream_filters.live
+planner.problem: frer.derive stream_filters.admission
+planner.routing: frer.derive frer.model
+planner.visits: stream_filters.admission
+rollout.compare: forwarding.compare gates.starvation stream_filters.compare talker_offsets.compare
+rollout.doctor: gates.margin gates.starvation
+rollout.goal: stream_filters.model
+rollout.history.encoding: frer.model identification.model stream_filters.model
+rollout.left_over: forwarding.derive
+rollout.path: forwarding.compare forwarding.derive frer.compare frer.model identification.model
+    stream_filters.compare
+rollout.preflight.streams: frer.model
+rollout.preflight.switches: clock.preflight forwarding.preflight gates.margin gates.margin_findings
+    gates.preflight
+rollout.stated_ports: clock.error clock.synchronization_tree
+rollout.stream_counts: frer.counts frer.model stream_filters.compare stream_filters.model
+rollout.timing: gates.long_lists
+support.format: frer.model
+switch.counters: identification.tree
+switch.filters: forwarding.tree identification.tree talker_offsets.tree
+switch.payload: forwarding.derive forwarding.tree frer.model frer.tree gates.times
+    identification.tree stream_filters.tree talker_offsets.tree
+switch.readback: forwarding.tree frer.tree gates.wake_ups identification.tree talker_offsets.tree
+switch.topology: forwarding.tree
+switch.tree: stream_filters.model
+traffic.flows: frer.model
+traffic.measure: talker_offsets.lateness
+traffic.trace.margins: frer.derive
+traffic.untagged: identification.model
+watch.judge: forwarding.compare gates.margin_findings talker_offsets.compare
+watch.metrics: stream_filters.model
+watch.observer: clock.watched gates.starvation
+watch.promises: clock.synchronization_tree
+watch.sources: clock.watched
+watch.streams: frer.counts stream_filters.compare
+"""
+
+# Modules of cnc.mechanisms: those of other mechanisms that they import.
+BETWEEN = """
+clock.error: gates.margin
+forwarding.compare: frer.compare identification.compare stream_filters.compare
+forwarding.derive: frer.derive frer.model identification.model stream_filters.derive
+    stream_filters.model
+forwarding.judge: frer.judge identification.judge
+forwarding.preflight: identification.compare
+forwarding.semantics: identification.semantics
+forwarding.tree: frer.tree identification.tree stream_filters.tree
+frer.compare: identification.compare
+frer.tree: identification.tree
+gates.margin_findings: talker_offsets.lateness
+stream_filters.admission: talker_offsets.lateness
+stream_filters.compare: identification.compare
+stream_filters.derive: frer.model
+stream_filters.judge: frer.model
+stream_filters.tree: gates.times identification.tree
+talker_offsets.derive: identification.model
+talker_offsets.lateness: gates.margin
+talker_offsets.tree: gates.wake_ups
+"""
+
+# Folders of agent/mechanisms without one of the same name in cnc/mechanisms, and the reverse.
+NO_CONTROLLER_SIDE = {
+    "bridged_classification": "its rules are those of classification, for frames of bridges",
+    "classification": "a rollout sets the DSCP rules of a port together with its gates",
+    "received_priority": "forwarding sets priority-regeneration where it sets VLAN members",
+    "sent_priority": "no plan needs pcp-encoding-table; preflight of forwarding reads it",
+}
+NO_AGENT_SIDE: dict[str, str] = {}
+
+Imports = set[tuple[str, str]]
+
+
+@pytest.fixture(scope="module")
+def cnc() -> Package:
+    return Package(CHECKOUT, "cnc")
+
+
+def listed(table: str, importers: str) -> Imports:
+    lines = re.sub(r"\n +", " ", table).strip().splitlines()
+    split = [line.partition(": ") for line in lines]
+    return {
+        (f"{importers}.{importer}", f"cnc.mechanisms.{imported}")
+        for importer, _, all_imported in split
+        for imported in all_imported.split()
+    }
+
+
+def imported_mechanisms(package: Package, importers: Iterable[str]) -> Imports:
+    return {
+        (importer, bound.module)
+        for importer in importers
+        for bound in package.imports(importer)
+        if package.mechanism_of(bound.module) not in {None, package.mechanism_of(importer)}
+    }
+
+
+def assert_as_listed(found: Imports, table: Imports, name: str) -> None:
+    new = _lines(found - table)
+    assert not new, (
+        f"{new}\n\nNo module imports a mechanism but its own folder, the registry"
+        f" ({', '.join(sorted(REGISTRY))}) and judges ({JUDGES}). What this one needs is a hook of"
+        " cnc/mechanism.py: docs/extending.md, A mechanism on the controller."
+    )
+    gone = _lines(table - found)
+    assert not gone, f"Well done. Now take out of {name} in {Path(__file__).name}:\n{gone}"
+
+
+def _lines(imports: Imports) -> str:
+    return "\n".join(f"{importer} imports {imported}" for importer, imported in sorted(imports))
+
+
+def test_no_further_module_imports_a_mechanism(cnc):
+    outside = [m for m in cnc.files if not cnc.mechanism_of(m) and m not in REGISTRY]
+    importers = [m for m in outside if m != JUDGES and not m.startswith(f"{JUDGES}.")]
+    found = imported_mechanisms(cnc, importers)
+    assert_as_listed(found, listed(FROM_OUTSIDE, "cnc"), "FROM_OUTSIDE")
+
+
+def test_no_further_mechanism_imports_another(cnc):
+    found = imported_mechanisms(cnc, filter(cnc.mechanism_of, cnc.files))
+    assert_as_listed(found, listed(BETWEEN, "cnc.mechanisms"), "BETWEEN")
+
+
+def test_a_judge_imports_only_what_it_may_believe(cnc):
+    """Other mechanisms aside, which the test above finds."""
+    judges = [m for m in cnc.files if cnc.mechanism_of(m) and m.endswith(".judge")]
+    beyond = [
+        f"{judge} imports {bound.module}"
+        for judge in judges
+        for bound in cnc.imports(judge)
+        if bound.module.startswith("cnc.") and not cnc.mechanism_of(bound.module)
+        if not FOR_JUDGES.fullmatch(bound.module)
+    ]
+    assert judges
+    assert not beyond, "a judge recomputes from the plan alone (docs/extending.md)"
+
+
+def test_both_sides_have_the_same_mechanisms():
+    agent = _registered("agent/mechanisms")
+    controller = _folders("cnc/mechanisms")
+    assert agent == _folders("agent/mechanisms"), "a folder is not in the registry of the agent"
+    assert agent - controller == NO_CONTROLLER_SIDE.keys(), (
+        "each mechanism of the agent has a folder of its name in cnc/mechanisms, or a line in"
+        " NO_CONTROLLER_SIDE that says why not"
+    )
+    assert controller - agent == NO_AGENT_SIDE.keys(), (
+        "each mechanism of the controller has a folder of its name in agent/mechanisms, or a line"
+        " in NO_AGENT_SIDE that says why not"
+    )
+
+
+def _registered(folder: str) -> set[str]:
+    """The folders that a registry imports."""
+    prefix = folder.replace("/", ".") + "."
+    imported = Package(CHECKOUT, folder).imports(prefix.removesuffix("."))
+    below = (b.module.removeprefix(prefix) for b in imported if b.module.startswith(prefix))
+    return {name.partition(".")[0] for name in below}
+
+
+def _folders(folder: str) -> set[str]:
+    return {file.parent.name for file in (CHECKOUT / folder).glob("*/__init__.py")}
