@@ -47,7 +47,7 @@ page.guards: forwarding.derive frer.model stream_filters.model
 plan.delays: frer.derive
 plan.exceeded: gates.margin talker_offsets.lateness
 plan.packets: frer.derive
-plan.transition: forwarding.derive frer.model stream_filters.derive stream_filters.model
+plan.transition: forwarding.derive
 planner: stream_filters.admission
 planner.addresses: frer.model
 planner.capacity: frer.derive
@@ -57,10 +57,9 @@ planner.live: stream_filters.live
 planner.problem: frer.derive stream_filters.admission
 planner.routing: frer.derive frer.model
 planner.visits: stream_filters.admission
-rollout.compare: forwarding.compare gates.starvation stream_filters.compare talker_offsets.compare
+rollout.compare: forwarding.compare gates.starvation talker_offsets.compare
 rollout.doctor: gates.margin gates.starvation
-rollout.goal: stream_filters.model
-rollout.history.encoding: frer.model identification.model stream_filters.model
+rollout.history.encoding: frer.model
 rollout.left_over: forwarding.derive
 rollout.path: forwarding.compare forwarding.derive frer.compare frer.model identification.model
     stream_filters.compare
@@ -70,11 +69,10 @@ rollout.preflight.switches: clock.preflight forwarding.preflight gates.margin ga
 rollout.stated_ports: clock.error clock.synchronization_tree
 rollout.stream_counts: frer.counts frer.model stream_filters.compare stream_filters.model
 rollout.timing: gates.long_lists
-support.format: frer.model
 switch.counters: identification.tree
 switch.filters: forwarding.tree identification.tree talker_offsets.tree
 switch.payload: forwarding.derive forwarding.tree frer.model frer.tree gates.times
-    identification.tree stream_filters.tree talker_offsets.tree
+    identification.tree stream_filters.model stream_filters.tree talker_offsets.tree
 switch.readback: forwarding.tree frer.tree gates.wake_ups identification.tree talker_offsets.tree
 switch.topology: forwarding.tree
 switch.tree: stream_filters.model
@@ -93,18 +91,14 @@ watch.streams: frer.counts stream_filters.compare
 # Modules of cnc.mechanisms: those of other mechanisms that they import.
 BETWEEN = """
 clock.error: gates.margin
-forwarding.compare: frer.compare identification.compare stream_filters.compare
-forwarding.derive: frer.derive frer.model identification.model stream_filters.derive
-    stream_filters.model
 forwarding.judge: frer.judge identification.judge
-forwarding.preflight: identification.compare
+forwarding.preflight: stream_filters.model
 forwarding.semantics: identification.semantics
-forwarding.tree: frer.tree identification.tree stream_filters.tree
-frer.compare: identification.compare
+forwarding.tree: frer.model frer.tree identification.model identification.tree stream_filters.model
+    stream_filters.tree
 frer.tree: identification.tree
 gates.margin_findings: talker_offsets.lateness
 stream_filters.admission: talker_offsets.lateness
-stream_filters.compare: identification.compare
 stream_filters.derive: frer.model
 stream_filters.judge: frer.model
 stream_filters.tree: gates.times identification.tree
