@@ -234,7 +234,7 @@ def test_no_entity_in_an_update_is_expanded(tmp_path, entity):
     talk = pushing(doctype + update("<x>&e;</x>"), doctype + EVENT.format(event))
     with (
         strange_switch(tmp_path, hello=NOTIFYING, talk=talk) as switch,
-        followed(switch) as (_, reported),
+        followed(switch, interval_s=5.0) as (_, reported),
     ):
         assert isinstance(reported.get(timeout=60), Poll)
         observation = reported.get(timeout=60)
