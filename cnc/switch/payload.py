@@ -11,11 +11,12 @@ from lxml.builder import ElementMaker
 from cnc.mechanisms.composition import named, within
 from cnc.mechanisms.forwarding.derive import bridge_forwarding, bridge_forwardings
 from cnc.mechanisms.forwarding.tree import bridges_element, regeneration_element, regenerations
-from cnc.mechanisms.frer.model import NO_SEQUENCING
+from cnc.mechanisms.frer.model import StoredSequencing
 from cnc.mechanisms.frer.tree import sequencing_elements
 from cnc.mechanisms.gates.times import list_times
+from cnc.mechanisms.identification.model import StoredIdentities
 from cnc.mechanisms.identification.tree import identity_edit
-from cnc.mechanisms.stream_filters.model import StreamFilters
+from cnc.mechanisms.stream_filters.model import StoredFilter, StoredFilters, StreamFilters
 from cnc.mechanisms.stream_filters.tree import filter_elements
 from cnc.mechanisms.talker_offsets.tree import talker_element, talker_ports
 from cnc.model import (
@@ -24,10 +25,10 @@ from cnc.model import (
     ClassRole,
     Forwarding,
     GateControlList,
+    Parts,
     Plan,
     PortConfiguration,
     PortSettings,
-    StoredFilter,
     StoredPort,
     StreamAddress,
     TalkerConfiguration,
@@ -185,9 +186,9 @@ def edit_config(
     }
     before = {name: at.forwarding if (at := stored.get(name)) else None for name in bridges}
     # Each has the whole tables of the switch.
-    whole = next((at for name in bridges if (at := stored.get(name))), None)
+    whole = next((at.tables for name in bridges if (at := stored.get(name))), Parts())
     referred = {a: ports for each in bridges.values() for a, ports in named(each).items()}
-    streams = identity_edit(bridges.values(), referred, whole.identities if whole else ())
+    streams = identity_edit(bridges.values(), referred, whole[StoredIdentities])
     filters = {
         name: filter_elements(
             desired[StreamFilters].filters,
@@ -207,7 +208,7 @@ def edit_config(
             bridges.values(),
             streams.handles,
             streams.removed,
-            whole.sequencing if whole else NO_SEQUENCING,
+            whole[StoredSequencing],
         ),
         rollout_id_element(rollout_id),
     )
@@ -218,7 +219,7 @@ def _own_filters(stored: StoredPort | None, desired: BridgeForwarding) -> Iterat
     if stored is None or stored.forwarding is None:
         return
     own = within(stored.forwarding, desired)[StreamFilters].filters
-    for each in stored.filters:
+    for each in stored.tables[StoredFilters].entries:
         yield each if each.filter in own else replace(each, filter=None)
 
 

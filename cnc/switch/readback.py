@@ -17,7 +17,8 @@ from lxml.builder import ElementMaker
 from cnc.mechanisms.forwarding.tree import bridge_reports, stored_bridges
 from cnc.mechanisms.frer.tree import stored_sequencing
 from cnc.mechanisms.gates.wake_ups import wake_ups
-from cnc.mechanisms.identification.tree import identities
+from cnc.mechanisms.identification.tree import stored_identities
+from cnc.mechanisms.stream_filters.model import StoredFilters
 from cnc.mechanisms.talker_offsets.tree import stored_talker, talker_report
 from cnc.model import (
     NS_PER_S,
@@ -25,6 +26,7 @@ from cnc.model import (
     GateEntry,
     GateLimits,
     GateMode,
+    Parts,
     PortConfiguration,
     StoredPort,
 )
@@ -99,14 +101,14 @@ def stored_ports(data: Element, bridges: Iterable[str] = ()) -> dict[str, Stored
     if not bridges:
         return ports
     forwardings = stored_bridges(data, bridges)
-    empty = replace(
-        _NO_BRIDGE_PORT, identities=tuple(identities(data)), sequencing=stored_sequencing(data)
-    )
+    of_switch = Parts.of(stored_identities(data), stored_sequencing(data))
     # A bridge is an interface, too; what matters of it is how it forwards.
     for name in bridges:
-        if name in forwardings or empty.identities:
-            forwarding, filters = forwardings.get(name, (None, ()))
-            ports[name] = replace(empty, forwarding=forwarding, filters=filters)
+        if name in forwardings or of_switch.parts:
+            forwarding, filters = forwardings.get(name, (None, StoredFilters()))
+            ports[name] = replace(
+                _NO_BRIDGE_PORT, forwarding=forwarding, tables=of_switch.having(filters)
+            )
     return ports
 
 

@@ -22,9 +22,9 @@ from cnc.mechanisms.frer.model import SequenceFunctions
 from cnc.mechanisms.frer.tree import latent_errors, sequence_functions, sequencing_filter
 from cnc.mechanisms.identification.model import Translations
 from cnc.mechanisms.identification.tree import identity_filter, translations
-from cnc.mechanisms.stream_filters.model import StreamFilters
+from cnc.mechanisms.stream_filters.model import StoredFilters, StreamFilters
 from cnc.mechanisms.stream_filters.tree import kernel_filters, stored_filters
-from cnc.model import NO_FORWARDING, BridgeForwarding, Parts, StoredFilter, StreamAddress
+from cnc.model import NO_FORWARDING, BridgeForwarding, Parts, StreamAddress
 from cnc.switch import reply
 from cnc.switch.mac_addresses import from_tree, to_tree
 from cnc.switch.modules import lacking_modules
@@ -210,7 +210,7 @@ def settings_filter() -> Element:
 
 def stored_bridges(
     data: Element, bridges: Iterable[str]
-) -> dict[str, tuple[BridgeForwarding, tuple[StoredFilter, ...]]]:
+) -> dict[str, tuple[BridgeForwarding, StoredFilters]]:
     """What is configured of these bridges, from the reply to a get-config, and all their stream
     filters; without those of which nothing is."""
     components = _components(data)
@@ -223,10 +223,10 @@ def stored_bridges(
             forwarding = replace(
                 _forwarding(components[name], trusting),
                 parts=of_switch.having(
-                    StreamFilters(tuple(each.filter for each in filters if each.filter))
+                    StreamFilters(tuple(each.filter for each in filters.entries if each.filter))
                 ),
             )
-            found[name] = forwarding, tuple(filters)
+            found[name] = forwarding, filters
     return found
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import count
 
-from cnc.mechanisms.identification.model import IdentityPart
-from cnc.model import StoredIdentity, StreamAddress
+from cnc.mechanisms.identification.model import IdentityPart, StoredIdentity
+from cnc.model import StreamAddress
 
 
 @dataclass(frozen=True, slots=True, order=True)

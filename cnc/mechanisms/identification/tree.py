@@ -27,12 +27,14 @@ from cnc.mechanisms.identification.model import (
     NullIdentification,
     Outward,
     SourceMacIdentification,
+    StoredIdentities,
+    StoredIdentity,
     Translation,
     Translations,
     parts_of,
 )
 from cnc.mechanisms.identification.numbers import Number, Numbers
-from cnc.model import BridgeForwarding, StoredIdentity, StreamAddress
+from cnc.model import BridgeForwarding, StreamAddress
 from cnc.switch import reply
 from cnc.switch.mac_addresses import from_tree, to_tree
 from cnc.switch.reply import Element
@@ -65,7 +67,7 @@ class IdentityEdit(NamedTuple):
 def identity_edit(
     changes: Iterable[BridgeForwarding],
     named: Mapping[StreamAddress, tuple[str, ...]],
-    stored: Iterable[StoredIdentity],
+    stored: StoredIdentities,
 ) -> IdentityEdit:
     """What sets the translations of a switch's bridges and names the streams that other tables
     refer to, and removes what is `stored`, of all of its list, in the VLANs of streams beside them.
@@ -73,10 +75,10 @@ def identity_edit(
     What is stored keeps its index and handle, so that only what changes is edited. What is new gets
     the first numbers that no entry has, not even one that is removed in the same edit.
     """
-    changes, stored = [*changes], [*stored]
+    changes = [*changes]
     desired = {a: its for each in changes for a, its in each[Translations].by_stream.items()}
     vlan_ids = {vlan_id for each in changes for vlan_id in each.vlans}
-    numbers = Numbers(stored)
+    numbers = Numbers(stored.entries)
     wanted: dict[Number, list[Element]] = {}
     for address in sorted(desired.keys() | named.keys(), key=str):
         if address in named:
@@ -88,7 +90,7 @@ def identity_edit(
     kept = {each.index for each in wanted}
     removed = [
         each
-        for each in stored
+        for each in stored.entries
         if each.address and each.address.vlan_id in vlan_ids and each.index not in kept
     ]
     elements = [
@@ -171,22 +173,24 @@ def identity_filter() -> Element:
     return _SID("stream-identity")
 
 
-def identities(data: Element) -> list[StoredIdentity]:
-    """The entries of a switch's list, with what they are part of."""
+def stored_identities(data: Element) -> StoredIdentities:
+    """The whole list of a switch, and what its entries are part of."""
     handles: dict[int, StreamAddress] = {}
     parsed = [_Parsed.of(entry) for entry in _entries(data)]
     for each in parsed:
         if each.address:
             handles.setdefault(each.handle, each.address)
-    return [
-        StoredIdentity(
-            each.index,
-            each.handle,
-            handles.get(each.handle) if each.part is IdentityPart.IDENTIFY else each.address,
-            each.part,
+    return StoredIdentities(
+        tuple(
+            StoredIdentity(
+                each.index,
+                each.handle,
+                handles.get(each.handle) if each.part is IdentityPart.IDENTIFY else each.address,
+                each.part,
+            )
+            for each in parsed
         )
-        for each in parsed
-    ]
+    )
 
 
 def translations(data: Element) -> dict[StreamAddress, Translation]:

@@ -21,13 +21,15 @@ from cnc.mechanisms.stream_filters.model import (
     FilteredStream,
     FixedGate,
     Policing,
+    StoredFilter,
+    StoredFilters,
     Strangers,
     StreamFilter,
     StreamGate,
     WindowGate,
     normal,
 )
-from cnc.model import NS_PER_S, StoredFilter, StreamAddress
+from cnc.model import NS_PER_S, StreamAddress
 from cnc.switch import reply
 from cnc.switch.reply import Element
 from cnc.switch.tree import NETCONF, PSFP, PSFP_BRIDGE, TSN_LINUX, FilterCounts
@@ -159,20 +161,22 @@ def _interval(index: int, state: str, length_ns: int, octets_max: int | None = N
 # --- from the tree -------------------------------------------------------------------------------
 
 
-def stored_filters(component: Element, data: Element) -> list[StoredFilter]:
+def stored_filters(component: Element, data: Element) -> StoredFilters:
     """The filters that are configured of a component; `data` is the whole reply, which has the
     streams that they refer to."""
     rows = [*_filter_rows(component)]
     gates = _gates(component, is_kernel=False)
     known = known_streams(data) if rows else {}
-    return [
-        StoredFilter(
-            _number(row, f"{_FILTER}-id"),
-            _number(row, "stream-gate-ref"),
-            _parsed(row, known, gates),
+    return StoredFilters(
+        tuple(
+            StoredFilter(
+                _number(row, f"{_FILTER}-id"),
+                _number(row, "stream-gate-ref"),
+                _parsed(row, known, gates),
+            )
+            for row in rows
         )
-        for row in rows
-    ]
+    )
 
 
 def kernel_filters(component: Element, data: Element) -> dict[StreamFilter, FilterCounts]:
