@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator
-from dataclasses import replace
-from typing import NamedTuple
+from dataclasses import dataclass, replace
 
 from cnc.mechanism import Changed, Kept, Mechanism, Needs, Planned, Switch, streams_in_words
 from cnc.mechanisms.frer.compare import differences
@@ -22,7 +21,8 @@ from cnc.model import StreamAddress
 MODULE = "ieee802-dot1cb-frer"
 
 
-class _Row(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Row:
     """What a switch does with the copies of the frames of a stream."""
 
     address: StreamAddress
@@ -53,7 +53,7 @@ def _of_streams(its: SequenceFunctions, addresses: Collection[StreamAddress]) ->
 
 
 def _rows(its: SequenceFunctions) -> Iterator[_Row]:
-    return (_Row(*each) for each in its.by_stream.items())
+    return (_Row(address, function) for address, function in its.by_stream.items())
 
 
 def _summary(its: SequenceFunctions) -> Iterator[tuple[int, str]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from cnc.mechanism import Changed, Kept, Mechanism, Needs, Planned, Switch, streams_in_words
 from cnc.mechanisms.identification.compare import differences
@@ -14,7 +14,8 @@ from cnc.model import StreamAddress
 MODULE = "ieee802-dot1cb-stream-identification"
 
 
-class _Row(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Row:
     """What a switch makes of the untagged frames of a stream."""
 
     address: StreamAddress
@@ -26,7 +27,7 @@ def _within(its: Translations, vlan_ids: Collection[int]) -> Translations:
 
 
 def _rows(its: Translations) -> Iterator[_Row]:
-    return (_Row(*each) for each in its.by_stream.items())
+    return (_Row(address, each) for address, each in its.by_stream.items())
 
 
 IDENTIFICATION = Mechanism(
