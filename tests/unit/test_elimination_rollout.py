@@ -28,10 +28,10 @@ from cnc.mechanisms.frer.model import (
     StoredSequencing,
 )
 from cnc.mechanisms.frer.registration import MODULE as SEQUENCING
+from cnc.mechanisms.handles import StoredIdentities
 from cnc.mechanisms.identification.model import (
     Inward,
     SourceMacIdentification,
-    StoredIdentities,
     Translation,
     Translations,
 )

@@ -14,6 +14,7 @@ from lxml import etree
 from cnc.mechanisms.composition import settings_summary
 from cnc.mechanisms.forwarding.preflight import examine_bridge
 from cnc.mechanisms.forwarding.tree import bridge_reports
+from cnc.mechanisms.handles import StoredIdentities
 from cnc.mechanisms.identification.model import (
     Inward,
     IpIdentification,
@@ -21,7 +22,6 @@ from cnc.mechanisms.identification.model import (
     NullIdentification,
     Outward,
     SourceMacIdentification,
-    StoredIdentities,
     Translation,
     Translations,
 )

@@ -17,7 +17,9 @@ from cnc.mechanisms.frer.model import (
     ports_of,
 )
 from cnc.model import StreamAddress
+from cnc.support.lazy import lazy_import
 
+_TREE = lazy_import("cnc.mechanisms.frer.tree")
 MODULE = "ieee802-dot1cb-frer"
 
 
@@ -80,6 +82,7 @@ FRER = Mechanism(
         concerned=lambda its, names: streams_in_words(its.by_stream, names),
         refers_to=lambda its, _identified: {a: ports_of(each) for a, each in its.by_stream.items()},
     ),
+    tree=lambda: _TREE.TREE,
     kept=Kept(
         key="sequencing",
         row=_Row,

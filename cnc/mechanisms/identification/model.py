@@ -122,26 +122,6 @@ class IdentityPart(StrEnum):
     OUTWARD = "outward"  # active: the address that the last switch gives them
 
 
-@dataclass(frozen=True, slots=True)
-class StoredIdentity:
-    """An entry of a switch's table of stream identities: entries of one stream share a `handle`.
-
-    `address` and `part` are None where the entry is no part of a translation.
-    """
-
-    index: int
-    handle: int
-    address: StreamAddress | None = None
-    part: IdentityPart | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class StoredIdentities:
-    """A switch's table of stream identities."""
-
-    entries: tuple[StoredIdentity, ...] = ()
-
-
 def parts_of(translation: Translation) -> tuple[IdentityPart, ...]:
     """The entries that a switch needs for a translation, in their order."""
     inward = (IdentityPart.IDENTIFY, IdentityPart.INWARD) if translation.inward else ()

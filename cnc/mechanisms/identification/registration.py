@@ -10,7 +10,9 @@ from cnc.mechanisms.identification.compare import differences
 from cnc.mechanisms.identification.derive import derive, known_by
 from cnc.mechanisms.identification.model import Translation, Translations
 from cnc.model import StreamAddress
+from cnc.support.lazy import lazy_import
 
+_TREE = lazy_import("cnc.mechanisms.identification.tree")
 MODULE = "ieee802-dot1cb-stream-identification"
 
 
@@ -52,6 +54,7 @@ IDENTIFICATION = Mechanism(
         identifies=lambda its: {a for a, each in its.by_stream.items() if each.inward},
         names_streams=True,
     ),
+    tree=lambda: _TREE.TREE,
     kept=Kept(
         key="translations",
         row=_Row,
