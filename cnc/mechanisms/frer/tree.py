@@ -268,18 +268,6 @@ def _counted(counters: PortCounters, whole: Reply, interface: Element) -> PortCo
     return replace(counters, recovery=found)
 
 
-TREE: Tree[SequenceFunctions] = Tree(
-    filters=_tables_filter,
-    port_statistics=_tables_filter,
-    stored=lambda whole, _component: Stored(
-        SequenceFunctions(whole.once(_functions)), whole.once(_stored)
-    ),
-    reported=_reported,
-    counted=_counted,
-    edit=_edit,
-)
-
-
 def _table(data: Element, table: str) -> Iterator[Element]:
     return reply.entries(data, f"f:frer/f:{table}", _NAMESPACES)
 
@@ -295,3 +283,15 @@ def _is_out_facing(entry: Element) -> bool:
 
 def _has(entry: Element, path: str) -> bool:
     return entry.find(f"f:{path}", _NAMESPACES) is not None
+
+
+TREE: Tree[SequenceFunctions] = Tree(
+    filters=_tables_filter,
+    port_statistics=_tables_filter,
+    stored=lambda whole, _component: Stored(
+        SequenceFunctions(whole.once(_functions)), whole.once(_stored)
+    ),
+    reported=_reported,
+    counted=_counted,
+    edit=_edit,
+)

@@ -234,16 +234,6 @@ def _reported(report: BridgeReport, whole: Reply, _component: Element) -> Bridge
     return replace(report, forwarding=report.forwarding.having(part))
 
 
-TREE: Tree[Translations] = Tree(
-    filters=_filters,
-    stored=lambda whole, _component: Stored(
-        Translations(whole.once(_translations)), whole.once(_stored)
-    ),
-    reported=_reported,
-    streams=StreamTable(_edit, _known),
-)
-
-
 def _entries(whole: Reply) -> tuple[_Parsed, ...]:
     found = reply.entries(whole.data, "s:stream-identity", _NAMESPACES)
     return tuple(map(_Parsed.of, found))
@@ -380,3 +370,13 @@ def _ip(known_by: Element) -> IpIdentification | None:
         destination_port=_LEAVES.optional_number(known_by, "destination-port"),
         dscp=_LEAVES.optional_number(known_by, "dscp"),
     )
+
+
+TREE: Tree[Translations] = Tree(
+    filters=_filters,
+    stored=lambda whole, _component: Stored(
+        Translations(whole.once(_translations)), whole.once(_stored)
+    ),
+    reported=_reported,
+    streams=StreamTable(_edit, _known),
+)

@@ -183,9 +183,6 @@ def _reported(report: BridgeReport, whole: Reply, component: Element) -> BridgeR
     return replace(report, forwarding=report.forwarding.having(part), filter_counts=counts)
 
 
-TREE: Tree[StreamFilters] = Tree(stored=_stored, reported=_reported, edit_bridge=_edit)
-
-
 def _working(component: Element, whole: Reply) -> dict[StreamFilter, FilterCounts]:
     """The filters that work in a component, in their order, and what they have counted. One that
     does otherwise than any rollout sets it is left out."""
@@ -290,3 +287,6 @@ def _counts(row: Element, pending: Collection[int]) -> FilterCounts:
 def _number(row: Element, leaf: str) -> int:
     """The value of a leaf; 0 where it is missing."""
     return _LEAVES.optional_number(row, leaf) or 0
+
+
+TREE: Tree[StreamFilters] = Tree(stored=_stored, reported=_reported, edit_bridge=_edit)
