@@ -43,9 +43,8 @@ def test_a_push_brings_stream_filters_in_the_same_change(network: Network, polic
     network.push(plan)
     assert filters(network) == planned(plan)
     assert len(filters(network)["s1"]) == 3
-    assert {
-        name: [*network.configured(name)[StreamFilters].filters] for name in SWITCHES
-    } == planned(plan)
+    configured = {name: [*network.configured(name)[StreamFilters].filters] for name in SWITCHES}
+    assert configured == planned(plan)
     assert all(port.agrees for port in status(plan, connect=network.running.connect))
     assert not network.push(plan).changes
 
