@@ -130,7 +130,7 @@ class Stored(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class StreamTable(Generic[_Part]):
+class IdentityTable(Generic[_Part]):
     """The table in which streams have handles (`cnc.mechanisms.handles`).
 
     `edit` has the elements that set these parts, name the streams of these addresses at these
@@ -173,7 +173,7 @@ class Tree(Generic[_Part]):
     )
     edit: Callable[[Collection[_Part], Edit], list[Element]] = lambda _parts, _edit: []
     edit_bridge: Callable[[_Part, _Part, Edit], list[Element]] = lambda _part, _stored, _edit: []
-    streams: StreamTable[_Part] | None = None
+    streams: IdentityTable[_Part] | None = None
 
 
 @dataclass(frozen=True, slots=True)

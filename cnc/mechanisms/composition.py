@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from cnc.mechanism import Edit, Mechanism, StreamTable, Whose
+from cnc.mechanism import Edit, IdentityTable, Mechanism, Whose
 from cnc.mechanisms.handles import KnownStream
 from cnc.mechanisms.registry import MECHANISMS
 from cnc.model import NO_FORWARDING, BridgeForwarding, GateControlList, Parts, StreamAddress
@@ -86,7 +86,7 @@ class Reply:
         return self.once(table.known)
 
 
-def naming() -> tuple[Mechanism[Any], StreamTable[Any]]:
+def naming() -> tuple[Mechanism[Any], IdentityTable[Any]]:
     """The mechanism that names streams for all, and its table."""
     return next((each, table) for each in MECHANISMS if (table := each.tree().streams))
 

@@ -17,7 +17,7 @@ from ipaddress import ip_address
 
 from lxml.builder import ElementMaker
 
-from cnc.mechanism import Stored, StreamTable, Tree
+from cnc.mechanism import IdentityTable, Stored, Tree
 from cnc.mechanisms.composition import Reply
 from cnc.mechanisms.handles import (
     Handles,
@@ -378,5 +378,5 @@ TREE: Tree[Translations] = Tree(
         Translations(whole.once(_translations)), whole.once(_stored)
     ),
     reported=_reported,
-    streams=StreamTable(_edit, _known),
+    streams=IdentityTable(_edit, _known),
 )
