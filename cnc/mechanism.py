@@ -10,10 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Generic, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
 
-from cnc.model import Plan, StreamAddress
+from cnc.mechanisms.handles import Handles, KnownStream
+from cnc.model import Parts, Plan, StreamAddress
 from cnc.support.wording import named
+
+if TYPE_CHECKING:
+    from cnc.mechanisms.composition import Reply
+    from cnc.switch.counters import PortCounters
+    from cnc.switch.reply import Element
+    from cnc.switch.tree import BridgeReport
 
 _Part = TypeVar("_Part")
 
@@ -105,6 +112,70 @@ class Switch(Generic[_Part]):
     names_streams: bool = False
 
 
+class Edit(NamedTuple):
+    """What the parts of an edit have in common: the base time of what is done by the clock, the
+    handles of all streams that tables refer to, and the `tables` that are stored, whole."""
+
+    base_time_ns: int
+    handles: Handles
+    tables: Parts
+
+
+class Stored(NamedTuple):
+    """What is configured of a bridge: the part that a rollout could have set, and the whole table,
+    of a type of the mechanism's own, which an edit gets; None: an edit needs none."""
+
+    part: Any
+    table: object = None
+
+
+@dataclass(frozen=True, slots=True)
+class IdentityTable(Generic[_Part]):
+    """The table in which streams have handles (`cnc.mechanisms.handles`).
+
+    `edit` has the elements that set these parts, name the streams of these addresses at these
+    ports, and remove what is stored beside them in the VLANs. `known` has by handle the streams
+    that tables may refer to.
+    """
+
+    edit: Callable[
+        [
+            Collection[_Part],
+            Mapping[StreamAddress, tuple[str, ...]],
+            Collection[int],
+            Parts,
+        ],
+        tuple[list[Element], Handles],
+    ]
+    known: Callable[[Reply], Mapping[int, KnownStream]]
+
+
+@dataclass(frozen=True, slots=True)
+class Tree(Generic[_Part]):
+    """How a part is set and read in the YANG data tree of a switch.
+
+    `filters` are subtree filters of what stands beside the bridges, `port_statistics` of what it
+    has in the statistics of an interface. `stored` reads the configuration of a bridge's component,
+    None: the bridge has none, but its switch may have entries in the table. `reported` adds to a
+    report what the kernel does in a component, `counted` to the counters of a port those of an
+    interface. `edit` are the elements of the whole switch that set the parts of its bridges, and
+    `edit_bridge` those of a component that set the first part, where the second is stored; both
+    remove what is stored beside them, and leave what others have. `streams` is of the one mechanism
+    that `names_streams`.
+    """
+
+    stored: Callable[[Reply, Element | None], Stored]
+    reported: Callable[[BridgeReport, Reply, Element], BridgeReport]
+    filters: Callable[[], list[Element]] = list
+    port_statistics: Callable[[], list[Element]] = list
+    counted: Callable[[PortCounters, Reply, Element], PortCounters] = (
+        lambda counters, _reply, _interface: counters
+    )
+    edit: Callable[[Collection[_Part], Edit], list[Element]] = lambda _parts, _edit: []
+    edit_bridge: Callable[[_Part, _Part, Edit], list[Element]] = lambda _part, _stored, _edit: []
+    streams: IdentityTable[_Part] | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Kept(Generic[_Part]):
     """How a part is written into the history: `key` of a change, `row` the type of its rows."""
@@ -118,7 +189,8 @@ class Kept(Generic[_Part]):
 @dataclass(frozen=True, slots=True)
 class Mechanism(Generic[_Part]):
     """One mechanism; `name` is that of the agent's folder, `summary` counts what a part asks for:
-    so many of what, for a table's cell."""
+    so many of what, for a table's cell. `tree` is called when a switch is asked or told something:
+    it imports what takes long to import."""
 
     name: str
     part: type[_Part]
@@ -126,4 +198,5 @@ class Mechanism(Generic[_Part]):
     changed: Changed[_Part]
     switch: Switch[_Part]
     kept: Kept[_Part]
+    tree: Callable[[], Tree[_Part]]
     summary: Callable[[_Part], Iterator[tuple[int, str]]] = field(default=lambda _part: iter(()))

@@ -15,13 +15,12 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from cnc.loops.model import Loop, LoopDelay
-from cnc.mechanisms.frer.model import NO_SEQUENCING, Elimination, StoredSequencing
-from cnc.mechanisms.identification.model import Identification, IdentityPart
+from cnc.mechanisms.frer.model import Elimination
+from cnc.mechanisms.identification.model import Identification
 from cnc.mechanisms.stream_filters.model import (
     DEFAULT_STREAM_FILTERS_MAX,
     NO_POLICING,
     PolicingRules,
-    StreamFilter,
 )
 
 if TYPE_CHECKING:
@@ -826,38 +825,15 @@ def gates_of(settings: PortSettings | None) -> GateControlList | None:
 
 
 @dataclass(frozen=True, slots=True)
-class StoredIdentity:
-    """An entry of a switch's table of stream identities: entries of one stream share a `handle`.
-
-    `address` and `part` are None where the entry is no part of a translation.
-    """
-
-    index: int
-    handle: int
-    address: StreamAddress | None = None
-    part: IdentityPart | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class StoredFilter:
-    """A stream filter of a bridge, with its number and that of its gate; `filter` is None where it
-    is none that a rollout sets."""
-
-    number: int
-    gate: int
-    filter: StreamFilter | None
-
-
-@dataclass(frozen=True, slots=True)
 class StoredPort:
     """A port as the running datastore has it.
 
     `configuration` is None where gates are off, or where they are on and what is stored is no
     schedule in force: `is_draft`. `dscps` are those of the stored rules, whatever else is there.
     `extras` says in words what is set that no rollout sets, and that changes what the port does
-    with frames. `talker` is what a port of an end station has, `forwarding` what a bridge has;
-    `identities` and `sequencing` are with it, the whole tables of stream identities and for
-    numbered frames of its switch, and `filters`, all stream filters of the bridge.
+    with frames. `talker` is what a port of an end station has, `forwarding` what a bridge has; with
+    it are the `tables` of mechanisms, whole, whoever set their entries: an edit keeps to numbers
+    that are free.
     """
 
     configuration: PortConfiguration | None
@@ -866,9 +842,7 @@ class StoredPort:
     extras: tuple[str, ...] = ()
     talker: TalkerTable | None = None
     forwarding: BridgeForwarding | None = None
-    identities: tuple[StoredIdentity, ...] = ()
-    sequencing: StoredSequencing = NO_SEQUENCING
-    filters: tuple[StoredFilter, ...] = ()
+    tables: Parts = Parts()
     is_draft: bool = False
 
     @property

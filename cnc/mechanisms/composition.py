@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from cnc.mechanism import Mechanism, Whose
+from cnc.mechanism import Edit, IdentityTable, Mechanism, Whose
+from cnc.mechanisms.handles import KnownStream
 from cnc.mechanisms.registry import MECHANISMS
-from cnc.model import BridgeForwarding, GateControlList, Parts, StreamAddress
+from cnc.model import NO_FORWARDING, BridgeForwarding, GateControlList, Parts, StreamAddress
 from cnc.support.format import counted, gate_summary
+
+if TYPE_CHECKING:
+    from cnc.switch.reply import Element
+
+_Read = TypeVar("_Read")
 
 
 def each_part(function: Callable[[Mechanism[Any]], object]) -> Parts:
@@ -57,6 +63,62 @@ def is_asked(its: BridgeForwarding, mechanism: Mechanism[Any]) -> bool:
     tables of others."""
     is_own = its[mechanism.part] != mechanism.part()
     return is_own or (mechanism.switch.names_streams and bool(named(its)))
+
+
+class Reply:
+    """The data that a switch has sent; what several readers need of it is read once."""
+
+    def __init__(self, data: Element) -> None:
+        self.data = data
+        self._found: dict[Callable[[Reply], Any], Any] = {}
+
+    def once(self, read: Callable[[Reply], _Read]) -> _Read:
+        """What `read` finds in the reply."""
+        if read not in self._found:
+            self._found[read] = read(self)
+        found: _Read = self._found[read]
+        return found
+
+    @property
+    def streams(self) -> Mapping[int, KnownStream]:
+        """The streams that tables of the switch refer to, by handle."""
+        _, table = naming()
+        return self.once(table.known)
+
+
+def naming() -> tuple[Mechanism[Any], IdentityTable[Any]]:
+    """The mechanism that names streams for all, and its table."""
+    return next((each, table) for each in MECHANISMS if (table := each.tree().streams))
+
+
+def edits(
+    bridges: Mapping[str, BridgeForwarding],
+    before: Mapping[str, BridgeForwarding | None],
+    tables: Mapping[str, Parts],
+    base_time_ns: int,
+) -> tuple[list[Element], dict[str, list[Element]]]:
+    """What an edit changes of the tables of a switch, and by bridge of its component: it sets these
+    bridges. `before` and `tables` are what is stored of each."""
+    # Each bridge has the whole tables of the switch.
+    whole = next(iter(tables.values()), Parts())
+    referred = {a: ports for each in bridges.values() for a, ports in named(each).items()}
+    vlan_ids = {vlan_id for each in bridges.values() for vlan_id in each.vlans}
+    mechanism, table = naming()
+    own_parts = [each[mechanism.part] for each in bridges.values()]
+    of_switch, handles = table.edit(own_parts, referred, vlan_ids, whole)
+    for each in MECHANISMS:
+        parts = [desired[each.part] for desired in bridges.values()]
+        of_switch += each.tree().edit(parts, Edit(base_time_ns, handles, whole))
+    of_bridges: dict[str, list[Element]] = {}
+    for name, desired in bridges.items():
+        own = within(before[name] or NO_FORWARDING, desired)
+        edit = Edit(base_time_ns, handles, tables.get(name, Parts()))
+        of_bridges[name] = [
+            element
+            for each in MECHANISMS
+            for element in each.tree().edit_bridge(desired[each.part], own[each.part], edit)
+        ]
+    return of_switch, of_bridges
 
 
 def parts_while_clock_settles(its: BridgeForwarding) -> BridgeForwarding:

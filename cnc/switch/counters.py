@@ -8,18 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from cnc.mechanisms.identification.tree import known_streams
+from cnc.mechanisms.composition import Reply
+from cnc.mechanisms.registry import MECHANISMS
 from cnc.model import StreamAddress
 from cnc.switch import reply
 from cnc.switch.reply import Element
-from cnc.switch.tree import BRIDGE, FRER, INTERFACES, SCHED_BRIDGE, TSN_LINUX
+from cnc.switch.tree import BRIDGE, INTERFACES, SCHED_BRIDGE, TSN_LINUX
 
 RECOVERY_COUNTERS = ("passed", "discarded", "out-of-order", "rogue", "lost", "tagless", "resets")
-
-_RECOVERY_COUNTERS = {
-    name: "rx-resets" if name == "resets" else f"rx-{name}-pkts" for name in RECOVERY_COUNTERS
-}
-_NAMESPACES = {"f": FRER, "if": INTERFACES, "b": BRIDGE, "g": SCHED_BRIDGE, "t": TSN_LINUX}
+_NAMESPACES = {"if": INTERFACES, "b": BRIDGE, "g": SCHED_BRIDGE, "t": TSN_LINUX}
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +41,12 @@ class PortCounters:
 def port_counters(data: Element) -> dict[str, PortCounters]:
     """The counters by port name, from the reply to a get."""
     counters: dict[str, PortCounters] = {}
-    named = known_streams(data)
+    whole = Reply(data)
     for interface in reply.entries(data, "if:interfaces/if:interface", _NAMESPACES):
         table = "b:bridge-port/g:gate-parameter-table"
         statistics = "b:bridge-port/t:taprio/t:kernel/t:class-statistics"
         errors = reply.text(interface, f"{table}/g:config-change-error", _NAMESPACES)
-        counters[reply.text(interface, "if:name", _NAMESPACES) or ""] = PortCounters(
+        found = PortCounters(
             config_change_errors=(
                 None if errors is None else reply.number(errors, "config-change-error")
             ),
@@ -58,26 +55,11 @@ def port_counters(data: Element) -> dict[str, PortCounters]:
             ),
             drops=dict(_by_class(interface, statistics, "t:", "drops")),
             window_drops=dict(_by_class(interface, statistics, "t:", "window-drops")),
-            recovery={
-                named[handle].address: counts
-                for handle, counts in _recovery(interface)
-                if handle in named
-            },
         )
+        for each in MECHANISMS:
+            found = each.tree().counted(found, whole, interface)
+        counters[reply.text(interface, "if:name", _NAMESPACES) or ""] = found
     return counters
-
-
-def _recovery(interface: Element) -> Iterator[tuple[int, dict[str, int]]]:
-    """The counters of copies that come in from the wire, by the handle of their stream."""
-    path = "if:statistics/f:frer/f:per-port-per-stream-counters"
-    for row in reply.rows(interface, path, _NAMESPACES):
-        if row.leaves.get("direction-out-facing") == "true":
-            counts = {
-                name: row.number(leaf)
-                for name, leaf in _RECOVERY_COUNTERS.items()
-                if leaf in row.leaves
-            }
-            yield row.number("handle"), counts
 
 
 def _by_class(interface: Element, rows: str, prefix: str, leaf: str) -> Iterator[tuple[int, int]]:

@@ -7,16 +7,16 @@ from copy import deepcopy
 
 from lxml.builder import ElementMaker
 
+from cnc.mechanisms.composition import naming
 from cnc.mechanisms.forwarding.tree import configured_filters, state_filters
-from cnc.mechanisms.identification.tree import identity_filter
+from cnc.mechanisms.registry import MECHANISMS
 from cnc.mechanisms.talker_offsets.tree import published_filter, talker_filter
 from cnc.switch.reply import Element
-from cnc.switch.tree import BRIDGE, FRER, INTERFACES, SCHED_BRIDGE, TSN_LINUX
+from cnc.switch.tree import BRIDGE, INTERFACES, SCHED_BRIDGE, TSN_LINUX
 
 _IF = ElementMaker(namespace=INTERFACES, nsmap={None: INTERFACES})
 _BRIDGE = ElementMaker(namespace=BRIDGE, nsmap={None: BRIDGE})
 _GATES = ElementMaker(namespace=SCHED_BRIDGE, nsmap={None: SCHED_BRIDGE})
-_FRER = ElementMaker(namespace=FRER, nsmap={None: FRER})
 _TSNL = ElementMaker(namespace=TSN_LINUX, nsmap={None: TSN_LINUX})
 
 # Nodes of a gate table.
@@ -56,7 +56,7 @@ def watch_filter(
     """All state that may change while the schedules stay: without the limits, with counters."""
     ports = [*ports]
     state = _state_filter(ports, (*_CLOCK, *_COUNTERS), talker=talker) + state_filters(bridges)
-    return [*state, *(_interfaces(ports, _of_copies()) if bridges else [])]
+    return [*state, *(_interfaces(ports, _of_streams()) if bridges else [])]
 
 
 def clock_filter(port: str) -> list[Element]:
@@ -70,12 +70,14 @@ def counter_filter(ports: Iterable[str], bridges: Collection[str] = ()) -> list[
     of_port = _bridge_port(_COUNTERS, kernel)
     if not bridges:
         return _interfaces(ports, of_port)
-    return [*_interfaces(ports, of_port, _of_copies()), identity_filter()]
+    mechanism, _ = naming()
+    return [*_interfaces(ports, of_port, _of_streams()), *mechanism.tree().filters()]
 
 
-def _of_copies() -> Element:
-    """What a port has done with the copies of streams."""
-    return _IF("statistics", _FRER("frer"))
+def _of_streams() -> Element:
+    """What mechanisms have counted at a port, by the handles of streams."""
+    counted = (element for each in MECHANISMS for element in each.tree().port_statistics())
+    return _IF("statistics", *counted)
 
 
 def _state_filter(

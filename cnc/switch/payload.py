@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 from lxml import etree
 from lxml.builder import ElementMaker
 
-from cnc.mechanisms.composition import named, within
+from cnc.mechanisms.composition import edits
 from cnc.mechanisms.forwarding.derive import bridge_forwarding, bridge_forwardings
 from cnc.mechanisms.forwarding.tree import bridges_element, regeneration_element, regenerations
-from cnc.mechanisms.frer.model import NO_SEQUENCING
-from cnc.mechanisms.frer.tree import sequencing_elements
 from cnc.mechanisms.gates.times import list_times
-from cnc.mechanisms.identification.tree import identity_edit
-from cnc.mechanisms.stream_filters.model import StreamFilters
-from cnc.mechanisms.stream_filters.tree import filter_elements
 from cnc.mechanisms.talker_offsets.tree import talker_element, talker_ports
 from cnc.model import (
     NO_FORWARDING,
@@ -27,7 +22,6 @@ from cnc.model import (
     Plan,
     PortConfiguration,
     PortSettings,
-    StoredFilter,
     StoredPort,
     StreamAddress,
     TalkerConfiguration,
@@ -184,42 +178,16 @@ def edit_config(
         if not isinstance(desired, BridgeForwarding)
     }
     before = {name: at.forwarding if (at := stored.get(name)) else None for name in bridges}
-    # Each has the whole tables of the switch.
-    whole = next((at for name in bridges if (at := stored.get(name))), None)
-    referred = {a: ports for each in bridges.values() for a, ports in named(each).items()}
-    streams = identity_edit(bridges.values(), referred, whole.identities if whole else ())
-    filters = {
-        name: filter_elements(
-            desired[StreamFilters].filters,
-            _own_filters(stored.get(name), desired),
-            streams.handles,
-            base_time_ns,
-        )
-        for name, desired in bridges.items()
-    }
+    tables = {name: at.tables for name in bridges if (at := stored.get(name))}
+    of_switch, of_bridges = edits(bridges, before, tables, base_time_ns)
     _add_bridge_ports(interfaces, bridges, before)
     return _NC(
         "config",
         _IF("interfaces", *(interface for _, interface in sorted(interfaces.items()))),
-        *([bridges_element(bridges, before, filters)] if bridges else []),
-        *streams.elements,
-        *sequencing_elements(
-            bridges.values(),
-            streams.handles,
-            streams.removed,
-            whole.sequencing if whole else NO_SEQUENCING,
-        ),
+        *([bridges_element(bridges, before, of_bridges)] if bridges else []),
+        *of_switch,
         rollout_id_element(rollout_id),
     )
-
-
-def _own_filters(stored: StoredPort | None, desired: BridgeForwarding) -> Iterator[StoredFilter]:
-    """The stored stream filters of a bridge; those that are no rollout's are not recognised."""
-    if stored is None or stored.forwarding is None:
-        return
-    own = within(stored.forwarding, desired)[StreamFilters].filters
-    for each in stored.filters:
-        yield each if each.filter in own else replace(each, filter=None)
 
 
 def _add_bridge_ports(

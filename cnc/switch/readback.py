@@ -15,9 +15,7 @@ from lxml import etree
 from lxml.builder import ElementMaker
 
 from cnc.mechanisms.forwarding.tree import bridge_reports, stored_bridges
-from cnc.mechanisms.frer.tree import stored_sequencing
 from cnc.mechanisms.gates.wake_ups import wake_ups
-from cnc.mechanisms.identification.tree import identities
 from cnc.mechanisms.talker_offsets.tree import stored_talker, talker_report
 from cnc.model import (
     NS_PER_S,
@@ -96,18 +94,8 @@ def stored_ports(data: Element, bridges: Iterable[str] = ()) -> dict[str, Stored
         if port is not None or talker is not None:
             stored = _NO_BRIDGE_PORT if port is None else _stored_port(port)
             ports[_require(interface, "if:name")] = replace(stored, talker=talker)
-    if not bridges:
-        return ports
-    forwardings = stored_bridges(data, bridges)
-    empty = replace(
-        _NO_BRIDGE_PORT, identities=tuple(identities(data)), sequencing=stored_sequencing(data)
-    )
     # A bridge is an interface, too; what matters of it is how it forwards.
-    for name in bridges:
-        if name in forwardings or empty.identities:
-            forwarding, filters = forwardings.get(name, (None, ()))
-            ports[name] = replace(empty, forwarding=forwarding, filters=filters)
-    return ports
+    return ports | stored_bridges(data, bridges) if bridges else ports
 
 
 _NO_BRIDGE_PORT = StoredPort(None, 0, frozenset())

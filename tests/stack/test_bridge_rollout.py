@@ -15,9 +15,9 @@ from cnc.errors import RolloutError
 from cnc.lab.rehearsal import Rehearsal, rehearsal
 from cnc.mechanisms.composition import within
 from cnc.mechanisms.forwarding.derive import bridge_forwarding
-from cnc.mechanisms.frer.model import NO_SEQUENCING, Generation, Recovery, SequenceFunctions
+from cnc.mechanisms.frer.model import Generation, Recovery, SequenceFunctions
 from cnc.mechanisms.stream_filters.model import StreamFilters, normal
-from cnc.model import BridgeForwarding, Plan
+from cnc.model import BridgeForwarding, Parts, Plan
 from cnc.planner import plan as compute
 from cnc.rollout import doctor, follow, push, status
 from cnc.rollout.events import Step, StepBegun
@@ -291,7 +291,7 @@ def test_what_takes_out_copies_is_changed_and_removed_with_its_stream(network: N
         {},
     ]
     left = [network.stored(name).ports[BRIDGE] for name in SWITCHES]
-    assert [(each.sequencing, each.identities) for each in left] == [(NO_SEQUENCING, ())] * 3
+    assert [each.tables for each in left] == [Parts()] * 3
 
 
 def test_a_rollback_has_switches_take_out_copies_again(network: Network):

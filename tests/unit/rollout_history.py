@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -45,14 +45,12 @@ def change(address: str = "192.0.2.1") -> SwitchChange:
     )
 
 
-def recorded_without(change: SwitchChange, *of_bridges: str, stored: Iterable[str] = ()) -> bytes:
-    """A change of the bridge br0 as it was recorded before these values of bridges, and what is
-    `stored` beside them, were known; the change has none of them."""
+def recorded_without(change: SwitchChange, *of_bridges: str) -> bytes:
+    """A change of the bridge br0 as it was recorded before these values of bridges were known; the
+    change has none of them."""
     document = json.loads(zlib.decompress(encoding.change_to_octets(change)))
     for forwarding in document["bridges"]["br0"].values():
         assert [forwarding.pop(name) for name in of_bridges] == [[] for _ in of_bridges]
-    for name in stored:
-        document["before"]["br0"].pop(name)
     return zlib.compress(json.dumps(document).encode())
 
 

@@ -19,7 +19,6 @@ from cnc.mechanisms.forwarding.derive import bridge_forwarding, bridge_forwardin
 from cnc.mechanisms.forwarding.preflight import examine_bridge
 from cnc.mechanisms.forwarding.tree import bridge_reports
 from cnc.mechanisms.frer.model import (
-    NO_SEQUENCING,
     Elimination,
     Generation,
     LatentErrorDetection,
@@ -29,6 +28,7 @@ from cnc.mechanisms.frer.model import (
     StoredSequencing,
 )
 from cnc.mechanisms.frer.registration import MODULE as SEQUENCING
+from cnc.mechanisms.handles import StoredIdentities
 from cnc.mechanisms.identification.model import (
     Inward,
     SourceMacIdentification,
@@ -177,12 +177,11 @@ def test_a_bridge_without_numbered_streams_is_told_nothing_of_them() -> None:
 
 
 def test_what_others_have_in_the_tables_stays() -> None:
-    stored = replace(
-        read(sent(told(axis=LAST))),
-        sequencing=StoredSequencing(
-            {7: (70,)}, {1: (80,), 2: (1,)}, {("s2", True): (1, 80), ("p9", False): (70,)}
-        ),
+    stored = read(sent(told(axis=LAST)))
+    beside = StoredSequencing(
+        {7: (70,)}, {1: (80,), 2: (1,)}, {("s2", True): (1, 80), ("p9", False): (70,)}
     )
+    stored = replace(stored, tables=stored.tables.having(beside))
     assert frer(sent(told(), stored)) == [
         "sequence-recovery!remove(index(2))",
         identified("s2", "true", 80),
@@ -226,9 +225,10 @@ def test_the_next_push_leaves_exactly_what_it_wants(
     assert stored.forwarding
     assert stored.forwarding[SequenceFunctions].by_stream == after[SequenceFunctions].by_stream
     count = len(after[SequenceFunctions].by_stream)
-    assert len(stored.sequencing.generations) + len(stored.sequencing.recoveries) == count
-    assert len(stored.identities) == count
-    assert all(stored.sequencing.identifications.values())
+    sequencing = stored.tables[StoredSequencing]
+    assert len(sequencing.generations) + len(sequencing.recoveries) == count
+    assert len(stored.tables[StoredIdentities].entries) == count
+    assert all(sequencing.identifications.values())
 
 
 @pytest.mark.parametrize("function", [FIRST, LAST])
@@ -237,8 +237,8 @@ def test_a_stream_that_is_still_policed_loses_its_function(function: SequenceFun
     policed = StreamFilter(of, 6, 0, FixedGate.OPEN, Policing.OFF)
     before, after = (its.having(StreamFilters((policed,))) for its in (told(axis=function), told()))
     stored = read(_applied(sent(before), sent(after, read(sent(before)))))
-    assert len(stored.identities) == 1
-    assert stored.sequencing == NO_SEQUENCING
+    assert len(stored.tables[StoredIdentities].entries) == 1
+    assert stored.tables[StoredSequencing] == StoredSequencing()
 
 
 def _applied(first: etree._Element, edit: etree._Element) -> etree._Element:
@@ -439,7 +439,7 @@ def test_a_switch_is_asked_for_its_modules_only_where_it_needs_them() -> None:
 
 def test_a_change_that_was_recorded_before_there_were_numbers_is_read() -> None:
     change = SwitchChange(Management("10.99.0.1"), {"br0": stored(told())}, {"br0": told()})
-    octets = recorded_without(change, "sequencing", stored=["sequencing"])
+    octets = recorded_without(change, "sequencing")
     found = encoding.change_from_octets(octets, Outcome.UNKNOWN, "")
     assert (found.before, found.after) == (change.before, change.after)
 

@@ -24,6 +24,7 @@ from cnc.mechanisms.stream_filters.model import (
     FilteredStream,
     FixedGate,
     Policing,
+    StoredFilters,
     Strangers,
     StreamFilter,
     StreamFilters,
@@ -166,7 +167,8 @@ def test_what_is_sent_is_what_is_read_back(desired: BridgeForwarding) -> None:
     stored = read(sent(desired))
     assert stored.forwarding
     assert {*stored.forwarding[StreamFilters].filters} == as_read(desired)
-    assert len({each.number for each in stored.filters}) == len(desired[StreamFilters].filters)
+    numbers = {each.number for each in stored.tables[StoredFilters].entries}
+    assert len(numbers) == len(desired[StreamFilters].filters)
     assert needs_change(desired, stored, kernel(desired)) is None
 
 
@@ -182,7 +184,7 @@ def test_the_next_push_leaves_exactly_what_it_wants(
     stored = read(applied(first, sent(after, read(first))))
     assert stored.forwarding
     assert {*stored.forwarding[StreamFilters].filters} == as_read(after)
-    of_gates = {each.gate for each in stored.filters}
+    of_gates = {each.gate for each in stored.tables[StoredFilters].entries}
     assert of_gates == {number for _, number in numbers(first, "gate")}
 
 
@@ -412,7 +414,7 @@ def test_a_switch_tells_whether_it_has_the_module(can: bool) -> None:
 
 def test_a_change_that_was_recorded_before_there_were_filters_is_read() -> None:
     change = SwitchChange(Management("10.99.0.1"), {"br0": stored(told())}, {"br0": told()})
-    octets = recorded_without(change, "filters", stored=["filters"])
+    octets = recorded_without(change, "filters")
     found = encoding.change_from_octets(octets, Outcome.UNKNOWN, "")
     assert (found.before, found.after) == (change.before, change.after)
 

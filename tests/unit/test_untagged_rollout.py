@@ -14,6 +14,7 @@ from lxml import etree
 from cnc.mechanisms.composition import settings_summary
 from cnc.mechanisms.forwarding.preflight import examine_bridge
 from cnc.mechanisms.forwarding.tree import bridge_reports
+from cnc.mechanisms.handles import StoredIdentities
 from cnc.mechanisms.identification.model import (
     Inward,
     IpIdentification,
@@ -143,7 +144,8 @@ def test_the_next_push_leaves_exactly_what_it_wants(
     stored = read(data)
     assert stored.forwarding
     assert stored.forwarding[Translations].by_stream == after[Translations].by_stream
-    assert len({each.index for each in stored.identities}) == len(stored.identities)
+    identities = stored.tables[StoredIdentities].entries
+    assert len({each.index for each in identities}) == len(identities)
 
 
 def test_the_first_switch_knows_frames_by_one_entry_and_addresses_them_by_another() -> None:
@@ -354,8 +356,7 @@ def test_a_switch_tells_of_its_modules_if_it_may(names: Sequence[str], can: bool
 
 def test_a_change_that_was_recorded_before_there_were_translations_is_read() -> None:
     change = SwitchChange(Management("10.99.0.1"), {"br0": stored(told())}, {"br0": told()})
-    stored_beside = ["identities", "sequencing"]
-    octets = recorded_without(change, "translations", "sequencing", stored=stored_beside)
+    octets = recorded_without(change, "translations", "sequencing")
     found = encoding.change_from_octets(octets, Outcome.UNKNOWN, "")
     assert (found.before, found.after) == (change.before, change.after)
 

@@ -16,15 +16,10 @@ from typing import Literal, NamedTuple
 
 from lxml.builder import ElementMaker
 
-from cnc.mechanisms.composition import within
+from cnc.mechanisms.composition import Reply, within
 from cnc.mechanisms.forwarding import code_points
-from cnc.mechanisms.frer.model import SequenceFunctions
-from cnc.mechanisms.frer.tree import latent_errors, sequence_functions, sequencing_filter
-from cnc.mechanisms.identification.model import Translations
-from cnc.mechanisms.identification.tree import identity_filter, translations
-from cnc.mechanisms.stream_filters.model import StreamFilters
-from cnc.mechanisms.stream_filters.tree import kernel_filters, stored_filters
-from cnc.model import NO_FORWARDING, BridgeForwarding, Parts, StoredFilter, StreamAddress
+from cnc.mechanisms.registry import MECHANISMS
+from cnc.model import NO_FORWARDING, BridgeForwarding, Parts, StoredPort, StreamAddress
 from cnc.switch import reply
 from cnc.switch.mac_addresses import from_tree, to_tree
 from cnc.switch.modules import lacking_modules
@@ -57,23 +52,21 @@ _HELD_BACK = frozenset({"listening", "learning", "blocking"})
 def bridges_element(
     changes: Mapping[str, BridgeForwarding],
     stored: Mapping[str, BridgeForwarding | None],
-    filters: Mapping[str, Iterable[Element]],
+    beside: Mapping[str, Iterable[Element]],
 ) -> Element:
     """The `<bridges>` that sets the forwarding of these bridges, and removes what is `stored` in
-    the VLANs of streams beside it; `filters` by bridge are what changes of stream filters."""
+    the VLANs of streams beside it; `beside` by bridge is what else changes of its component."""
     return _BRIDGE(
         "bridges",
         *(
-            _bridge(
-                name, desired, within(stored.get(name) or NO_FORWARDING, desired), filters[name]
-            )
+            _bridge(name, desired, within(stored.get(name) or NO_FORWARDING, desired), beside[name])
             for name, desired in sorted(changes.items())
         ),
     )
 
 
 def _bridge(
-    name: str, desired: BridgeForwarding, stored: BridgeForwarding, filters: Iterable[Element]
+    name: str, desired: BridgeForwarding, stored: BridgeForwarding, beside: Iterable[Element]
 ) -> Element:
     obsolete_entries = stored.entries.keys() - desired.entries.keys()
     registered = {vlan_id: ports for vlan_id, ports in desired.vlans.items() if ports}
@@ -97,7 +90,7 @@ def _bridge(
                     for vlan_id, ports in sorted(registered.items())
                 ),
             ),
-            *filters,
+            *beside,
         ),
     )
 
@@ -193,12 +186,13 @@ def state_filters(bridges: Collection[str]) -> list[Element]:
 
 
 def bridge_filters(bridges: Collection[str]) -> list[Element]:
-    """Subtree filters: these bridges, and what their switch makes of untagged frames and of copies;
-    none without any. A server that does not know the modules of the latter selects nothing."""
+    """Subtree filters: these bridges, and what mechanisms have beside them; none without any. A
+    server that does not know the modules of the latter selects nothing."""
     if not bridges:
         return []
     names = (_BRIDGE("bridge", _BRIDGE("name", bridge)) for bridge in sorted(bridges))
-    return [_BRIDGE("bridges", *names), identity_filter(), sequencing_filter()]
+    beside = (element for each in MECHANISMS for element in each.tree().filters())
+    return [_BRIDGE("bridges", *names), *beside]
 
 
 def settings_filter() -> Element:
@@ -208,25 +202,22 @@ def settings_filter() -> Element:
     return _BRIDGE("bridges", _BRIDGE("bridge", _BRIDGE("name"), component))
 
 
-def stored_bridges(
-    data: Element, bridges: Iterable[str]
-) -> dict[str, tuple[BridgeForwarding, tuple[StoredFilter, ...]]]:
-    """What is configured of these bridges, from the reply to a get-config, and all their stream
-    filters; without those of which nothing is."""
+def stored_bridges(data: Element, bridges: Iterable[str]) -> dict[str, StoredPort]:
+    """What is configured of these bridges, from the reply to a get-config; without those of which
+    nothing is, where the tables of their switch are empty, too."""
     components = _components(data)
     trusting = code_points.configured_trust(data)
-    of_switch = _of_switch(data)
+    whole = Reply(data)
     found = {}
     for name in bridges:
-        if name in components:
-            filters = stored_filters(components[name], data)
-            forwarding = replace(
-                _forwarding(components[name], trusting),
-                parts=of_switch.having(
-                    StreamFilters(tuple(each.filter for each in filters if each.filter))
-                ),
-            )
-            found[name] = forwarding, tuple(filters)
+        component = components.get(name)
+        stored = [each.tree().stored(whole, component) for each in MECHANISMS]
+        tables = Parts.of(*(each.table for each in stored if each.table is not None))
+        forwarding = None
+        if component is not None:
+            forwarding = _forwarding(component, trusting).having(*(each.part for each in stored))
+        if forwarding or tables.parts:
+            found[name] = StoredPort(None, 0, frozenset(), forwarding=forwarding, tables=tables)
     return found
 
 
@@ -235,27 +226,15 @@ def bridge_reports(data: Element, bridges: Iterable[str]) -> dict[str, BridgeRep
     components = _components(data)
     if not components:
         return {}
-    of_switch, of_ports, lacking = _of_switch(data), _code_points(data), lacking_modules(data)
+    of_ports, lacking, whole = _code_points(data), lacking_modules(data), Reply(data)
     found = {}
     for name in bridges:
-        if name in components:
-            report = _report(components[name], of_ports)
-            counts = kernel_filters(components[name], data)
-            found[name] = replace(
-                report,
-                forwarding=replace(
-                    report.forwarding, parts=of_switch.having(StreamFilters(tuple(counts)))
-                ),
-                lacking_modules=lacking,
-                filter_counts=counts,
-                latent_errors=latent_errors(data),
-            )
+        if (component := components.get(name)) is not None:
+            report = replace(_report(component, of_ports), lacking_modules=lacking)
+            for each in MECHANISMS:
+                report = each.tree().reported(report, whole, component)
+            found[name] = report
     return found
-
-
-def _of_switch(data: Element) -> Parts:
-    """What a switch does with frames where they come in and leave, whatever their bridge."""
-    return Parts.of(Translations(translations(data)), SequenceFunctions(sequence_functions(data)))
 
 
 def all_bridge_reports(data: Element) -> dict[str, BridgeReport]:

@@ -88,6 +88,3 @@ class StoredSequencing:
     generations: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     recoveries: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     identifications: Mapping[tuple[str, bool], tuple[int, ...]] = field(default_factory=dict)
-
-
-NO_SEQUENCING = StoredSequencing()

@@ -17,7 +17,9 @@ from cnc.mechanisms.frer.model import (
     ports_of,
 )
 from cnc.model import StreamAddress
+from cnc.support.lazy import lazy_import
 
+_TREE = lazy_import("cnc.mechanisms.frer.tree")
 MODULE = "ieee802-dot1cb-frer"
 
 
@@ -53,7 +55,7 @@ def _of_streams(its: SequenceFunctions, addresses: Collection[StreamAddress]) ->
 
 
 def _rows(its: SequenceFunctions) -> Iterator[_Row]:
-    return (_Row(*each) for each in its.by_stream.items())
+    return (_Row(address, function) for address, function in its.by_stream.items())
 
 
 def _summary(its: SequenceFunctions) -> Iterator[tuple[int, str]]:
@@ -80,6 +82,7 @@ FRER = Mechanism(
         concerned=lambda its, names: streams_in_words(its.by_stream, names),
         refers_to=lambda its, _identified: {a: ports_of(each) for a, each in its.by_stream.items()},
     ),
+    tree=lambda: _TREE.TREE,
     kept=Kept(
         key="sequencing",
         row=_Row,

@@ -2,7 +2,7 @@
 and read back.
 
 `/frer` of IEEE 802.1CB's module refers to streams by the handles of `/stream-identity`
-(`cnc.mechanisms.identification.tree`). `sequence-generation` gives the frames of a stream their
+(`cnc.mechanisms.handles`). `sequence-generation` gives the frames of a stream their
 numbers, in the direction into the relay, and `sequence-recovery` drops second copies as they come
 from the wire; `sequence-identification` says at which ports numbers are written and read as R-TAG.
 Of each table one entry is one stream's, but of the last, which has one for each port and direction.
@@ -11,11 +11,14 @@ Of each table one entry is one stream's, but of the last, which has one for each
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 from itertools import count
 
 from lxml.builder import ElementMaker
 
+from cnc.mechanism import Edit, Stored, Tree
+from cnc.mechanisms.composition import Reply
 from cnc.mechanisms.frer.model import (
     Generation,
     LatentErrorDetection,
@@ -25,14 +28,14 @@ from cnc.mechanisms.frer.model import (
     StoredSequencing,
     ports_of,
 )
-from cnc.mechanisms.identification.tree import known_streams
-from cnc.model import BridgeForwarding, StreamAddress
+from cnc.model import StreamAddress
 from cnc.switch import reply
+from cnc.switch.counters import RECOVERY_COUNTERS, PortCounters
 from cnc.switch.reply import Element
-from cnc.switch.tree import FRER, NETCONF, TSN_LINUX, LatentErrors
+from cnc.switch.tree import FRER, INTERFACES, NETCONF, TSN_LINUX, BridgeReport, LatentErrors
 
 _FRER = ElementMaker(namespace=FRER, nsmap={None: FRER})
-_NAMESPACES = {"f": FRER}
+_NAMESPACES = {"f": FRER, "if": INTERFACES}
 _LEAVES = reply.Leaves(FRER)
 _LINUX = reply.Leaves(TSN_LINUX)
 _OPERATION = f"{{{NETCONF}}}operation"
@@ -42,26 +45,20 @@ _GENERATION = "sequence-generation"
 _RECOVERY = "sequence-recovery"
 _IDENTIFICATION = "sequence-identification"
 _DETECTION = "latent-error-detection"
+_COUNTERS = {
+    name: "rx-resets" if name == "resets" else f"rx-{name}-pkts" for name in RECOVERY_COUNTERS
+}
 
 
 # --- to the tree ---------------------------------------------------------------------------------
 
 
-def sequencing_elements(
-    changes: Iterable[BridgeForwarding],
-    handles: Mapping[StreamAddress, int],
-    obsolete: Iterable[int],
-    stored: StoredSequencing,
-) -> list[Element]:
+def _edit(parts: Collection[SequenceFunctions], edit: Edit) -> list[Element]:
     """The `<frer>` that sets the sequence functions of a switch's bridges; none where there is
-    nothing to set and nothing to remove.
-
-    `handles` are those of all streams that the switch knows by name, with a function or without,
-    `obsolete` those of streams that it may have known before. What others have `stored` of other
-    streams stays.
-    """
-    desired = {a: its for each in changes for a, its in each[SequenceFunctions].by_stream.items()}
-    functions = {handles[address]: its for address, its in desired.items()}
+    nothing to set and nothing to remove. What others have stored of other streams stays."""
+    handles, obsolete = edit.handles
+    stored = edit.tables[StoredSequencing]
+    functions = {handles[a]: its for each in parts for a, its in each.by_stream.items()}
     ours = {*handles.values(), *obsolete}
     elements = [
         *_entries(_GENERATION, Generation, functions, ours, stored.generations),
@@ -147,13 +144,14 @@ def _identifications(
 # --- from the tree -------------------------------------------------------------------------------
 
 
-def sequencing_filter() -> Element:
-    """A subtree filter: all tables of a switch."""
-    return _FRER("frer")
+def _tables_filter() -> list[Element]:
+    """All tables of a switch, or the counters of an interface."""
+    return [_FRER("frer")]
 
 
-def stored_sequencing(data: Element) -> StoredSequencing:
+def _stored(whole: Reply) -> StoredSequencing:
     """Which entries the tables of a switch have, and of which streams."""
+    data = whole.data
     return StoredSequencing(
         {_LEAVES.number(entry, "index"): _streams(entry) for entry in _table(data, _GENERATION)},
         {_LEAVES.number(entry, "index"): _streams(entry) for entry in _table(data, _RECOVERY)},
@@ -164,11 +162,12 @@ def stored_sequencing(data: Element) -> StoredSequencing:
     )
 
 
-def sequence_functions(data: Element) -> dict[StreamAddress, SequenceFunction]:
+def _functions(whole: Reply) -> dict[StreamAddress, SequenceFunction]:
     """What a switch does with the copies of streams, by address.
 
     A function of which something is missing, or is otherwise than any rollout sets it, is left out.
     """
+    data, known = whole.data, whole.streams
     written: defaultdict[int, set[str]] = defaultdict(set)
     read: defaultdict[int, set[str]] = defaultdict(set)
     for entry in _table(data, _IDENTIFICATION):
@@ -186,7 +185,6 @@ def sequence_functions(data: Element) -> dict[StreamAddress, SequenceFunction]:
         if function := _recovery(entry):
             ports = {*function.ports}
             by_handle |= {its: function for its in _streams(entry) if ports <= read[its]}
-    known = known_streams(data)
     return {
         known[handle].address: function
         for handle, function in by_handle.items()
@@ -230,11 +228,11 @@ def _detection(entry: Element) -> LatentErrorDetection | None:
     return LatentErrorDetection(*known) if known == stated else None
 
 
-def latent_errors(data: Element) -> dict[StreamAddress, LatentErrors]:
+def _latent_errors(whole: Reply) -> dict[StreamAddress, LatentErrors]:
     """What a switch has found where it is watched that copies come by all ways, by address."""
-    known = known_streams(data)
+    known = whole.streams
     found: dict[StreamAddress, LatentErrors] = {}
-    for entry in _table(data, _RECOVERY):
+    for entry in _table(whole.data, _RECOVERY):
         state = entry.find("t:latent-errors", {"t": TSN_LINUX})
         if state is None:
             continue
@@ -245,6 +243,29 @@ def latent_errors(data: Element) -> dict[StreamAddress, LatentErrors]:
         )
         found |= {known[handle].address: its for handle in _streams(entry) if handle in known}
     return found
+
+
+def _reported(report: BridgeReport, whole: Reply, _component: Element) -> BridgeReport:
+    part = SequenceFunctions(whole.once(_functions))
+    return replace(
+        report,
+        forwarding=report.forwarding.having(part),
+        latent_errors=whole.once(_latent_errors),
+    )
+
+
+def _counted(counters: PortCounters, whole: Reply, interface: Element) -> PortCounters:
+    """The counters of copies that come in from the wire, by the address of their stream."""
+    path = "if:statistics/f:frer/f:per-port-per-stream-counters"
+    found: dict[StreamAddress, Mapping[str, int]] = {}
+    for row in reply.rows(interface, path, _NAMESPACES):
+        if row.leaves.get("direction-out-facing") == "true":
+            counts = {
+                name: row.number(leaf) for name, leaf in _COUNTERS.items() if leaf in row.leaves
+            }
+            if known := whole.streams.get(row.number("handle")):
+                found[known.address] = counts
+    return replace(counters, recovery=found)
 
 
 def _table(data: Element, table: str) -> Iterator[Element]:
@@ -262,3 +283,15 @@ def _is_out_facing(entry: Element) -> bool:
 
 def _has(entry: Element, path: str) -> bool:
     return entry.find(f"f:{path}", _NAMESPACES) is not None
+
+
+TREE: Tree[SequenceFunctions] = Tree(
+    filters=_tables_filter,
+    port_statistics=_tables_filter,
+    stored=lambda whole, _component: Stored(
+        SequenceFunctions(whole.once(_functions)), whole.once(_stored)
+    ),
+    reported=_reported,
+    counted=_counted,
+    edit=_edit,
+)

@@ -10,7 +10,9 @@ from cnc.mechanisms.identification.compare import differences
 from cnc.mechanisms.identification.derive import derive, known_by
 from cnc.mechanisms.identification.model import Translation, Translations
 from cnc.model import StreamAddress
+from cnc.support.lazy import lazy_import
 
+_TREE = lazy_import("cnc.mechanisms.identification.tree")
 MODULE = "ieee802-dot1cb-stream-identification"
 
 
@@ -27,7 +29,7 @@ def _within(its: Translations, vlan_ids: Collection[int]) -> Translations:
 
 
 def _rows(its: Translations) -> Iterator[_Row]:
-    return (_Row(*each) for each in its.by_stream.items())
+    return (_Row(address, each) for address, each in its.by_stream.items())
 
 
 IDENTIFICATION = Mechanism(
@@ -52,6 +54,7 @@ IDENTIFICATION = Mechanism(
         identifies=lambda its: {a for a, each in its.by_stream.items() if each.inward},
         names_streams=True,
     ),
+    tree=lambda: _TREE.TREE,
     kept=Kept(
         key="translations",
         row=_Row,

@@ -11,13 +11,22 @@ entry at `out-facing/input-port` names it, and changes nothing of them.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from ipaddress import ip_address
-from typing import NamedTuple
 
 from lxml.builder import ElementMaker
 
+from cnc.mechanism import IdentityTable, Stored, Tree
+from cnc.mechanisms.composition import Reply
+from cnc.mechanisms.handles import (
+    Handles,
+    KnownStream,
+    Number,
+    Numbers,
+    StoredIdentities,
+    StoredIdentity,
+)
 from cnc.mechanisms.identification.model import (
     Identification,
     IdentityPart,
@@ -31,12 +40,11 @@ from cnc.mechanisms.identification.model import (
     Translations,
     parts_of,
 )
-from cnc.mechanisms.identification.numbers import Number, Numbers
-from cnc.model import BridgeForwarding, StoredIdentity, StreamAddress
+from cnc.model import Parts, StreamAddress
 from cnc.switch import reply
 from cnc.switch.mac_addresses import from_tree, to_tree
 from cnc.switch.reply import Element
-from cnc.switch.tree import NETCONF, STREAM_IDENTIFICATION
+from cnc.switch.tree import NETCONF, STREAM_IDENTIFICATION, BridgeReport
 
 _SID = ElementMaker(namespace=STREAM_IDENTIFICATION, nsmap={None: STREAM_IDENTIFICATION})
 _NAMESPACES = {"s": STREAM_IDENTIFICATION}
@@ -53,29 +61,17 @@ _TAGGED, _UNTAGGED = "tagged", "priority"
 # --- to the tree ---------------------------------------------------------------------------------
 
 
-class IdentityEdit(NamedTuple):
-    """The entries of the list that an edit sets and removes; by address the handles that streams
-    have by it, and those that it removes."""
-
-    elements: list[Element]
-    handles: dict[StreamAddress, int]
-    removed: set[int]
-
-
-def identity_edit(
-    changes: Iterable[BridgeForwarding],
+def _edit(
+    parts: Collection[Translations],
     named: Mapping[StreamAddress, tuple[str, ...]],
-    stored: Iterable[StoredIdentity],
-) -> IdentityEdit:
+    vlan_ids: Collection[int],
+    tables: Parts,
+) -> tuple[list[Element], Handles]:
     """What sets the translations of a switch's bridges and names the streams that other tables
-    refer to, and removes what is `stored`, of all of its list, in the VLANs of streams beside them.
-
-    What is stored keeps its index and handle, so that only what changes is edited. What is new gets
-    the first numbers that no entry has, not even one that is removed in the same edit.
+    refer to, and removes what is stored, of all of its list, in the VLANs of streams beside them.
     """
-    changes, stored = [*changes], [*stored]
-    desired = {a: its for each in changes for a, its in each[Translations].by_stream.items()}
-    vlan_ids = {vlan_id for each in changes for vlan_id in each.vlans}
+    desired = {a: its for each in parts for a, its in each.by_stream.items()}
+    stored = tables[StoredIdentities].entries
     numbers = Numbers(stored)
     wanted: dict[Number, list[Element]] = {}
     for address in sorted(desired.keys() | named.keys(), key=str):
@@ -99,7 +95,8 @@ def identity_edit(
         *(_entry(number, wanted[number]) for number in sorted(wanted)),
     ]
     handles = {address: numbers.handle(address) for address in desired.keys() | named.keys()}
-    return IdentityEdit(elements, handles, {each.handle for each in removed} - {*handles.values()})
+    obsolete = {each.handle for each in removed} - {*handles.values()}
+    return elements, Handles(handles, obsolete)
 
 
 def _entry(number: Number, parameters: list[Element]) -> Element:
@@ -166,37 +163,38 @@ def _known_by(its: Identification) -> Element:
 # --- from the tree -------------------------------------------------------------------------------
 
 
-def identity_filter() -> Element:
-    """A subtree filter: the whole list, since entries refer to their streams by number."""
-    return _SID("stream-identity")
+def _filters() -> list[Element]:
+    """The whole list, since entries refer to their streams by number."""
+    return [_SID("stream-identity")]
 
 
-def identities(data: Element) -> list[StoredIdentity]:
-    """The entries of a switch's list, with what they are part of."""
+def _stored(whole: Reply) -> StoredIdentities:
+    """The whole list of a switch, and what its entries are part of."""
     handles: dict[int, StreamAddress] = {}
-    parsed = [_Parsed.of(entry) for entry in _entries(data)]
+    parsed = whole.once(_entries)
     for each in parsed:
         if each.address:
             handles.setdefault(each.handle, each.address)
-    return [
-        StoredIdentity(
-            each.index,
-            each.handle,
-            handles.get(each.handle) if each.part is IdentityPart.IDENTIFY else each.address,
-            each.part,
+    return StoredIdentities(
+        tuple(
+            StoredIdentity(
+                each.index,
+                each.handle,
+                handles.get(each.handle) if each.part is IdentityPart.IDENTIFY else each.address,
+                each.part,
+            )
+            for each in parsed
         )
-        for each in parsed
-    ]
+    )
 
 
-def translations(data: Element) -> dict[StreamAddress, Translation]:
+def _translations(whole: Reply) -> dict[StreamAddress, Translation]:
     """What a switch makes of untagged frames, by the address of the stream.
 
     A part of which something is missing, or is otherwise than any rollout sets it, is left out.
     """
     by_handle: dict[int, list[_Parsed]] = defaultdict(list)
-    for entry in _entries(data):
-        parsed = _Parsed.of(entry)
+    for parsed in whole.once(_entries):
         by_handle[parsed.handle].append(parsed)
     found: dict[StreamAddress, Translation] = {}
     for parts in by_handle.values():
@@ -216,30 +214,29 @@ def translations(data: Element) -> dict[StreamAddress, Translation]:
     return found
 
 
-class Known(NamedTuple):
-    """A stream that a switch knows where its frames come in, and those ports, sorted."""
-
-    address: StreamAddress
-    ports: tuple[str, ...]
-
-
-def known_streams(data: Element) -> dict[int, Known]:
+def _known(whole: Reply) -> dict[int, KnownStream]:
     """The streams that other tables of a switch may refer to, by handle."""
     found = {}
-    translated = translations(data)
-    for each in map(_Parsed.of, _entries(data)):
+    translated = whole.once(_translations)
+    for each in whole.once(_entries):
         if each.address is None:
             continue
         inward = translated.get(each.address, Translation()).inward
         if each.part is IdentityPart.NAME:
-            found[each.handle] = Known(each.address, each.named_at)
+            found[each.handle] = KnownStream(each.address, each.named_at)
         elif each.part is IdentityPart.INWARD and inward:
-            found[each.handle] = Known(each.address, (inward.port,))
+            found[each.handle] = KnownStream(each.address, (inward.port,))
     return found
 
 
-def _entries(data: Element) -> Iterator[Element]:
-    return reply.entries(data, "s:stream-identity", _NAMESPACES)
+def _reported(report: BridgeReport, whole: Reply, _component: Element) -> BridgeReport:
+    part = Translations(whole.once(_translations))
+    return replace(report, forwarding=report.forwarding.having(part))
+
+
+def _entries(whole: Reply) -> tuple[_Parsed, ...]:
+    found = reply.entries(whole.data, "s:stream-identity", _NAMESPACES)
+    return tuple(map(_Parsed.of, found))
 
 
 @dataclass(frozen=True, slots=True)
@@ -373,3 +370,13 @@ def _ip(known_by: Element) -> IpIdentification | None:
         destination_port=_LEAVES.optional_number(known_by, "destination-port"),
         dscp=_LEAVES.optional_number(known_by, "dscp"),
     )
+
+
+TREE: Tree[Translations] = Tree(
+    filters=_filters,
+    stored=lambda whole, _component: Stored(
+        Translations(whole.once(_translations)), whole.once(_stored)
+    ),
+    reported=_reported,
+    streams=IdentityTable(_edit, _known),
+)

@@ -149,3 +149,20 @@ class StreamFilters:
     asked."""
 
     filters: tuple[StreamFilter, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFilter:
+    """A stream filter of a bridge, with its number and that of its gate; `filter` is None where it
+    is none that a rollout sets."""
+
+    number: int
+    gate: int
+    filter: StreamFilter | None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFilters:
+    """All stream filters that a bridge has."""
+
+    entries: tuple[StoredFilter, ...] = ()

@@ -15,7 +15,9 @@ from cnc.mechanisms.stream_filters.model import (
     WindowGate,
 )
 from cnc.model import StreamAddress
+from cnc.support.lazy import lazy_import
 
+_TREE = lazy_import("cnc.mechanisms.stream_filters.tree")
 MODULE = "ieee802-dot1q-psfp-bridge"
 
 
@@ -79,6 +81,7 @@ STREAM_FILTERS = Mechanism(
         concerned=lambda its, _names: "end stations send" if its.filters else "",
         refers_to=_refers_to,
     ),
+    tree=lambda: _TREE.TREE,
     kept=Kept(
         key="filters",
         row=StreamFilter,

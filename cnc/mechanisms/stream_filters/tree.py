@@ -9,28 +9,34 @@ holds is `interface` of tsn-linux, and so is `enforcement`, whether it drops fra
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 from fractions import Fraction
 from itertools import count
 
 from lxml.builder import ElementMaker
 
+from cnc.mechanism import Edit, Stored, Tree
+from cnc.mechanisms.composition import Reply
 from cnc.mechanisms.gates.times import list_times
-from cnc.mechanisms.identification.tree import Known, known_streams
+from cnc.mechanisms.handles import KnownStream
 from cnc.mechanisms.stream_filters.model import (
     FilteredStream,
     FixedGate,
     Policing,
+    StoredFilter,
+    StoredFilters,
     Strangers,
     StreamFilter,
+    StreamFilters,
     StreamGate,
     WindowGate,
     normal,
 )
-from cnc.model import NS_PER_S, StoredFilter, StreamAddress
+from cnc.model import NS_PER_S, StreamAddress
 from cnc.switch import reply
 from cnc.switch.reply import Element
-from cnc.switch.tree import NETCONF, PSFP, PSFP_BRIDGE, TSN_LINUX, FilterCounts
+from cnc.switch.tree import NETCONF, PSFP, PSFP_BRIDGE, TSN_LINUX, BridgeReport, FilterCounts
 
 _PSFP = ElementMaker(namespace=PSFP_BRIDGE, nsmap={None: PSFP_BRIDGE, "psfp": PSFP})
 _TSNL = ElementMaker(namespace=TSN_LINUX, nsmap={None: TSN_LINUX})
@@ -47,27 +53,22 @@ _GATE = "stream-gate-instance"
 # --- to the tree ---------------------------------------------------------------------------------
 
 
-def filter_elements(
-    desired: Iterable[StreamFilter],
-    stored: Iterable[StoredFilter],
-    handles: Mapping[StreamAddress, int],
-    base_time_ns: int,
-) -> list[Element]:
+def _edit(desired: StreamFilters, own: StreamFilters, edit: Edit) -> list[Element]:
     """The `<stream-filters>` and `<stream-gates>` of a component that set these filters, and remove
-    what is `stored` beside them; without those that are stored as desired. `handles` are those of
-    all streams that are filtered.
+    those stored beside them that are a rollout's `own`; without those that are stored as desired.
 
-    Gates take over from those before at the first window after `base_time_ns`. A filter of a stream
+    Gates take over from those before at the first window after the base time. A filter of a stream
     keeps its number, by which its counters go on.
     """
-    desired, stored = [*desired], [*stored]
-    obsolete = {_whose(each.filter): each for each in stored if each.filter}
+    stored = edit.tables[StoredFilters].entries
+    ours = {*own.filters}
+    obsolete = {_whose(each.filter): each for each in stored if each.filter and each.filter in ours}
     taken = {number for each in stored for number in (each.number, each.gate)}
     free = (number for number in count(1) if number not in taken)
     last = (number for number in count(_STRANGERS_FIRST) if number not in taken)
     filters: list[Element] = []
     gates: list[Element] = []
-    for wanted in desired:
+    for wanted in desired.filters:
         before = obsolete.pop(_whose(wanted), None)
         if before and before.filter == normal(wanted):
             continue
@@ -75,8 +76,8 @@ def filter_elements(
             number, gate = before.number, before.gate
         else:
             number = gate = next(free if isinstance(wanted.of, FilteredStream) else last)
-        filters.append(_filter(number, gate, wanted, handles))
-        gates.append(_gate(gate, wanted.gate, base_time_ns))
+        filters.append(_filter(number, gate, wanted, edit.handles.by_stream))
+        gates.append(_gate(gate, wanted.gate, edit.base_time_ns))
     for each in obsolete.values():
         filters.append(_removed(_FILTER, each.number))
         gates.append(_removed(_GATE, each.gate))
@@ -159,30 +160,38 @@ def _interval(index: int, state: str, length_ns: int, octets_max: int | None = N
 # --- from the tree -------------------------------------------------------------------------------
 
 
-def stored_filters(component: Element, data: Element) -> list[StoredFilter]:
-    """The filters that are configured of a component; `data` is the whole reply, which has the
-    streams that they refer to."""
-    rows = [*_filter_rows(component)]
+def _stored(whole: Reply, component: Element | None) -> Stored:
+    """The filters that are configured of a component."""
+    if component is None:
+        return Stored(StreamFilters())
     gates = _gates(component, is_kernel=False)
-    known = known_streams(data) if rows else {}
-    return [
+    entries = tuple(
         StoredFilter(
             _number(row, f"{_FILTER}-id"),
             _number(row, "stream-gate-ref"),
-            _parsed(row, known, gates),
+            _parsed(row, whole.streams, gates),
         )
-        for row in rows
-    ]
+        for row in _filter_rows(component)
+    )
+    known = tuple(each.filter for each in entries if each.filter)
+    return Stored(StreamFilters(known), StoredFilters(entries))
 
 
-def kernel_filters(component: Element, data: Element) -> dict[StreamFilter, FilterCounts]:
+def _reported(report: BridgeReport, whole: Reply, component: Element) -> BridgeReport:
+    counts = _working(component, whole)
+    part = StreamFilters(tuple(counts))
+    return replace(report, forwarding=report.forwarding.having(part), filter_counts=counts)
+
+
+def _working(component: Element, whole: Reply) -> dict[StreamFilter, FilterCounts]:
     """The filters that work in a component, in their order, and what they have counted. One that
     does otherwise than any rollout sets it is left out."""
     rows = sorted(_filter_rows(component), key=lambda row: _number(row, f"{_FILTER}-id"))
     gates = _gates(component, is_kernel=True)
-    known = known_streams(data) if rows else {}
     pending = {_number(row, f"{_GATE}-id") for row in _gate_rows(component) if _is_pending(row)}
-    return {its: _counts(row, pending) for row in rows if (its := _parsed(row, known, gates))}
+    return {
+        its: _counts(row, pending) for row in rows if (its := _parsed(row, whole.streams, gates))
+    }
 
 
 def _filter_rows(component: Element) -> Iterator[Element]:
@@ -191,7 +200,7 @@ def _filter_rows(component: Element) -> Iterator[Element]:
 
 def _parsed(
     row: Element,
-    known: Mapping[int, Known],
+    known: Mapping[int, KnownStream],
     gates: Mapping[int, StreamGate],
 ) -> StreamFilter | None:
     """The filter of an entry; None where no rollout sets one so."""
@@ -206,7 +215,7 @@ def _parsed(
     return normal(StreamFilter(of, _PRIORITIES.index(priority), sdu_octets, gate, policing))
 
 
-def _of(row: Element, known: Mapping[int, Known]) -> FilteredStream | Strangers | None:
+def _of(row: Element, known: Mapping[int, KnownStream]) -> FilteredStream | Strangers | None:
     handle = _LEAVES.text(row, "stream-handle")
     if handle is None:
         found = [*reply.entries(row, "t:interface", _NAMESPACES)]
@@ -278,3 +287,6 @@ def _counts(row: Element, pending: Collection[int]) -> FilterCounts:
 def _number(row: Element, leaf: str) -> int:
     """The value of a leaf; 0 where it is missing."""
     return _LEAVES.optional_number(row, leaf) or 0
+
+
+TREE: Tree[StreamFilters] = Tree(stored=_stored, reported=_reported, edit_bridge=_edit)

@@ -1,7 +1,7 @@
 """The change of a switch, and the plan, as octets and back.
 
     {"format": "cnc-change/1", "management": Management,
-     "before": {port: StoredPort or null, ...},
+     "before": {port: StoredPort without tables, or null, ...},
      "after": {port: PortConfiguration, TalkerConfiguration or null, ...},
      "bridges": {bridge: {"before": Forwarding or null, "after": Forwarding}, ...}}
 
@@ -24,7 +24,6 @@ from pydantic import create_model
 
 from cnc.errors import CncError
 from cnc.mechanisms.composition import each_part
-from cnc.mechanisms.frer.model import NO_SEQUENCING
 from cnc.mechanisms.registry import MECHANISMS
 from cnc.model import (
     BridgeForwarding,
@@ -40,6 +39,8 @@ from cnc.plan import file as planfile
 from cnc.rollout.history.record import Outcome, SwitchChange
 
 _FORMAT = "cnc-change/1"
+# An edit reads the tables anew.
+_TABLES = {"before": {"__all__": {"tables"}}}
 # Of a plan or a change, three times the plan of 10,000 streams that pass ten ports each.
 TEXT_MAX_OCTETS = 64 * 1024 * 1024
 
@@ -58,7 +59,7 @@ def change_to_octets(change: SwitchChange) -> bytes:
         after={name: None if name in bridges else its for name, its in change.after.items()},
         bridges=bridges,
     )
-    return _deflated(document.model_dump_json())
+    return _deflated(document.model_dump_json(exclude=_TABLES))
 
 
 def _before(stored: StoredPort | None) -> Any:
@@ -66,8 +67,8 @@ def _before(stored: StoredPort | None) -> Any:
 
 
 def _of_port(stored: StoredPort) -> StoredPort:
-    """Without what is encoded for itself, and without the tables of its switch."""
-    return replace(stored, forwarding=None, identities=(), sequencing=NO_SEQUENCING)
+    """Without what is encoded for itself."""
+    return replace(stored, forwarding=None)
 
 
 def change_from_octets(octets: bytes, outcome: Outcome, detail: str) -> SwitchChange:
