@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import BeforeValidator, Field, create_model
 
 from cnc.cli.json_output.document import (
     BridgeTables,
@@ -14,7 +16,8 @@ from cnc.cli.json_output.document import (
     is_empty,
     is_none,
 )
-from cnc.mechanisms.stream_filters.model import Policing
+from cnc.mechanism import Counts
+from cnc.mechanisms.registry import WATCHED
 from cnc.rollout.preflight import Finding
 from cnc.rollout.transaction import SwitchTimes
 
@@ -111,50 +114,19 @@ class ForwardingState(Document):
     such bridge."""
 
 
-class FilteredFrames(Document):
-    """What a stream filter has counted since it was set."""
-
-    stream: str | None
-    """null: it takes frames of no stream that have its priority."""
-    port: str
-    """Where they come in."""
-    priority: int
-    policing: Policing
-    """What becomes of frames that do not come as planned."""
-    frames: int
-    """All that it has taken."""
-    out_of_window: int
-    """Of these, out of their window or too many, for which there is one counter."""
-    too_long: int
-    lately: int
-    """Of `out_of_window` and `too_long` together, those that came while `cnc status` looked."""
+if TYPE_CHECKING:
+    StreamCounts = dict[str, tuple[object, ...]]
+else:
+    StreamCounts = create_model(
+        "StreamCounts",
+        __base__=Document,
+        __doc__="What a bridge has counted of the frames of streams.",
+        **{each.key: (list[each.row], ...) for each in WATCHED},
+    )
 
 
-class Copies(Document):
-    """What has become of the copies of a stream that came in by a port of a last switch."""
-
-    stream: str
-    port: str
-    passed: int
-    """The first ones."""
-    discarded: int
-    """The second ones."""
-    lost: int
-    """Frames that have come by no port."""
-    rogue: int
-    """Copies with a number out of their turn, which are discarded, too."""
-    is_silent: bool
-    """None comes by this port, while others do by another."""
-    has_latent_error: bool | None
-    """The switch itself has found that copies do not come by all ports (IEEE 802.1CB 7.4.4); null:
-    it does not look for that."""
-
-
-class StreamCounts(Document):
-    """What a bridge has counted of the frames of streams."""
-
-    filters: list[FilteredFrames]
-    copies: list[Copies]
+def _stream_counts(its: Counts) -> StreamCounts:
+    return {each.key: its.of(each.row) for each in WATCHED}
 
 
 class PortState(Document):
@@ -173,8 +145,8 @@ class PortState(Document):
     """A list that the kernel has and does not run yet."""
     forwarding: ForwardingState | None = Field(None, exclude_if=is_none)
     """Of a bridge, which has no gates; left out otherwise."""
-    counts: StreamCounts = Field(
-        StreamCounts(filters=[], copies=[]),
-        exclude_if=lambda its: not (its.filters or its.copies),
+    counts: Annotated[StreamCounts, BeforeValidator(_stream_counts)] = Field(
+        StreamCounts(**{each.key: () for each in WATCHED}),
+        exclude_if=lambda its: not any(rows for _, rows in its),
     )
     """Left out where nothing is counted."""

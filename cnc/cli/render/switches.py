@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from cnc.cli.render.output import new_table, print_json, print_table, some
 from cnc.cli.terminal import echo
 from cnc.mechanisms.composition import settings_summary
+from cnc.mechanisms.frer.watched import Copies
 from cnc.model import NS_PER_S, StreamPlan
 from cnc.support.format import counted, duration, gate_summary, nodes
 
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from cnc.plan.difference import PlanDifference
     from cnc.planner import Move
     from cnc.rollout import Finding, PortStatus, Report
-    from cnc.rollout.stream_counts import Copies
 
 _MOVES_MAX = 100
 _COMES = "comes"
@@ -200,7 +200,7 @@ def _print_copies(ports: Sequence[PortStatus], *, only_problems: bool) -> None:
     rows = [
         (port.port.node, its)
         for port in ports
-        for its in port.counts.copies
+        for its in port.counts.of(Copies)
         if _verdict(its) != _COMES or not only_problems
     ]
     if not rows:

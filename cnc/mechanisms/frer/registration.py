@@ -17,6 +17,7 @@ from cnc.mechanisms.frer.model import (
     SequenceFunctions,
     ports_of,
 )
+from cnc.mechanisms.frer.watched import WATCHED
 from cnc.model import StreamAddress
 
 MODULE = "ieee802-dot1cb-frer"
@@ -87,4 +88,5 @@ FRER = Mechanism(
         part=lambda rows: SequenceFunctions({each.address: each.function for each in rows}),
     ),
     summary=_summary,
+    watched=WATCHED,
 )

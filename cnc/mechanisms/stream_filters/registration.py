@@ -14,6 +14,7 @@ from cnc.mechanisms.stream_filters.model import (
     StreamFilters,
     WindowGate,
 )
+from cnc.mechanisms.stream_filters.watched import WATCHED
 from cnc.model import StreamAddress
 
 MODULE = "ieee802-dot1q-psfp-bridge"
@@ -86,4 +87,5 @@ STREAM_FILTERS = Mechanism(
         part=StreamFilters,
     ),
     summary=lambda its: iter([(len(its.filters), "stream filter")]),
+    watched=WATCHED,
 )
