@@ -201,6 +201,40 @@ class Watched:
     needs_counters: Callable[[BridgeForwarding], bool] = lambda _desired: False
 
 
+class AtHop(NamedTuple):
+    """What a switch does with frames of a stream that come in by one of its ports, in words; None:
+    nothing. `deviation` is how it does otherwise than planned; None: it does not. `ends`: frames
+    go no further for that."""
+
+    does: str | None
+    deviation: str | None = None
+    ends: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Shown(Generic[_Part]):
+    """How a part is told.
+
+    A document has its `rows`, of type `row`, under `key`, if there are any. `at_hop` compares a
+    part with the planned one for a stream and a port; what the switch does is in a document under
+    `hop_key`, and in the column `hop_column` of a table, or in a line below where that is None.
+    `guards` are what is done for single streams, for the page: stream, key and value, of which the
+    page has a list.
+    """
+
+    key: str
+    row: type[Any]
+    rows: Callable[[_Part, Names], Iterator[Any]]
+    key_text: str
+    hop_key: str
+    hop_text: str
+    hop_column: str | None
+    at_hop: Callable[[_Part, _Part, StreamAddress, str], AtHop]
+    guards: Callable[[_Part, str], Iterator[tuple[StreamAddress, str, object]]] = (
+        lambda _part, _switch: iter(())
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Mechanism(Generic[_Part]):
     """One mechanism; `name` is that of the agent's folder, `summary` counts what a part asks for:
@@ -212,5 +246,6 @@ class Mechanism(Generic[_Part]):
     changed: Changed[_Part]
     switch: Switch[_Part]
     kept: Kept[_Part]
+    shown: Shown[_Part]
     summary: Callable[[_Part], Iterator[tuple[int, str]]] = field(default=lambda _part: iter(()))
     watched: Watched | None = None

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
-from pydantic import BeforeValidator, Field, create_model
+from pydantic import BeforeValidator, Field
 
 from cnc.cli.json_output.document import (
     BridgeTables,
@@ -15,6 +15,7 @@ from cnc.cli.json_output.document import (
     RunningGates,
     is_empty,
     is_none,
+    with_keys,
 )
 from cnc.mechanism import Counts
 from cnc.mechanisms.registry import WATCHED
@@ -114,18 +115,12 @@ class ForwardingState(Document):
     such bridge."""
 
 
-if TYPE_CHECKING:
-    StreamCounts = dict[str, tuple[object, ...]]
-else:
-    StreamCounts = create_model(
-        "StreamCounts",
-        __base__=Document,
-        __doc__="What a bridge has counted of the frames of streams.",
-        **{each.key: (list[each.row], ...) for each in WATCHED},
-    )
+@with_keys({each.key: (list[each.row], ...) for each in WATCHED})  # type: ignore[name-defined]
+class StreamCounts(Document):
+    """What a bridge has counted of the frames of streams."""
 
 
-def _stream_counts(its: Counts) -> StreamCounts:
+def _stream_counts(its: Counts) -> dict[str, tuple[object, ...]]:
     return {each.key: its.of(each.row) for each in WATCHED}
 
 
@@ -146,7 +141,7 @@ class PortState(Document):
     forwarding: ForwardingState | None = Field(None, exclude_if=is_none)
     """Of a bridge, which has no gates; left out otherwise."""
     counts: Annotated[StreamCounts, BeforeValidator(_stream_counts)] = Field(
-        StreamCounts(**{each.key: () for each in WATCHED}),
+        StreamCounts.model_validate({each.key: () for each in WATCHED}),
         exclude_if=lambda its: not any(rows for _, rows in its),
     )
     """Left out where nothing is counted."""

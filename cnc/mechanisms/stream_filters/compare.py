@@ -15,7 +15,7 @@ from cnc.mechanisms.stream_filters.model import (
     WindowGate,
     normal,
 )
-from cnc.model import BridgeForwarding, StreamAddress
+from cnc.model import StreamAddress
 from cnc.support.format import duration
 
 
@@ -82,9 +82,7 @@ def without_lists(desired: StreamFilters) -> StreamFilters:
     return StreamFilters(tuple(replace(its, gate=FixedGate.OPEN) for its in desired.filters))
 
 
-def filter_in_words(forwarding: BridgeForwarding, address: StreamAddress, port: str) -> str | None:
+def filter_in_words(its: StreamFilters, address: StreamAddress, port: str) -> str | None:
     """What the filter of a stream does where its frames come in; None where it has none."""
     of = FilteredStream(address.destination_mac, address.vlan_id, port)
-    return next(
-        (_does(normal(its)) for its in forwarding[StreamFilters].filters if its.of == of), None
-    )
+    return next((_does(normal(each)) for each in its.filters if each.of == of), None)

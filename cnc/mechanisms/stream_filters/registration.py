@@ -14,6 +14,7 @@ from cnc.mechanisms.stream_filters.model import (
     StreamFilters,
     WindowGate,
 )
+from cnc.mechanisms.stream_filters.shown import SHOWN
 from cnc.mechanisms.stream_filters.watched import WATCHED
 from cnc.model import StreamAddress
 
@@ -86,6 +87,7 @@ STREAM_FILTERS = Mechanism(
         rows=lambda its: iter(its.filters),
         part=StreamFilters,
     ),
+    shown=SHOWN,
     summary=lambda its: iter([(len(its.filters), "stream filter")]),
     watched=WATCHED,
 )
