@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from cnc.mechanisms.stream_filters.model import FilteredStream, StreamFilter, normal
+from cnc.mechanisms.stream_filters.model import (
+    FilteredStream,
+    StreamFilter,
+    StreamFilters,
+    normal,
+)
 from cnc.model import Plan
 from cnc.rollout import follow, status
 from tests.stack.netconfd_process import wait_until
@@ -20,12 +25,15 @@ from tests.stack.test_bridge_rollout import (  # noqa: F401  the fixtures
 
 
 def planned(plan: Plan) -> dict[str, list[StreamFilter]]:
-    return {name: [normal(each) for each in its.filters] for name, its in told(plan).items()}
+    return {
+        name: [normal(each) for each in its[StreamFilters].filters]
+        for name, its in told(plan).items()
+    }
 
 
 def filters(network: Network) -> dict[str, list[StreamFilter]]:  # noqa: F811
     """What the kernels of the switches have, in memory."""
-    return {name: [*network.forwards(name).filters] for name in SWITCHES}
+    return {name: [*network.forwards(name)[StreamFilters].filters] for name in SWITCHES}
 
 
 @pytest.mark.parametrize("policing", ["", "drop"])
@@ -34,7 +42,8 @@ def test_a_push_brings_stream_filters_in_the_same_change(network: Network, polic
     network.push(plan)
     assert filters(network) == planned(plan)
     assert len(filters(network)["s1"]) == 3
-    assert {name: [*network.configured(name).filters] for name in SWITCHES} == planned(plan)
+    configured = {name: [*network.configured(name)[StreamFilters].filters] for name in SWITCHES}
+    assert configured == planned(plan)
     assert all(port.agrees for port in status(plan, connect=network.running.connect))
     assert not network.push(plan).changes
 
