@@ -211,15 +211,26 @@ class AtHop(NamedTuple):
     ends: bool = False
 
 
+class StreamTable(NamedTuple):
+    """A table with a row for each of `size` streams. The name of a column begins with ">" where it
+    is aligned to the right."""
+
+    title: str
+    columns: tuple[str, ...]
+    size: int
+    rows: Iterator[tuple[str, ...]]
+
+
 @dataclass(frozen=True, slots=True)
 class Shown(Generic[_Part]):
-    """How a part is told.
+    """How it is told to people and programs.
 
-    A document has its `rows`, of type `row`, under `key`, if there are any. `at_hop` compares a
-    part with the planned one for a stream and a port; what the switch does is in a document under
-    `hop_key`, and in the column `hop_column` of a table, or in a line below where that is None.
-    `guards` are what is done for single streams, for the page: stream, key and value, of which the
-    page has a list.
+    A document has the `rows` of a part, of type `row`, under `key`, if there are any. `at_hop`
+    compares a part with the planned one for a stream and a port; what the switch does is in a
+    document under `hop_key`, and in the column `hop_column` of a table, or in a line below where
+    that is None. `key_text` and `hop_text` describe these keys in the JSON schemas. `guards` are
+    what a switch does for single streams, for the page: stream, key and value, of which the page
+    has a list. `table` is what a plan has switches do for streams; None: nothing.
     """
 
     key: str
@@ -233,6 +244,7 @@ class Shown(Generic[_Part]):
     guards: Callable[[_Part, str], Iterator[tuple[StreamAddress, str, object]]] = (
         lambda _part, _switch: iter(())
     )
+    table: Callable[[Plan], StreamTable | None] = lambda _plan: None
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from cnc.mechanism import AtHop, Names, Shown
+from cnc.mechanism import AtHop, Names, Shown, StreamTable
 from cnc.mechanisms.frer.compare import done
-from cnc.mechanisms.frer.model import Generation, Recovery, SequenceFunctions, ports_of
-from cnc.model import PortRef, StreamAddress
+from cnc.mechanisms.frer.derive import sequence_functions
+from cnc.mechanisms.frer.model import Elimination, Generation, Recovery, SequenceFunctions, ports_of
+from cnc.model import Plan, PortRef, StreamAddress
 
 
 # The attributes' docstrings are in the JSON schemas.
@@ -71,6 +72,31 @@ def _guards(its: SequenceFunctions, switch: str) -> Iterator[tuple[StreamAddress
             yield address, "recovered", what
 
 
+def _table(plan: Plan) -> StreamTable | None:
+    """Where switches number frames and take out second copies."""
+    eliminated = [
+        name for name in plan.streams if plan.intent.streams[name].elimination is Elimination.SWITCH
+    ]
+
+    def row(name: str) -> tuple[str, ...]:
+        functions = sequence_functions(plan, name)
+        first = [f"{s}/{its.port}" for s, its in functions.items() if isinstance(its, Generation)]
+        last = {s: its for s, its in sorted(functions.items()) if isinstance(its, Recovery)}
+        return (
+            name,
+            ", ".join(first),
+            ", ".join(last),
+            ", ".join(str(its.history_length) for its in last.values()),
+            ", ".join(f"{its.reset_timeout_ms} ms" for its in last.values()),
+        )
+
+    if not eliminated:
+        return None
+    columns = ("stream", "numbered at", "passed once by", ">history", ">reset after")
+    title = "streams whose second copies switches take out"
+    return StreamTable(title, columns, len(eliminated), map(row, eliminated))
+
+
 SHOWN = Shown(
     key="sequencing",
     row=Sequencing,
@@ -81,4 +107,5 @@ SHOWN = Shown(
     hop_column="copies",
     at_hop=_at_hop,
     guards=_guards,
+    table=_table,
 )

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from cnc.mechanism import AtHop, Names, Shown
+from cnc.mechanism import AtHop, Names, Shown, StreamTable
 from cnc.mechanisms.identification import model
 from cnc.mechanisms.identification.model import Inward, Outward, Translations
-from cnc.model import StreamAddress
+from cnc.model import Plan, StreamAddress
 
 
 # The attributes' docstrings are in the JSON schemas.
@@ -79,6 +79,23 @@ def _not_back(running: Outward | None, planned: Outward | None) -> str | None:
     return f"frames leave {does_so}; planned is to {planned.listener_mac} by {planned.port}"
 
 
+def _table(plan: Plan) -> StreamTable | None:
+    """By what switches know the streams that talkers send untagged."""
+    links = plan.intent.network.links
+    known_by = {name: plan.intent.streams[name].identification for name in plan.streams}
+    untagged = [name for name, its in known_by.items() if its]
+
+    def row(name: str) -> tuple[str, ...]:
+        first, *_, last = plan.streams[name].hops
+        return name, str(known_by[name]), str(links[first.egress].target), str(last.egress)
+
+    if not untagged:
+        return None
+    columns = ("stream", "known by", "translated at", "and back at")
+    title = "streams that talkers send untagged"
+    return StreamTable(title, columns, len(untagged), map(row, untagged))
+
+
 SHOWN = Shown(
     key="translations",
     row=Translation,
@@ -88,4 +105,5 @@ SHOWN = Shown(
     hop_text="What becomes of their address and tag, in words; left out where nothing does.",
     hop_column="translation",
     at_hop=_at_hop,
+    table=_table,
 )
