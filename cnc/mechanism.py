@@ -10,19 +10,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 from cnc.mechanisms.handles import Handles, KnownStream
-from cnc.model import Parts, Plan, StreamAddress
+from cnc.model import BridgeForwarding, Intent, Parts, Plan, StreamAddress
 from cnc.support.wording import named
 
 if TYPE_CHECKING:
     from cnc.mechanisms.composition import Reply
     from cnc.switch.counters import PortCounters
+    from cnc.switch.device import SwitchState
     from cnc.switch.reply import Element
     from cnc.switch.tree import BridgeReport
 
 _Part = TypeVar("_Part")
+_Row = TypeVar("_Row")
 
 Whose = Literal["configuration", "kernel"]
 """Of which of the two differences speak: what a rollout would change, or what the kernel does."""
@@ -186,11 +189,136 @@ class Kept(Generic[_Part]):
     part: Callable[[tuple[Any, ...]], _Part]
 
 
+class Observed(Protocol):
+    """What a switch reports at one time: its state, and what its ports have counted, by name."""
+
+    @property
+    def state(self) -> SwitchState: ...
+
+    @property
+    def counters(self) -> Mapping[str, PortCounters]: ...
+
+
+def bridge_report(look: Observed, bridge: str) -> BridgeReport | None:
+    """What a switch reports of a bridge; None: there is no such bridge, or it is not known."""
+    port = look.state.ports.get(bridge)
+    return port.forwarding if port else None
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What a bridge has counted of the frames of streams since that was set: `rows` of the types
+    of mechanisms. `past` and `problems` say in words what was, and what goes on, `hints` what to do
+    about that."""
+
+    rows: tuple[object, ...] = ()
+    past: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
+    hints: tuple[str, ...] = ()
+
+    def of(self, row: type[_Row]) -> tuple[_Row, ...]:
+        """The rows of one type."""
+        return tuple(each for each in self.rows if isinstance(each, row))
+
+
+class Trouble(NamedTuple):
+    """A condition of a port or a bridge, as of a look."""
+
+    kind: StrEnum
+    port: str
+    text: str
+
+
+class Conditions(Protocol):
+    """Compares the looks at one bridge, one after the other."""
+
+    def update(self, bridge: str, desired: BridgeForwarding, look: Observed) -> Iterator[Trouble]:
+        """The conditions as of this look."""
+        ...
+
+
+class Metric(NamedTuple):
+    """A metric of switches: `samples` are the values of its labels, and its own."""
+
+    name: str
+    text: str
+    labels: tuple[str, ...]
+    is_counter: bool
+    samples: list[tuple[tuple[str, ...], int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """What a bridge counts.
+
+    `counted` is what it has counted by the second of two looks, and what goes on since the first;
+    `key` is that of these rows, which are of type `row`, in a document. `again_ns` has after which
+    times a second look can tell more than this one. `needs_counters`: not only the state has to be
+    asked for, but what ports count. `kinds` are those that `conditions` can find, which is made
+    once for each bridge. `metrics` are those of the switches that answer, by name.
+    """
+
+    key: str
+    row: type[Any]
+    counted: Callable[[str, BridgeForwarding, Observed, Observed], Counts]
+    again_ns: Callable[[str, BridgeForwarding, Observed, Intent], Iterator[int]]
+    kinds: type[StrEnum]
+    conditions: Callable[[], Conditions]
+    metrics: Callable[[Mapping[str, Observed]], Iterator[Metric]]
+    needs_counters: Callable[[BridgeForwarding], bool] = lambda _desired: False
+
+
+class AtHop(NamedTuple):
+    """What a switch does with frames of a stream that come in by one of its ports, in words; None:
+    nothing. `deviation` is how it does otherwise than planned; None: it does not. `ends`: frames
+    go no further for that."""
+
+    does: str | None
+    deviation: str | None = None
+    ends: bool = False
+
+
+class StreamTable(NamedTuple):
+    """A table with a row for each of `size` streams. The name of a column begins with ">" where it
+    is aligned to the right."""
+
+    title: str
+    columns: tuple[str, ...]
+    size: int
+    rows: Iterator[tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Shown(Generic[_Part]):
+    """How it is told to people and programs.
+
+    A document has the `rows` of a part, of type `row`, under `key`, if there are any. `at_hop`
+    compares a part with the planned one for a stream and a port; what the switch does is in a
+    document under `hop_key`, and in the column `hop_column` of a table, or in a line below where
+    that is None. `key_text` and `hop_text` describe these keys in the JSON schemas. `guards` are
+    what a switch does for single streams, for the page: stream, key and value, of which the page
+    has a list. `table` is what a plan has switches do for streams; None: nothing.
+    """
+
+    key: str
+    row: type[Any]
+    rows: Callable[[_Part, Names], Iterator[Any]]
+    key_text: str
+    hop_key: str
+    hop_text: str
+    hop_column: str | None
+    at_hop: Callable[[_Part, _Part, StreamAddress, str], AtHop]
+    guards: Callable[[_Part, str], Iterator[tuple[StreamAddress, str, object]]] = (
+        lambda _part, _switch: iter(())
+    )
+    table: Callable[[Plan], StreamTable | None] = lambda _plan: None
+
+
 @dataclass(frozen=True, slots=True)
 class Mechanism(Generic[_Part]):
     """One mechanism; `name` is that of the agent's folder, `summary` counts what a part asks for:
     so many of what, for a table's cell. `tree` is called when a switch is asked or told something:
-    it imports what takes long to import."""
+    it imports what takes long to import. `watched` is None where nothing is counted."""
 
     name: str
     part: type[_Part]
@@ -199,4 +327,6 @@ class Mechanism(Generic[_Part]):
     switch: Switch[_Part]
     kept: Kept[_Part]
     tree: Callable[[], Tree[_Part]]
+    shown: Shown[_Part]
     summary: Callable[[_Part], Iterator[tuple[int, str]]] = field(default=lambda _part: iter(()))
+    watched: Watched | None = None

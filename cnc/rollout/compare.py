@@ -10,6 +10,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from cnc.errors import CncError
+from cnc.mechanism import Counts
 from cnc.mechanisms.composition import parts_while_clock_settles, within
 from cnc.mechanisms.forwarding.compare import forwarding_difference, forwarding_needs_change
 from cnc.mechanisms.gates import starvation
@@ -31,7 +32,7 @@ from cnc.model import (
     gates_of,
 )
 from cnc.rollout.left_over import LeftOver
-from cnc.rollout.stream_counts import NO_COUNTS, StreamCounts, stream_counts
+from cnc.rollout.stream_counts import NO_COUNTS, stream_counts
 from cnc.support import wording
 from cnc.switch.device import ADMISSION, ConnectOptions, Device, DeviceError, Managed, SwitchState
 from cnc.switch.payload import desired_nodes
@@ -71,7 +72,7 @@ class PortStatus:
     hints: tuple[str, ...] = ()
     is_end_station: bool = False
     forwarding: ForwardingStatus | None = None
-    counts: StreamCounts = NO_COUNTS
+    counts: Counts = NO_COUNTS
 
 
 def status(
@@ -398,7 +399,7 @@ def _port_status(
     desired: PortSettings | None,
     report: PortReport | None,
     starved: str | None,
-    counts: StreamCounts,
+    counts: Counts,
     *,
     is_leftover: bool,
     is_crossed: bool,

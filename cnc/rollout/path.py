@@ -16,10 +16,7 @@ from typing import NamedTuple
 from cnc.errors import InputError
 from cnc.mechanisms.forwarding.compare import NO_BRIDGE
 from cnc.mechanisms.forwarding.derive import bridge_forwardings
-from cnc.mechanisms.frer.compare import done
-from cnc.mechanisms.frer.model import SequenceFunctions, ports_of
-from cnc.mechanisms.identification.model import Translation, Translations
-from cnc.mechanisms.stream_filters.compare import filter_in_words
+from cnc.mechanisms.registry import MECHANISMS
 from cnc.model import BridgeForwarding, Forwarding, Intent, Network, Plan, PortRef, StreamAddress
 from cnc.rollout.compare import agent_down
 from cnc.rollout.parallel import answers
@@ -44,9 +41,8 @@ class PathHop:
     """What a switch does with the frames that come in by `ingress`.
 
     `leaves_by` are the ports that they leave by, `planned` those of the plan. `deviation` says how
-    they leave the plan; None: they do not. `translation` is what becomes of address and tag,
-    `sequencing` what is done with second copies and their numbers; None: nothing. `filters` says
-    what filter their first switch has for them; None: none.
+    they leave the plan; None: they do not. `done` is what mechanisms do with them, in words, by the
+    `hop_key` of each that does something.
     """
 
     switch: str
@@ -54,9 +50,7 @@ class PathHop:
     leaves_by: tuple[str, ...]
     planned: tuple[str, ...]
     deviation: str | None
-    translation: str | None = None
-    sequencing: str | None = None
-    filters: str | None = None
+    done: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,100 +186,39 @@ class _Walk:
         planned = _leaving(desired, self._address, ingress.port)
         seen = self._seen[ingress.node]
         leaving: tuple[str, ...] = ()
-        translation = sequencing = filters = None
+        done: dict[str, str] = {}
         deviation: str | None
         if isinstance(seen, DeviceError):
             deviation = seen.reason
         elif fault := seen.link_faults.get(ingress.port):
             deviation = f"no frames come in by {ingress.port}: {fault}"
             self._without_link.append(ingress)
-        elif not_known := self._not_known(ingress, seen.bridge.forwarding):
-            deviation = not_known
         else:
             does = seen.bridge.forwarding
-            listed = _leaving(does, self._address, ingress.port)
-            leaving = tuple(port for port in listed if port not in seen.link_faults)
-            self._without_link += [
-                PortRef(ingress.node, port) for port in listed if port not in leaving
-            ]
-            translation = self._translation(ingress, does)
-            sequencing = _sequencing(does, self._address, ingress.port)
-            filters = filter_in_words(does, self._address, ingress.port)
-            deviation = (
-                _deviation(does, self._address, ingress.port, listed, planned)
-                or _without_link(listed, seen.link_faults)
-                or self._not_back(ingress.node, does)
-                or _not_sequenced(does, desired, self._address, ingress.port)
-                or self._not_filtered(ingress, does)
-            )
+            at_hop = {
+                each.shown.hop_key: each.shown.at_hop(
+                    does[each.part], desired[each.part], self._address, ingress.port
+                )
+                for each in MECHANISMS
+            }
+            deviation = next((its.deviation for its in at_hop.values() if its.ends), None)
+            if deviation is None:
+                listed = _leaving(does, self._address, ingress.port)
+                leaving = tuple(port for port in listed if port not in seen.link_faults)
+                self._without_link += [
+                    PortRef(ingress.node, port) for port in listed if port not in leaving
+                ]
+                done = {key: its.does for key, its in at_hop.items() if its.does}
+                deviation = (
+                    _deviation(does, self._address, ingress.port, listed, planned)
+                    or _without_link(listed, seen.link_faults)
+                    or next((its.deviation for its in at_hop.values() if its.deviation), None)
+                )
         cabled = [PortRef(ingress.node, port) for port in leaving]
-        self._hops.append(
-            PathHop(
-                ingress.node,
-                ingress.port,
-                leaving,
-                planned,
-                deviation,
-                translation,
-                sequencing,
-                filters,
-            )
-        )
+        self._hops.append(PathHop(ingress.node, ingress.port, leaving, planned, deviation, done))
         if deviation:
             self._deviations.append(f"{ingress.node}: {deviation}")
         return [port for port in cabled if port in self._network.links]
-
-    def _not_known(self, ingress: PortRef, does: BridgeForwarding) -> str | None:
-        """How a first switch fails to give untagged frames their address; None: it does not."""
-        planned = self._planned(ingress.node).inward
-        if planned is None or planned.port != ingress.port:
-            return None
-        running = does[Translations].by_stream.get(self._address, Translation()).inward
-        if running is None:
-            return "frames stay untagged, in no VLAN of streams: the kernel does not know them"
-        if running != planned:
-            return (
-                f"frames of the stream are {running.identification} at {running.port}, as PCP "
-                f"{running.pcp}; planned is {planned.identification} at {planned.port}, as PCP "
-                f"{planned.pcp}"
-            )
-        return None
-
-    def _not_back(self, switch: str, does: BridgeForwarding) -> str | None:
-        """How a last switch fails to give frames back as they were sent; None: it does not."""
-        planned = self._planned(switch).outward
-        running = does[Translations].by_stream.get(self._address, Translation()).outward
-        if running == planned:
-            return None
-        does_so = "tagged" if running is None else f"to {running.listener_mac} by {running.port}"
-        if planned is None:
-            return f"frames leave untagged {does_so}, which is not planned"
-        return f"frames leave {does_so}; planned is to {planned.listener_mac} by {planned.port}"
-
-    def _not_filtered(self, ingress: PortRef, does: BridgeForwarding) -> str | None:
-        """How the stream filters of a switch are otherwise than planned; None: they are not."""
-        planned = filter_in_words(self._desired[ingress.node], self._address, ingress.port)
-        running = filter_in_words(does, self._address, ingress.port)
-        if running == planned:
-            return None
-        return f"stream filter: {running or 'none'}; planned is {planned or 'none'}"
-
-    def _translation(self, ingress: PortRef, does: BridgeForwarding) -> str | None:
-        """What becomes of address and tag in a switch, in words."""
-        its = does[Translations].by_stream.get(self._address, Translation())
-        parts = []
-        if its.inward and its.inward.port == ingress.port:
-            address = self._address
-            parts.append(
-                f"{its.inward.identification}: to {address.destination_mac}, VLAN "
-                f"{address.vlan_id}, PCP {its.inward.pcp}"
-            )
-        if its.outward:
-            parts.append(f"untagged to {its.outward.listener_mac} by {its.outward.port}")
-        return "; ".join(parts) or None
-
-    def _planned(self, switch: str) -> Translation:
-        return self._desired[switch][Translations].by_stream.get(self._address, Translation())
 
     def _compare_listeners(self) -> None:
         wanted = {*self._stream.listeners}
@@ -303,29 +236,6 @@ def _leaving(forwarding: BridgeForwarding, address: StreamAddress, ingress: str)
         return ()
     ports = forwarding.entries.get(address, ())
     return tuple(port for port in ports if port in members and port != ingress)
-
-
-def _sequencing(does: BridgeForwarding, address: StreamAddress, ingress: str) -> str | None:
-    """What a switch does with numbers and copies of frames that come in by `ingress`, in words."""
-    function = does[SequenceFunctions].by_stream.get(address)
-    return done(function) if function and ingress in ports_of(function) else None
-
-
-def _not_sequenced(
-    does: BridgeForwarding, planned: BridgeForwarding, address: StreamAddress, ingress: str
-) -> str | None:
-    """How a switch does otherwise than planned with them; None: it does not."""
-    running, wanted = (
-        does[SequenceFunctions].by_stream.get(address),
-        planned[SequenceFunctions].by_stream.get(address),
-    )
-    touched = {*(ports_of(running) if running else ()), *(ports_of(wanted) if wanted else ())}
-    if running == wanted or ingress not in touched:
-        return None
-    does_so = (
-        f"frames are {done(running)}" if running else "frames are neither numbered nor recovered"
-    )
-    return f"{does_so}; planned is {done(wanted)}" if wanted else f"{does_so}, not as planned"
 
 
 def _without_link(ports: Iterable[str], link_faults: Mapping[str, str]) -> str | None:

@@ -3,8 +3,8 @@
 following       one thread for each switch: receives what it sends and looks at it
 sources         where its state comes from: requests, or what it pushes
 observer        turns the observations of all switches into conditions that begin and end
-judge, clocks, counter_delta, messages
-                evaluate a look, all clocks, a counter, a notification; pure
+judge, clocks, messages
+                evaluate a look, all clocks, a notification; pure
 healing         decides when to push the plan again
 watcher         combines them; metrics and service_manager publish the result
 """

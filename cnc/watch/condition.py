@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 
 class Kind(StrEnum):
-    """The kinds of conditions."""
+    """The kinds of conditions, beside those of mechanisms."""
 
     UNREACHABLE = "unreachable"  # the switch does not answer
     AGENT_DOWN = "agent-down"
@@ -30,10 +30,6 @@ class Kind(StrEnum):
     CONFIG_CHANGE_ERROR = "config-change-error"
     OVERRUNS = "overruns"
     DROPS = "drops"
-    POLICED = "policed"  # an end station sends otherwise than planned
-    SILENT_PATH = "silent-path"  # copies of a stream come no longer by one of its ways
-    LATENT_ERROR = "latent-error"  # a switch finds that copies do not come by all ways
-    RECOVERY_ERRORS = "recovery-errors"  # frames lost on all ways of a stream, or rogue copies
     STARVED = "starved"  # a scheduled class has a backlog and sends nothing
 
 
@@ -64,7 +60,7 @@ WHOLE = ""
 class Key(NamedTuple):
     """Identifies a condition."""
 
-    kind: Kind
+    kind: StrEnum
     switch: str
     port: str
 
@@ -73,7 +69,7 @@ class Key(NamedTuple):
 class Condition:
     """A current condition; `text` is its latest description."""
 
-    kind: Kind
+    kind: StrEnum
     switch: str
     port: str
     text: str
@@ -85,7 +81,7 @@ class Event:
     """One line for the operator. `since` is the begin of a condition that ends."""
 
     what: What
-    kind: Kind | Note
+    kind: StrEnum
     switch: str
     port: str
     text: str
@@ -94,7 +90,7 @@ class Event:
 
 
 # For each kind that was evaluated on a switch: the affected ports (or WHOLE) with a description.
-Verdicts = Mapping[Kind, Mapping[str, str]]
+Verdicts = Mapping[StrEnum, Mapping[str, str]]
 
 
 class Conditions:

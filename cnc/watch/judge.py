@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from enum import StrEnum
 
 from cnc.mechanisms.forwarding import compare as forwarding
 from cnc.mechanisms.gates.margin_findings import gates_measured, talkers_measured
@@ -32,7 +33,7 @@ def verdicts(poll: Poll, desired: Desired, is_known: Callable[[str], bool]) -> V
     `desired` is the plan's configuration of its ports; `is_known` says whether a rollout (UUID) is
     in the history. Without its agent the state of the kernel is unknown and not judged.
     """
-    found: dict[Kind, dict[str, str]] = {
+    found: dict[StrEnum, dict[str, str]] = {
         Kind.UNREACHABLE: {},
         Kind.AGENT_DOWN: {},
         Kind.CONFIGURATION: {
@@ -63,7 +64,7 @@ def drift(poll: Poll, desired: Desired) -> dict[str, str]:
     }
 
 
-def late(poll: Poll, desired: Desired, intent: Intent) -> dict[Kind, dict[str, str]]:
+def late(poll: Poll, desired: Desired, intent: Intent) -> Verdicts:
     """Where gates open, and talkers send, later than the plan allows; a switch measures once for
     all its gates."""
     gates: dict[str, str] = {}

@@ -14,7 +14,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from cnc.errors import InputError
-from cnc.mechanisms.stream_filters.model import FilteredStream
+from cnc.mechanisms.registry import MECHANISMS
 from cnc.model import NS_PER_S
 from cnc.watch.observation import Poll
 from cnc.watch.observer import Snapshot
@@ -61,9 +61,7 @@ class Network(Collector):
         yield from _switches(now, answers)
         yield from _ports(now, answers)
         yield from _counters(answers)
-        yield from _copies(answers)
-        yield from _latent_errors(answers)
-        yield from _stream_filters(answers)
+        yield from _of_mechanisms(answers)
         unfinished = GaugeMetricFamily(
             "tsn_rollout_unfinished", "Unfinished rollouts that wait for an operator."
         )
@@ -168,67 +166,12 @@ def _counters(answers: Mapping[str, Poll]) -> Iterator[Metric]:
     yield from (errors, drops, window_drops, overruns, sent, backlog)
 
 
-def _copies(answers: Mapping[str, Poll]) -> Iterator[Metric]:
-    """What switches have done with the copies of streams; nothing where none takes any out."""
-    labels = ["switch", "port", "destination_mac", "vlan_id", "counter"]
-    family = CounterMetricFamily(
-        "tsn_stream_recovery",
-        "Frames of a stream that came in by a port to have their sequence recovered, by what "
-        "became of them; and resets of the sequence.",
-        labels=labels,
-    )
-    for name, poll in answers.items():
-        for port, counted in poll.counters.items():
-            for address, counts in counted.recovery.items():
-                for counter, count in counts.items():
-                    of = [name, port, address.destination_mac, str(address.vlan_id), counter]
-                    family.add_metric(of, count)
-    if family.samples:
+def _of_mechanisms(answers: Mapping[str, Poll]) -> Iterator[Metric]:
+    watched = (each.watched for each in MECHANISMS if each.watched)
+    for its in (metric for each in watched for metric in each.metrics(answers)):
+        family = (CounterMetricFamily if its.is_counter else GaugeMetricFamily)(
+            its.name, its.text, labels=its.labels
+        )
+        for labels, value in its.samples:
+            family.add_metric(labels, value)
         yield family
-
-
-def _latent_errors(answers: Mapping[str, Poll]) -> Iterator[Metric]:
-    """What switches have found that watch copies; nothing where none does."""
-    labels = ["switch", "bridge", "destination_mac", "vlan_id"]
-    detected = GaugeMetricFamily(
-        "tsn_stream_latent_error",
-        "Whether copies of a stream do not come by all its ways (IEEE 802.1CB 7.4.4).",
-        labels=labels,
-    )
-    tests = CounterMetricFamily(
-        "tsn_stream_latent_error_tests", "Tests of a switch that found that.", labels=labels
-    )
-    for name, poll in answers.items():
-        for port, report in poll.state.ports.items():
-            found = report.forwarding.latent_errors if report.forwarding else {}
-            for address, its in found.items():
-                of = [name, port, address.destination_mac, str(address.vlan_id)]
-                detected.add_metric(of, its.is_detected)
-                tests.add_metric(of, its.tests)
-    if detected.samples:
-        yield from (detected, tests)
-
-
-def _stream_filters(answers: Mapping[str, Poll]) -> Iterator[Metric]:
-    labels = ["switch", "port", "priority", "destination_mac", "vlan"]
-    matching = CounterMetricFamily(
-        "tsn_stream_filter_frames",
-        "Frames that a stream filter has looked at; without an address those of no stream.",
-        labels=labels,
-    )
-    refused = CounterMetricFamily(
-        "tsn_stream_filter_refused_frames",
-        "Frames out of their window, too many or too long, or of no stream; dropped or counted.",
-        labels=[*labels, "cause"],
-    )
-    for name, poll in answers.items():
-        reports = (each.forwarding for each in poll.state.ports.values() if each.forwarding)
-        for its, counts in (pair for each in reports for pair in each.filter_counts.items()):
-            address = ("", "")
-            if isinstance(its.of, FilteredStream):
-                address = its.of.destination_mac, str(its.of.vlan_id)
-            values = [name, its.of.port, str(its.priority), *address]
-            matching.add_metric(values, counts.matching)
-            for cause, count in counts.refused.items():
-                refused.add_metric([*values, cause], count)
-    yield from (matching, refused)

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 
 from cnc.mechanisms.clock import watched as clocks
 from cnc.mechanisms.gates.starvation import Starvation
@@ -13,13 +14,13 @@ from cnc.model import ClassRole, Plan, PortRef
 from cnc.rollout.history import Rollout
 from cnc.rollout.left_over import LeftOver
 from cnc.rollout.recovery import describe
+from cnc.support.counter_delta import CounterDelta
 from cnc.support.format import counted
 from cnc.switch import tree
 from cnc.switch.payload import desired_nodes
 from cnc.watch import judge, messages
 from cnc.watch.cabling import Cabling
-from cnc.watch.condition import WHOLE, Condition, Conditions, Event, Kind
-from cnc.watch.counter_delta import CounterDelta
+from cnc.watch.condition import WHOLE, Condition, Conditions, Event, Kind, Verdicts
 from cnc.watch.observation import (
     Neighbors,
     Observation,
@@ -110,7 +111,7 @@ class Observer:
     def _take_poll(self, poll: Poll) -> list[Event]:
         desired = self._desired[poll.switch]
         self._polls[poll.switch] = poll
-        found = {
+        found: dict[StrEnum, Mapping[str, str]] = {
             **judge.verdicts(poll, desired, self._is_known),
             **self._counter_conditions(poll),
         }
@@ -169,9 +170,9 @@ class Observer:
             switch, judge.unreachable(switch, unreachable.reason), unreachable.at
         )
 
-    def _counter_conditions(self, poll: Poll) -> dict[Kind, dict[str, str]]:
+    def _counter_conditions(self, poll: Poll) -> Verdicts:
         """The conditions of the counters of a switch."""
-        found: dict[Kind, dict[str, str]] = {
+        found: dict[StrEnum, dict[str, str]] = {
             Kind.CONFIG_CHANGE_ERROR: {},
             Kind.OVERRUNS: {},
             Kind.DROPS: {},

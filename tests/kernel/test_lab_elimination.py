@@ -18,6 +18,7 @@ from cnc.lab import Lab
 from cnc.lab import bridge as lab_bridge
 from cnc.lab.namespaces import inside
 from cnc.lab.switch import PROGRAMS
+from cnc.mechanisms.frer.watched import Copies
 from cnc.model import NS_PER_S, Plan, PortRef
 from cnc.rollout import PortStatus, follow, push, status
 from cnc.traffic.flows import flows
@@ -80,8 +81,8 @@ def test_status_names_a_silent_path_while_the_listener_misses_nothing(
             broken = bridge(status(plan, connect=started.connect), "s4")
         record = sending.result()
     assert whole.agrees
-    assert all(its.passed + its.discarded > 500 for its in whole.counts.copies)
-    silent = [its.port for its in broken.counts.copies if its.is_silent]
+    assert all(its.passed + its.discarded > 500 for its in whole.counts.of(Copies))
+    silent = [its.port for its in broken.counts.of(Copies) if its.is_silent]
     assert silent == [links[last].target.port]
     assert f"no copy of once comes by {silent[0]}, while " in broken.verdict
     assert not broken.agrees
@@ -109,8 +110,8 @@ def test_status_names_a_latent_error_of_the_last_switch_until_it_has_ended(
         found = bridge(status(plan, connect=started.connect), "s4")
         record = sending.result()
     assert {frame.copies for frame in record} == {1}
-    assert not any(its.is_silent for its in found.counts.copies)
-    assert all(its.has_latent_error for its in found.counts.copies)
+    assert not any(its.is_silent for its in found.counts.of(Copies))
+    assert all(its.has_latent_error for its in found.counts.of(Copies))
     assert "copies of once do not come by all ways: " in found.verdict
     assert not found.agrees
     wait_until_no_latent_error(started, plan)
@@ -159,7 +160,7 @@ def test_status_says_that_a_switch_lost_its_recovery_and_a_push_restores_it(
 def wait_until_no_latent_error(started: Lab, plan: Plan) -> None:
     """That of a cut ends with the first reset period of 30 s in which no copy is missing."""
     for _ in range(20):
-        copies = bridge(status(plan, connect=started.connect), "s4").counts.copies
+        copies = bridge(status(plan, connect=started.connect), "s4").counts.of(Copies)
         if not any(its.has_latent_error for its in copies):
             return
         time.sleep(5)

@@ -17,12 +17,12 @@ import pytest
 from cnc import intent as intents
 from cnc.lab import Lab, lab
 from cnc.lab.namespaces import inside
-from cnc.mechanisms.stream_filters.compare import refused_counts
+from cnc.mechanisms.stream_filters.counts import refused_counts
 from cnc.mechanisms.stream_filters.model import FilteredStream, StreamFilters
+from cnc.mechanisms.stream_filters.watched import FilteredFrames
 from cnc.model import NS_PER_S, Plan, PortRef, StreamAddress
 from cnc.planner import plan as compute
 from cnc.rollout import PortStatus, push, status
-from cnc.rollout.stream_counts import FilteredFrames
 from cnc.switch.device import Device, Managed
 from cnc.switch.payload import desired_ports
 from cnc.talker import tai_ns
@@ -182,4 +182,4 @@ def seen(running: Lab, plan: Plan) -> PortStatus:
 
 
 def camera(port: PortStatus) -> FilteredFrames:
-    return next(each for each in port.counts.filters if each.stream == "camera")
+    return next(each for each in port.counts.of(FilteredFrames) if each.stream == "camera")

@@ -523,7 +523,7 @@ def test_path_shows_where_frames_are_numbered_and_which_copies_pass(
     planned = plan(ring(Elimination.SWITCH))
     found = followed(bridge_forwardings(planned), planned)
     assert found.deviations == ()
-    assert {(hop.switch, hop.ingress): hop.sequencing for hop in found.hops} == {
+    assert {(hop.switch, hop.ingress): hop.done.get("sequencing") for hop in found.hops} == {
         ("s1", "t"): "numbered at t",
         ("s2", "s1"): None,
         ("s4", "s1"): None,

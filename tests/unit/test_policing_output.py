@@ -14,7 +14,7 @@ from cnc.cli import render
 from cnc.cli.json_output.document import Forwarding as ForwardingDocument
 from cnc.cli.render import comparison
 from cnc.mechanisms.forwarding.derive import bridge_forwardings
-from cnc.mechanisms.stream_filters.compare import Refused, refused_frames
+from cnc.mechanisms.stream_filters.counts import Refused, refused_frames
 from cnc.mechanisms.stream_filters.model import (
     NO_POLICING,
     FilteredStream,
@@ -25,6 +25,7 @@ from cnc.mechanisms.stream_filters.model import (
     StreamFilters,
     WindowGate,
 )
+from cnc.mechanisms.stream_filters.watched import HINT_TALKERS, FilteredFrames
 from cnc.model import NS_PER_S, BridgeForwarding, EndStation, Intent, Management, Plan, PortRef
 from cnc.page.data import page_data
 from cnc.plan.difference import difference
@@ -34,12 +35,12 @@ from cnc.rollout.compare import PortStatus
 from cnc.rollout.compare import _port_status as port_status
 from cnc.rollout.goal import Goal
 from cnc.rollout.path import Seen, StreamPath, walk
-from cnc.rollout.stream_counts import HINT_TALKERS, Look, compared
+from cnc.rollout.stream_counts import Look, compared
 from cnc.switch.device import DeviceError, Managed, StoredSwitch, SwitchState
 from cnc.switch.payload import desired_ports
 from cnc.switch.tree import AgentReport, BridgeReport, Cause, FilterCounts, PortReport
 from cnc.watch.condition import Event
-from cnc.watch.metrics import _stream_filters as stream_filter_metrics
+from cnc.watch.metrics import _of_mechanisms as metrics_of_mechanisms
 from cnc.watch.observation import Poll
 from cnc.watch.observer import Observer
 from tests.json_documents import documented
@@ -136,7 +137,7 @@ def test_frames_that_come_while_status_looks_are_a_problem(made: Plan) -> None:
     assert seen(counting, {"e1": 1}, {"e1": 9}).hints == (
         "find the program that sends on the station at e1; `policing: drop` keeps its frames out",
     )
-    counts = [each for each in found.counts.filters if each.out_of_window]
+    counts = [each for each in found.counts.of(FilteredFrames) if each.out_of_window]
     assert [(each.stream, each.port, each.out_of_window, each.lately) for each in counts] == [
         ("around", "e1", 15, 3),
         (None, "e1", 1, 0),
@@ -158,7 +159,7 @@ def test_what_comes_as_planned_before_is_no_problem_until_the_new_windows_begin(
     ]
     counts = compared("br0", desired, *looks)
     assert counts.problems == counts.hints == ()
-    assert [each.lately for each in counts.filters] == [0] * len(counts.filters)
+    assert {each.lately for each in counts.of(FilteredFrames)} == {0}
 
 
 def test_frames_too_long_are_told_from_those_out_of_their_window(made: Plan) -> None:
@@ -220,7 +221,7 @@ def test_watch_does_not_blame_a_talker_that_sends_as_planned_before(made: Plan) 
 
 
 def test_metrics_have_the_frames_of_each_filter(made: Plan) -> None:
-    families = stream_filter_metrics({"s1": poll(made, 0, {"around": 5, "e1": 2})})
+    families = metrics_of_mechanisms({"s1": poll(made, 0, {"around": 5, "e1": 2})})
     refused = {
         (sample.labels["port"], sample.labels["priority"], sample.labels["destination_mac"]): sample
         for family in families
@@ -255,7 +256,7 @@ def test_path_tells_of_the_filter_at_the_first_hop(
     made: Plan, capsys: pytest.CaptureFixture[str]
 ) -> None:
     found = followed(made)
-    first, *rest = [hop.filters for hop in found.hops]
+    first, *rest = [hop.done.get("filters") for hop in found.hops]
     assert first
     assert first.startswith("violations are dropped, the gate opens at ")
     assert rest == [None]

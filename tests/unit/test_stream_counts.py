@@ -15,14 +15,16 @@ from itertools import zip_longest
 import pytest
 
 from cnc.cli.render.switches import status as show
+from cnc.mechanism import Counts as BridgeCounts
 from cnc.mechanisms.forwarding.derive import bridge_forwarding
 from cnc.mechanisms.frer.counts import SilentPaths
 from cnc.mechanisms.frer.model import Elimination, Recovery, SequenceFunctions
+from cnc.mechanisms.frer.watched import HINT_PATHS, Copies
 from cnc.model import NS_PER_S, BridgeForwarding, Plan, PortRef
 from cnc.planner import plan
 from cnc.rollout.compare import PortStatus
 from cnc.rollout.compare import _port_status as port_status
-from cnc.rollout.stream_counts import HINT_PATHS, Look, StreamCounts, compared
+from cnc.rollout.stream_counts import Look, compared
 from cnc.switch.counters import PortCounters
 from cnc.switch.device import StoredSwitch, SwitchState
 from cnc.switch.payload import desired_ports
@@ -75,7 +77,7 @@ def look(made: Plan, after_s: float, counts: Counts, latent: LatentErrors | None
     return Look(state, counters(made, counts))
 
 
-def found(made: Plan, desired: BridgeForwarding, before: Counts, after: Counts) -> StreamCounts:
+def found(made: Plan, desired: BridgeForwarding, before: Counts, after: Counts) -> BridgeCounts:
     return compared("br0", desired, look(made, 0, before), look(made, 1, after))
 
 
@@ -84,7 +86,7 @@ def test_a_stream_of_which_copies_come_by_both_ways_is_no_problem(
 ) -> None:
     counts = found(made, desired, came(100, 90), came(1_100, 1_090))
     assert counts.problems == counts.past == ()
-    assert [(its.stream, its.port, its.passed, its.discarded) for its in counts.copies] == [
+    assert [(its.stream, its.port, its.passed, its.discarded) for its in counts.of(Copies)] == [
         ("twice", "s2", 1_100, 0),
         ("twice", "s4", 0, 1_090),
     ]
@@ -99,7 +101,7 @@ def test_a_way_by_which_no_copy_comes_while_others_do_is_silent(
     counts = found(made, desired, came(100, 90), after)
     text = f"no copy of twice comes by {silent}, while 1000 frames came by {by}"
     assert counts.problems == (text,)
-    assert [its.port for its in counts.copies if its.is_silent] == [silent]
+    assert [its.port for its in counts.of(Copies) if its.is_silent] == [silent]
 
 
 def test_a_talker_that_sends_nothing_makes_no_way_silent(
@@ -139,7 +141,7 @@ def test_counters_that_begin_again_are_no_silence(made: Plan, desired: BridgeFor
 def test_a_switch_that_reports_no_counters_is_asked_for_none(
     made: Plan, desired: BridgeForwarding
 ) -> None:
-    assert found(made, desired, {}, {}) == StreamCounts()
+    assert found(made, desired, {}, {}) == BridgeCounts()
 
 
 def test_lost_and_rogue_frames_are_a_problem_while_they_grow(
@@ -157,7 +159,7 @@ def test_lost_and_rogue_frames_are_a_problem_while_they_grow(
 def test_a_latent_error_is_a_problem_until_the_switch_says_that_it_has_ended(
     made: Plan, desired: BridgeForwarding
 ) -> None:
-    def counts(latent: LatentErrors) -> StreamCounts:
+    def counts(latent: LatentErrors) -> BridgeCounts:
         before, after = came(100, 90), came(1_100, 1_060)
         return compared("br0", desired, look(made, 0, before), look(made, 1, after, latent))
 
@@ -165,10 +167,10 @@ def test_a_latent_error_is_a_problem_until_the_switch_says_that_it_has_ended(
     text = "copies of twice do not come by all ways: 30 copies of them too few or too many"
     assert bad.problems == (text,)
     assert bad.hints == (HINT_PATHS,)
-    assert [its.has_latent_error for its in bad.copies] == [True, True]
+    assert [its.has_latent_error for its in bad.of(Copies)] == [True, True]
     good = counts(LatentErrors(is_detected=False, difference=1, tests=2))
     assert good.problems == ()
-    assert [its.has_latent_error for its in good.copies] == [False, False]
+    assert [its.has_latent_error for its in good.of(Copies)] == [False, False]
 
 
 # --- status --------------------------------------------------------------------------------------

@@ -57,7 +57,7 @@ def test_path_shows_what_becomes_of_frames_at_the_first_and_the_last_switch(
     plan: Plan, capsys: pytest.CaptureFixture[str]
 ) -> None:
     found = followed(plan, lambda does: None)
-    assert [hop.translation for hop in found.hops] == [
+    assert [hop.done.get("translation") for hop in found.hops] == [
         "IP to 192.0.2.1, UDP, to port 5004: to 02:54:53:4e:00:00, VLAN 10, PCP 6",
         None,
         "untagged to 02:00:00:00:00:0c by l1",

@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Any, TypeVar
 
-from pydantic import AliasPath, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AliasPath, BaseModel, BeforeValidator, ConfigDict, Field, create_model
 from pydantic_core import to_jsonable_python
 
-from cnc.mechanisms.frer.model import Generation, Recovery, SequenceFunctions
-from cnc.mechanisms.identification.model import Inward, Outward, Translations
-from cnc.mechanisms.stream_filters.model import (
-    FilteredStream,
-    FixedGate,
-    Policing,
-    StreamFilter,
-    StreamFilters,
-    WindowGate,
-)
-from cnc.model import BridgeForwarding, GateEntry, PortRef, StreamAddress
+from cnc.mechanisms.registry import MECHANISMS
+from cnc.model import BridgeForwarding, GateEntry, PortRef
+
+_Document = TypeVar("_Document", bound="Document")
 
 
 class Document(BaseModel):
@@ -28,6 +22,19 @@ class Document(BaseModel):
     # Only scripts/json-schemas reads the attributes' docstrings: to find their source `inspect`
     # asks every module for its file, which imports the lazy ones.
     model_config = ConfigDict(from_attributes=True)
+
+
+def with_keys(keys: Mapping[str, tuple[Any, Any]]) -> Callable[[type[_Document]], type[_Document]]:
+    """A document with more keys behind its own: by name their types and defaults, as
+    `pydantic.create_model` takes them."""
+
+    def extended(its: type[_Document]) -> type[_Document]:
+        fields: dict[str, Any] = {**keys}
+        return create_model(
+            its.__name__, __base__=its, __module__=its.__module__, __doc__=its.__doc__, **fields
+        )
+
+    return extended
 
 
 def dump_json(document: object, *, indent: int | None = 2) -> str:
@@ -73,8 +80,6 @@ class RunningGates(Document):
 def _stream_entries(forwarding: BridgeForwarding | object) -> object:
     if not isinstance(forwarding, BridgeForwarding):
         return forwarding
-    translations = forwarding[Translations].by_stream
-    functions = forwarding[SequenceFunctions].by_stream
     return {
         "entries": [
             {
@@ -87,51 +92,10 @@ def _stream_entries(forwarding: BridgeForwarding | object) -> object:
         ],
         "vlans": {vlan_id: list(ports) for vlan_id, ports in sorted(forwarding.vlans.items())},
         "trusting": list(forwarding.trusting),
-        "translations": [
-            {
-                "stream": forwarding.names.get(address),
-                "destination_mac": address.destination_mac,
-                "vlan_id": address.vlan_id,
-                "inward": translation.inward,
-                "outward": translation.outward,
-            }
-            for address, translation in sorted(translations.items(), key=str)
-        ]
-        or None,
-        "sequencing": [
-            {
-                "stream": forwarding.names.get(address),
-                "destination_mac": address.destination_mac,
-                "vlan_id": address.vlan_id,
-                "generation": function if isinstance(function, Generation) else None,
-                "recovery": function if isinstance(function, Recovery) else None,
-            }
-            for address, function in sorted(functions.items(), key=str)
-        ]
-        or None,
-        "filters": [
-            {
-                "stream": forwarding.names.get(StreamAddress.of(its.of)),
-                "destination_mac": its.of.destination_mac,
-                "vlan_id": its.of.vlan_id,
-                **_of_any(its),
-            }
-            if isinstance(its.of, FilteredStream)
-            else {"stream": None, "destination_mac": None, "vlan_id": None, **_of_any(its)}
-            for its in forwarding[StreamFilters].filters
-        ]
-        or None,
-    }
-
-
-def _of_any(its: StreamFilter) -> dict[str, object]:
-    return {
-        "port": its.of.port,
-        "priority": its.priority,
-        "max_sdu_octets": its.max_sdu_octets,
-        "gate": its.gate if isinstance(its.gate, FixedGate) else None,
-        "window": its.gate if isinstance(its.gate, WindowGate) else None,
-        "policing": its.policing,
+        **{
+            each.shown.key: [*each.shown.rows(forwarding[each.part], forwarding.names)] or None
+            for each in MECHANISMS
+        },
     }
 
 
@@ -155,67 +119,15 @@ def is_none(value: object) -> bool:
     return value is None
 
 
-class Translation(Document):
-    """What a switch does with the frames of a stream whose talker sends them untagged."""
-
-    stream: str | None
-    """null: not known, as of one that is in no plan."""
-    destination_mac: str
-    vlan_id: int
-    inward: Inward | None
-    """At the first switch: by what it knows them at a port, and the PCP that they get with their
-    address."""
-    outward: Outward | None
-    """At the last switch: the port where they lose address and tag, and the address that they get
-    instead."""
-
-
-class Sequencing(Document):
-    """What a switch does with the copies of the frames of a stream."""
-
-    stream: str | None
-    """null: not known, as of one that is in no plan."""
-    destination_mac: str
-    vlan_id: int
-    generation: Generation | None
-    """At the first switch: the port where it numbers them."""
-    recovery: Recovery | None
-    """At a last switch: the ports from which it passes the first copy of each; how many numbers it
-    remembers, and the pause in ms after which it takes any number. `latent_errors` is how it
-    watches that copies come by all ways (IEEE 802.1CB 7.4.4); null: it does not."""
-
-
-class Window(Document):
-    """When a stream gate is open, once in each period."""
-
-    period_ns: int
-    start_ns: int
-    """After the beginning of the period, before it if negative."""
-    open_ns: int
-    octets_max: int
-    """The most that passes in that time."""
-
-
-class FilterOfStream(Document):
-    """What a switch does with frames that it receives from an end station."""
-
-    stream: str | None
-    """null: not known, or it is about frames of no stream."""
-    destination_mac: str | None
-    """null, as `vlan_id`: it is about frames of no stream."""
-    vlan_id: int | None
-    port: str
-    """Where they come in."""
-    priority: int
-    max_sdu_octets: int
-    """The longest that passes, without MAC addresses, VLAN tag and EtherType; 0: any."""
-    gate: FixedGate | None
-    """Of a gate that never changes; null: it has a window."""
-    window: Window | None
-    policing: Policing
-    """What becomes of frames that do not pass."""
-
-
+@with_keys(
+    {
+        its.key: (
+            list[its.row] | None,  # type: ignore[name-defined]
+            Field(None, exclude_if=is_none, description=its.key_text),
+        )
+        for its in (each.shown for each in MECHANISMS)
+    }
+)
 class Forwarding(Document):
     """How a bridge forwards the frames of streams."""
 
@@ -225,12 +137,6 @@ class Forwarding(Document):
     """The VLANs of streams, each with the ports that are members."""
     trusting: list[str]
     """The ports that take the priority of a tagged frame from its PCP."""
-    translations: list[Translation] | None = Field(None, exclude_if=is_none)
-    """Left out where no frames are translated."""
-    sequencing: list[Sequencing] | None = Field(None, exclude_if=is_none)
-    """Left out where no frames are numbered or recovered."""
-    filters: list[FilterOfStream] | None = Field(None, exclude_if=is_none)
-    """Left out where nothing is policed."""
 
 
 BridgeTables = Annotated[Forwarding, BeforeValidator(_stream_entries)]

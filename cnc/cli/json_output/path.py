@@ -4,9 +4,24 @@ from __future__ import annotations
 
 from pydantic import AliasPath, Field
 
-from cnc.cli.json_output.document import Document, is_none
+from cnc.cli.json_output.document import Document, is_none, with_keys
+from cnc.mechanisms.registry import MECHANISMS
 
 
+@with_keys(
+    {
+        its.hop_key: (
+            str | None,
+            Field(
+                None,
+                validation_alias=AliasPath("done", its.hop_key),
+                exclude_if=is_none,
+                description=its.hop_text,
+            ),
+        )
+        for its in (each.shown for each in MECHANISMS)
+    }
+)
 class PathHop(Document):
     """What a switch does with frames of the stream."""
 
@@ -19,13 +34,6 @@ class PathHop(Document):
     """The ports that the plan has them leave by."""
     deviation: str | None
     """How they leave the plan here, in words; null: they do not."""
-    translation: str | None = Field(None, exclude_if=is_none)
-    """What becomes of their address and tag, in words; left out where nothing does."""
-    sequencing: str | None = Field(None, exclude_if=is_none)
-    """What is done with their numbers and copies, in words; left out where nothing is."""
-    filters: str | None = Field(None, exclude_if=is_none)
-    """What the stream filter does that their first switch has for them, in words; left out where it
-    has none."""
 
 
 class Path(Document):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from typing import Annotated
+
+from pydantic import BeforeValidator, Field
 
 from cnc.cli.json_output.document import (
     BridgeTables,
@@ -13,8 +15,10 @@ from cnc.cli.json_output.document import (
     RunningGates,
     is_empty,
     is_none,
+    with_keys,
 )
-from cnc.mechanisms.stream_filters.model import Policing
+from cnc.mechanism import Counts
+from cnc.mechanisms.registry import WATCHED
 from cnc.rollout.preflight import Finding
 from cnc.rollout.transaction import SwitchTimes
 
@@ -111,50 +115,13 @@ class ForwardingState(Document):
     such bridge."""
 
 
-class FilteredFrames(Document):
-    """What a stream filter has counted since it was set."""
-
-    stream: str | None
-    """null: it takes frames of no stream that have its priority."""
-    port: str
-    """Where they come in."""
-    priority: int
-    policing: Policing
-    """What becomes of frames that do not come as planned."""
-    frames: int
-    """All that it has taken."""
-    out_of_window: int
-    """Of these, out of their window or too many, for which there is one counter."""
-    too_long: int
-    lately: int
-    """Of `out_of_window` and `too_long` together, those that came while `cnc status` looked."""
-
-
-class Copies(Document):
-    """What has become of the copies of a stream that came in by a port of a last switch."""
-
-    stream: str
-    port: str
-    passed: int
-    """The first ones."""
-    discarded: int
-    """The second ones."""
-    lost: int
-    """Frames that have come by no port."""
-    rogue: int
-    """Copies with a number out of their turn, which are discarded, too."""
-    is_silent: bool
-    """None comes by this port, while others do by another."""
-    has_latent_error: bool | None
-    """The switch itself has found that copies do not come by all ports (IEEE 802.1CB 7.4.4); null:
-    it does not look for that."""
-
-
+@with_keys({each.key: (list[each.row], ...) for each in WATCHED})  # type: ignore[name-defined]
 class StreamCounts(Document):
     """What a bridge has counted of the frames of streams."""
 
-    filters: list[FilteredFrames]
-    copies: list[Copies]
+
+def _stream_counts(its: Counts) -> dict[str, tuple[object, ...]]:
+    return {each.key: its.of(each.row) for each in WATCHED}
 
 
 class PortState(Document):
@@ -173,8 +140,8 @@ class PortState(Document):
     """A list that the kernel has and does not run yet."""
     forwarding: ForwardingState | None = Field(None, exclude_if=is_none)
     """Of a bridge, which has no gates; left out otherwise."""
-    counts: StreamCounts = Field(
-        StreamCounts(filters=[], copies=[]),
-        exclude_if=lambda its: not (its.filters or its.copies),
+    counts: Annotated[StreamCounts, BeforeValidator(_stream_counts)] = Field(
+        StreamCounts.model_validate({each.key: () for each in WATCHED}),
+        exclude_if=lambda its: not any(rows for _, rows in its),
     )
     """Left out where nothing is counted."""

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import BeforeValidator, Field
 
 from cnc.cli.json_output.document import Document, Instant
-from cnc.watch.condition import WHOLE, Kind, Note, What
+from cnc.mechanisms.registry import WATCHED
+from cnc.watch import condition
+from cnc.watch.condition import WHOLE, Note, What
+
+if TYPE_CHECKING:
+    Kind = condition.Kind
+else:
+    # All kinds, in the order that docs/json has had them in.
+    _KINDS = [*condition.Kind, *(kind for each in WATCHED for kind in each.kinds)]
+    _KINDS.sort(key=lambda kind: kind is condition.Kind.STARVED)
+    Kind = StrEnum("Kind", {kind.name: kind.value for kind in _KINDS})
+    Kind.__doc__ = "The kinds of conditions."
 
 
 def _none_if_whole(name: str) -> str | None:

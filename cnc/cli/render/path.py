@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from cnc.cli.render.output import new_table, open_console, print_json, print_table, some
 from cnc.cli.terminal import echo
+from cnc.mechanisms.registry import MECHANISMS
 from cnc.support.format import counted
 
 if TYPE_CHECKING:
@@ -22,13 +23,15 @@ def path(found: StreamPath, *, as_json: bool) -> None:
         print_json(Path.model_validate(found))
         return
     where = f"{found.address.destination_mac}, VLAN {found.address.vlan_id}"
-    translates = any(hop.translation for hop in found.hops)
-    has_copies = any(hop.sequencing for hop in found.hops)
+    columns = {
+        its.hop_key: its.hop_column
+        for its in (each.shown for each in MECHANISMS)
+        if its.hop_column and any(its.hop_key in hop.done for hop in found.hops)
+    }
     table = new_table(
         f"{found.stream} ({where})",
         *("switch", "enters by", "leaves by", "planned"),
-        *(["translation"] if translates else []),
-        *(["copies"] if has_copies else []),
+        *columns.values(),
         "verdict",
     )
     for hop in found.hops:
@@ -37,16 +40,16 @@ def path(found: StreamPath, *, as_json: bool) -> None:
             hop.ingress,
             ", ".join(hop.leaves_by) or _NONE,
             ", ".join(hop.planned) or _NONE,
-            *([hop.translation or _NONE] if translates else []),
-            *([hop.sequencing or _NONE] if has_copies else []),
+            *(hop.done.get(key, _NONE) for key in columns),
             hop.deviation or "as planned",
             style="bold red" if hop.deviation else None,
         )
     print_table(table)
     for line in dict.fromkeys(
-        f"at {hop.switch}, of what comes by {hop.ingress}: {hop.filters}"
+        f"at {hop.switch}, of what comes by {hop.ingress}: {does}"
         for hop in found.hops
-        if hop.filters
+        for key, does in hop.done.items()
+        if key not in columns
     ):
         echo(line)
     reached = ", ".join(found.listeners) or "no end station"

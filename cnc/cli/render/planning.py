@@ -12,9 +12,8 @@ import click
 from cnc.cli.render.output import new_table, open_console, print_json, print_table, some
 from cnc.cli.terminal import echo
 from cnc.mechanisms.clock import error as clock_error
-from cnc.mechanisms.frer.derive import sequence_functions
-from cnc.mechanisms.frer.model import Elimination, Generation, Recovery
 from cnc.mechanisms.gates import margin
+from cnc.mechanisms.registry import MECHANISMS
 from cnc.mechanisms.stream_filters.derive import uncounted
 from cnc.mechanisms.stream_filters.model import Policing
 from cnc.mechanisms.talker_offsets import lateness
@@ -123,8 +122,7 @@ def plan(computed: Plan, output: Path | None) -> None:
             *([_recovers(computed, name)] if computed.recovery_ns else []),
         )
     print_table(table, len(computed.streams))
-    _print_untagged(computed)
-    _print_sequencing(computed)
+    _print_mechanisms(computed)
     _print_loops(computed)
     ports = new_table("gate control lists", "port", ">cycle", ">entries")
     for port, gates in islice(computed.gates.items(), _ROWS_MAX):
@@ -143,50 +141,14 @@ def plan(computed: Plan, output: Path | None) -> None:
     echo(f"wrote {output}" if output else "nothing written; -o FILE keeps the plan")
 
 
-def _print_untagged(computed: Plan) -> None:
-    """By what switches know the streams that talkers send untagged; nothing without such."""
-    untagged = [
-        (name, computed.intent.streams[name].identification)
-        for name in computed.streams
-        if computed.intent.streams[name].identification
-    ]
-    if not untagged:
-        return
-    links = computed.intent.network.links
-    table = new_table(
-        "streams that talkers send untagged", "stream", "known by", "translated at", "and back at"
-    )
-    for name, known_by in islice(untagged, _ROWS_MAX):
-        first, *_, last = computed.streams[name].hops
-        table.add_row(name, str(known_by), str(links[first.egress].target), str(last.egress))
-    print_table(table, len(untagged))
-
-
-def _print_sequencing(computed: Plan) -> None:
-    """Where switches number frames and take out second copies; nothing where none does."""
-    eliminated = [
-        name
-        for name in computed.streams
-        if computed.intent.streams[name].elimination is Elimination.SWITCH
-    ]
-    if not eliminated:
-        return
-    table = new_table(
-        "streams whose second copies switches take out",
-        *("stream", "numbered at", "passed once by", ">history", ">reset after"),
-    )
-    for name in islice(eliminated, _ROWS_MAX):
-        functions = sequence_functions(computed, name)
-        first = [f"{s}/{its.port}" for s, its in functions.items() if isinstance(its, Generation)]
-        last = {s: its for s, its in sorted(functions.items()) if isinstance(its, Recovery)}
-        table.add_row(
-            name,
-            ", ".join(first),
-            ", ".join(last),
-            ", ".join(str(its.history_length) for its in last.values()),
-            ", ".join(f"{its.reset_timeout_ms} ms" for its in last.values()),
-        )
-    print_table(table, len(eliminated))
+def _print_mechanisms(computed: Plan) -> None:
+    """What mechanisms do for streams, a table for each that does anything."""
+    for each in MECHANISMS:
+        if its := each.shown.table(computed):
+            table = new_table(its.title, *its.columns)
+            for row in islice(its.rows, _ROWS_MAX):
+                table.add_row(*row)
+            print_table(table, its.size)
 
 
 def _print_loops(computed: Plan) -> None:

@@ -15,10 +15,10 @@ from cnc.support.lazy import lazy_import
 
 if TYPE_CHECKING:
     from cnc.mechanisms import composition
+    from cnc.mechanisms.frer.watched import Copies
     from cnc.plan.difference import PlanDifference
     from cnc.planner import Move
     from cnc.rollout import Finding, PortStatus, Report
-    from cnc.rollout.stream_counts import Copies
 else:
     composition = lazy_import("cnc.mechanisms.composition")
 
@@ -205,7 +205,7 @@ def _print_copies(ports: Sequence[PortStatus], *, only_problems: bool) -> None:
     rows = [
         (port.port.node, its)
         for port in ports
-        for its in port.counts.copies
+        for its in port.counts.of(Copies)
         if _verdict(its) != _COMES or not only_problems
     ]
     if not rows:

@@ -11,13 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from cnc.mechanisms.frer.model import Recovery, SequenceFunctions
 from cnc.model import BridgeForwarding, StreamAddress
 from cnc.support.format import counted
-from cnc.switch.counters import PortCounters
-from cnc.switch.tree import BridgeReport
+
+if TYPE_CHECKING:
+    from cnc.switch.counters import PortCounters
+    from cnc.switch.tree import BridgeReport
 
 # What becomes of a copy that comes in by a port.
 _OUTCOMES = ("passed", "discarded", "rogue")

@@ -16,6 +16,8 @@ from cnc.mechanisms.frer.model import (
     SequenceFunctions,
     ports_of,
 )
+from cnc.mechanisms.frer.shown import SHOWN
+from cnc.mechanisms.frer.watched import WATCHED
 from cnc.model import StreamAddress
 from cnc.support.lazy import lazy_import
 
@@ -89,5 +91,7 @@ FRER = Mechanism(
         rows=_rows,
         part=lambda rows: SequenceFunctions({each.address: each.function for each in rows}),
     ),
+    shown=SHOWN,
     summary=_summary,
+    watched=WATCHED,
 )

@@ -9,6 +9,7 @@ from cnc.mechanism import Changed, Kept, Mechanism, Needs, Planned, Switch, stre
 from cnc.mechanisms.identification.compare import differences
 from cnc.mechanisms.identification.derive import derive, known_by
 from cnc.mechanisms.identification.model import Translation, Translations
+from cnc.mechanisms.identification.shown import SHOWN
 from cnc.model import StreamAddress
 from cnc.support.lazy import lazy_import
 
@@ -61,5 +62,6 @@ IDENTIFICATION = Mechanism(
         rows=_rows,
         part=lambda rows: Translations({each.address: each.translation for each in rows}),
     ),
+    shown=SHOWN,
     summary=lambda its: iter([(len(its.by_stream), "translation")]),
 )

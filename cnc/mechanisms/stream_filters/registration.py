@@ -14,6 +14,8 @@ from cnc.mechanisms.stream_filters.model import (
     StreamFilters,
     WindowGate,
 )
+from cnc.mechanisms.stream_filters.shown import SHOWN
+from cnc.mechanisms.stream_filters.watched import WATCHED
 from cnc.model import StreamAddress
 from cnc.support.lazy import lazy_import
 
@@ -88,5 +90,7 @@ STREAM_FILTERS = Mechanism(
         rows=lambda its: iter(its.filters),
         part=StreamFilters,
     ),
+    shown=SHOWN,
     summary=lambda its: iter([(len(its.filters), "stream filter")]),
+    watched=WATCHED,
 )

@@ -43,3 +43,9 @@ class CounterDelta(Generic[_Key]):
         if now_ns - self._increased_ns >= QUIET_NS:
             self._increase.clear()
         return dict(self._increase)
+
+
+def grown(before: Mapping[_Key, int], now: Mapping[_Key, int]) -> dict[_Key, int]:
+    """By how much those counts have grown that have; one that was not there yet has not."""
+    more = {key: count - before.get(key, count) for key, count in now.items()}
+    return {key: count for key, count in more.items() if count > 0}

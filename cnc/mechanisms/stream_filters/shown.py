@@ -1,0 +1,114 @@
+"""How stream filters are told: in documents, on the path of a stream, on the page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from cnc.mechanism import AtHop, Names, Shown
+from cnc.mechanisms.stream_filters.compare import filter_in_words
+from cnc.mechanisms.stream_filters.model import (
+    FilteredStream,
+    FixedGate,
+    Policing,
+    StreamFilters,
+    WindowGate,
+)
+from cnc.model import PortRef, StreamAddress
+
+
+# The attributes' docstrings are in the JSON schemas.
+@dataclass(frozen=True, slots=True)
+class Window:
+    """When a stream gate is open, once in each period."""
+
+    period_ns: int
+    start_ns: int
+    """After the beginning of the period, before it if negative."""
+    open_ns: int
+    octets_max: int
+    """The most that passes in that time."""
+
+
+@dataclass(frozen=True, slots=True)
+class FilterOfStream:
+    """What a switch does with frames that it receives from an end station."""
+
+    stream: str | None
+    """null: not known, or it is about frames of no stream."""
+    destination_mac: str | None
+    """null, as `vlan_id`: it is about frames of no stream."""
+    vlan_id: int | None
+    port: str
+    """Where they come in."""
+    priority: int
+    max_sdu_octets: int
+    """The longest that passes, without MAC addresses, VLAN tag and EtherType; 0: any."""
+    gate: FixedGate | None
+    """Of a gate that never changes; null: it has a window."""
+    window: Window | None
+    policing: Policing
+    """What becomes of frames that do not pass."""
+
+
+def _rows(its: StreamFilters, names: Names) -> Iterator[FilterOfStream]:
+    for each in its.filters:
+        of = StreamAddress.of(each.of) if isinstance(each.of, FilteredStream) else None
+        gate = each.gate
+        window = None
+        if isinstance(gate, WindowGate):
+            window = Window(gate.period_ns, gate.start_ns, gate.open_ns, gate.octets_max)
+        yield FilterOfStream(
+            names.get(of) if of else None,
+            of.destination_mac if of else None,
+            of.vlan_id if of else None,
+            each.of.port,
+            each.priority,
+            each.max_sdu_octets,
+            gate if isinstance(gate, FixedGate) else None,
+            window,
+            each.policing,
+        )
+
+
+def _at_hop(
+    does: StreamFilters, planned: StreamFilters, address: StreamAddress, port: str
+) -> AtHop:
+    running, wanted = (filter_in_words(its, address, port) for its in (does, planned))
+    if running == wanted:
+        return AtHop(running)
+    return AtHop(running, f"stream filter: {running or 'none'}; planned is {wanted or 'none'}")
+
+
+def _guards(its: StreamFilters, switch: str) -> Iterator[tuple[StreamAddress, str, object]]:
+    """{"filters": [{"port", "policing", "max_sdu_octets",
+    "opens_ns", "closes_ns", "octets_max"}, ...]}
+    """
+    for each in its.filters:
+        if isinstance(each.of, FilteredStream) and each.policing is not Policing.OFF:
+            what: dict[str, object] = {
+                "port": str(PortRef(switch, each.of.port)),
+                "policing": each.policing,
+                "max_sdu_octets": each.max_sdu_octets,
+            }
+            if isinstance(each.gate, WindowGate):
+                what |= {
+                    "opens_ns": each.gate.start_ns,
+                    "closes_ns": each.gate.start_ns + each.gate.open_ns,
+                    "octets_max": each.gate.octets_max,
+                }
+            yield StreamAddress.of(each.of), "filters", what
+
+
+SHOWN = Shown(
+    key="filters",
+    row=FilterOfStream,
+    rows=_rows,
+    key_text="Left out where nothing is policed.",
+    hop_key="filters",
+    hop_text="What the stream filter does that their first switch has for them, in words; left out "
+    "where it\nhas none.",
+    hop_column=None,
+    at_hop=_at_hop,
+    guards=_guards,
+)
