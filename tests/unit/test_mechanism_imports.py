@@ -29,10 +29,9 @@ chart.drawing: frer.derive
 cli.commands: gates.long_lists gates.margin talker_offsets.lateness
 cli.history: talker_offsets.derive
 cli.json_output.commands: talker_offsets.derive
-cli.json_output.document: frer.model identification.model stream_filters.model
-cli.json_output.switches: stream_filters.model
-cli.render.planning: clock.error frer.derive frer.model gates.margin stream_filters.derive
-    stream_filters.model talker_offsets.lateness
+cli.render.planning: clock.error gates.margin stream_filters.derive stream_filters.model
+    talker_offsets.lateness
+cli.render.switches: frer.watched
 cli.render.talkers: talker_offsets.derive
 finding: gates.margin
 intent.network: stream_filters.model stream_filters.semantics talker_offsets.semantics
@@ -43,7 +42,7 @@ intent.streams: frer.model
 lab.kernels.gptp: clock.settled
 model: frer.model identification.model stream_filters.model
 page.data: frer.derive gates.margin
-page.guards: forwarding.derive frer.model stream_filters.model
+page.guards: forwarding.derive
 plan.delays: frer.derive
 plan.exceeded: gates.margin talker_offsets.lateness
 plan.packets: frer.derive
@@ -59,21 +58,16 @@ planner.routing: frer.derive frer.model
 planner.visits: stream_filters.admission
 rollout.compare: forwarding.compare gates.starvation talker_offsets.compare
 rollout.doctor: gates.margin gates.starvation
-rollout.history.encoding: frer.model
 rollout.left_over: forwarding.derive
-rollout.path: forwarding.compare forwarding.derive frer.compare frer.model identification.model
-    stream_filters.compare
+rollout.path: forwarding.compare forwarding.derive
 rollout.preflight.streams: frer.model
 rollout.preflight.switches: clock.preflight forwarding.preflight gates.margin gates.margin_findings
     gates.preflight
 rollout.stated_ports: clock.error clock.synchronization_tree
-rollout.stream_counts: frer.counts frer.model stream_filters.compare stream_filters.model
 rollout.timing: gates.long_lists
-switch.counters: identification.tree
-switch.filters: forwarding.tree identification.tree talker_offsets.tree
-switch.payload: forwarding.derive forwarding.tree frer.model frer.tree gates.times
-    identification.tree stream_filters.model stream_filters.tree talker_offsets.tree
-switch.readback: forwarding.tree frer.tree gates.wake_ups identification.tree talker_offsets.tree
+switch.filters: forwarding.tree talker_offsets.tree
+switch.payload: forwarding.derive forwarding.tree gates.times talker_offsets.tree
+switch.readback: forwarding.tree gates.wake_ups talker_offsets.tree
 switch.topology: forwarding.tree
 switch.tree: stream_filters.model
 traffic.flows: frer.model
@@ -81,11 +75,9 @@ traffic.measure: talker_offsets.lateness
 traffic.trace.margins: frer.derive
 traffic.untagged: identification.model
 watch.judge: forwarding.compare gates.margin_findings talker_offsets.compare
-watch.metrics: stream_filters.model
 watch.observer: clock.watched gates.starvation
 watch.promises: clock.synchronization_tree
 watch.sources: clock.watched
-watch.streams: frer.counts stream_filters.compare
 """
 
 # Modules of cnc.mechanisms: those of other mechanisms that they import.
@@ -94,14 +86,11 @@ clock.error: gates.margin
 forwarding.judge: frer.judge identification.judge
 forwarding.preflight: stream_filters.model
 forwarding.semantics: identification.semantics
-forwarding.tree: frer.model frer.tree identification.model identification.tree stream_filters.model
-    stream_filters.tree
-frer.tree: identification.tree
 gates.margin_findings: talker_offsets.lateness
 stream_filters.admission: talker_offsets.lateness
 stream_filters.derive: frer.model
 stream_filters.judge: frer.model
-stream_filters.tree: gates.times identification.tree
+stream_filters.tree: gates.times
 talker_offsets.derive: identification.model
 talker_offsets.lateness: gates.margin
 talker_offsets.tree: gates.wake_ups
