@@ -19,7 +19,6 @@ from cnc.model import (
     EndStation,
     FrameOverhead,
     GateMode,
-    Impairments,
     Link,
     Management,
     Network,
@@ -200,22 +199,6 @@ def _links(document: shape.Document, problems: Problems) -> dict[PortRef, Link]:
                 preemption=port.preemption,
             )
     return links
-
-
-def impairments(document: shape.Document, problems: Problems) -> dict[PortRef, Impairments]:
-    """What the link of each port does to frames in a lab, where that is stated; what is wrong with
-    it is added to `problems`."""
-    result = {}
-    for index, link in enumerate(document.links):
-        its = link.impairments
-        if its is None:
-            continue
-        if not its.model_fields_set:
-            expected = "one or more of jitter, frame-loss and bit-errors"
-            problems.add(("links", index, "impairments"), "no key", expected)
-        of_both = Impairments(its.jitter_ns or 0, its.frame_loss_ppb or 0, its.bit_errors_ppt or 0)
-        result.update(dict.fromkeys(link.ends, of_both))
-    return result
 
 
 def _check_ends(document: shape.Document, problems: Problems) -> None:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from cnc.intent import shape
-from cnc.intent.clocks import clocks
-from cnc.intent.lab_shape import emulation
-from cnc.intent.network import impairments, network, refuse_preemption
+from cnc.intent.lab_semantics import lab_parts
+from cnc.intent.network import network, refuse_preemption
 from cnc.intent.problems import Problems
 from cnc.intent.streams import check_room, check_streams
 from cnc.loops.semantics import check_loops, loops
@@ -13,7 +12,7 @@ from cnc.mechanisms.forwarding.semantics import address_range, check_addresses, 
 from cnc.mechanisms.frer.semantics import check_elimination, elimination
 from cnc.mechanisms.identification.semantics import identification, individual_range
 from cnc.mechanisms.stream_filters.semantics import check_policing, policing_rules
-from cnc.model import ClassRole, Forwarding, Intent, Stream, TrafficClass
+from cnc.model import ClassRole, Forwarding, Intent, Parts, Stream, TrafficClass
 
 
 def build(
@@ -39,11 +38,11 @@ def build(
         problems.document,
         assignable=address_range(document),
         individual=individual_range(document),
-        policing=policing_rules(document),
-        clocks=clocks(document, problems),
-        loops=loops(document.loops, problems),
-        emulation=emulation(document.lab, problems),
-        impairments=impairments(document, problems),
+        parts=Parts.of(
+            policing_rules(document),
+            loops(document.loops, problems),
+            *lab_parts(document, problems),
+        ),
     )
     check_addresses(document, intent, problems)
     check_policing(document, intent, problems)

@@ -13,7 +13,7 @@ from cnc.loops.path_semantics import check_accepted, path_of
 from cnc.model import Intent, Stream
 
 
-def loops(document: Mapping[str, Loop] | None, problems: Problems) -> dict[str, model.Loop]:
+def loops(document: Mapping[str, Loop] | None, problems: Problems) -> model.Loops:
     """The loops that are described; what is wrong with one by itself is added to `problems`."""
     found = {}
     for name, its in (document or {}).items():
@@ -54,7 +54,7 @@ def loops(document: Mapping[str, Loop] | None, problems: Problems) -> dict[str, 
             problems.add(
                 (*path, "reference"), "0", "another number: a step from 0 to it is watched"
             )
-    return found
+    return model.Loops(found)
 
 
 def _plant(its: Plant, path: KeyPath, problems: Problems) -> model.Plant | None:
@@ -116,7 +116,7 @@ def _controller(
 def check_loops(intent: Intent, problems: Problems) -> None:
     """Add to `problems` loops that their streams do not close, or not in time."""
     owners: dict[str, str] = {}
-    for loop in intent.loops.values():
+    for loop in intent[model.Loops].by_name.values():
         streams = _streams(intent, loop, owners, problems)
         if streams is None:
             continue

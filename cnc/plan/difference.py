@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 from cnc.loops.model import LoopDelay
+from cnc.mechanisms.stream_filters.model import PolicingRules
 from cnc.model import GateControlList, Intent, Plan, PortRef, Stream, StreamAddress, StreamPlan
 
 K = TypeVar("K")
@@ -110,7 +111,7 @@ def _foundations(intent: Intent) -> dict[str, object]:
         **{f"class {name}": its for name, its in intent.classes.items()},
         **{f"link {source}": link for source, link in network.links.items()},
         **{f"switch {name}": bridge for name, bridge in network.bridges.items()},
-        "policing": intent.policing,
+        "policing": intent[PolicingRules],
         "network": replace(network, bridges={}, end_stations={}, links={}),
     }
 

@@ -41,11 +41,11 @@ def check_policing(document: shape.Document, intent: Intent, problems: Problems)
                 "forwarding: bridged, or no such key",
             )
         return
-    for name in intent.policing.classes:
+    for name, stated in intent[PolicingRules].classes.items():
         if (role := intent.classes[name].role) is not ClassRole.SCHEDULED:
             problems.add(
                 ("classes", name, "policing"),
-                f"{intent.policing.classes[name]}, and the role {role}",
+                f"{stated}, and the role {role}",
                 "a class with the role scheduled: nothing is planned of others that frames could "
                 "miss",
             )

@@ -1,19 +1,26 @@
-"""The clocks of the nodes of a document, as a lab is to emulate them."""
+"""What a document says of how a lab is to emulate the network."""
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
-from cnc import model
+from cnc.intent import lab_model as model
 from cnc.intent import shape
 from cnc.intent.clock_shape import FREQUENCY_OFFSET_MAX_PPB, Clock
+from cnc.intent.lab_shape import Lab
 from cnc.intent.problems import KeyPath, Problems
 from cnc.intent.units import DURATION, FREQUENCY_OFFSET
 
 
-def clocks(document: shape.Document, problems: Problems) -> dict[str, model.Clock]:
-    """The clock of each node that states one; what is wrong with it is added to `problems`."""
+def lab_parts(document: shape.Document, problems: Problems) -> Iterator[object]:
+    """The parts of an intent that are a lab's; what is wrong with them is added to `problems`."""
+    yield _clocks(document, problems)
+    yield _emulation(document.lab, problems)
+    yield _impairments(document, problems)
+
+
+def _clocks(document: shape.Document, problems: Problems) -> model.Clocks:
     kinds: dict[str, Mapping[str, shape.Switch | shape.EndStation]] = {
         "switches": document.switches,
         "end-stations": document.end_stations,
@@ -23,7 +30,7 @@ def clocks(document: shape.Document, problems: Problems) -> dict[str, model.Cloc
         for name, its in nodes.items():
             if its.clock is not None:
                 result[name] = _clock(its.clock, (kind, name, "clock"), problems)
-    return result
+    return model.Clocks(result)
 
 
 def _clock(its: Clock, path: KeyPath, problems: Problems) -> model.Clock:
@@ -65,3 +72,30 @@ def _clock(its: Clock, path: KeyPath, problems: Problems) -> model.Clock:
             for step in sorted(its.steps, key=lambda each: each.at_ns)
         ),
     )
+
+
+def _emulation(its: Lab | None, problems: Problems) -> model.Emulation:
+    if its is None:
+        return model.Emulation()
+    if its.kernels is not model.LabKernels.OWN:
+        for key in sorted({"clocks", "time"} & its.model_fields_set):
+            problems.add(
+                ("lab", key), "nodes that share a kernel, and its clock", "`kernels: own` beside it"
+            )
+    return model.Emulation(its.kernels, its.clocks, its.time)
+
+
+def _impairments(document: shape.Document, problems: Problems) -> model.ImpairedLinks:
+    result = {}
+    for index, link in enumerate(document.links):
+        its = link.impairments
+        if its is None:
+            continue
+        if not its.model_fields_set:
+            expected = "one or more of jitter, frame-loss and bit-errors"
+            problems.add(("links", index, "impairments"), "no key", expected)
+        of_both = model.Impairments(
+            its.jitter_ns or 0, its.frame_loss_ppb or 0, its.bit_errors_ppt or 0
+        )
+        result.update(dict.fromkeys(link.ends, of_both))
+    return model.ImpairedLinks(result)
