@@ -8,12 +8,18 @@ own. All functions are pure.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Generic, Literal, NamedTuple, TypeVar
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
 
-from cnc.model import Plan, StreamAddress
+from cnc.model import Bridge, Intent, Plan, Stream, StreamAddress
 from cnc.support.wording import named
+
+if TYPE_CHECKING:
+    from cnc.intent import shape
+    from cnc.intent.mapping import Shape
+    from cnc.intent.problems import Problems
 
 _Part = TypeVar("_Part")
 
@@ -40,6 +46,37 @@ class Needs(NamedTuple):
 
     task: str
     otherwise: str
+
+
+class Level(Enum):
+    """Of what in an intent a mechanism may have keys."""
+
+    NETWORK = auto()
+    DEFAULTS = auto()
+    CLASS = auto()
+    SWITCH = auto()
+    STREAM = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """What of an intent is a mechanism's.
+
+    `shapes` have its keys: `document[Shape]` reads those of the network, and so on. `read` are the
+    parts of an intent that a document states; what is wrong with one by itself is added to the
+    problems. `of_switch` and `of_stream` are the same with what the mechanism says of them. `check`
+    adds to the problems what does not fit together, once all is read. `founding` are the parts that
+    a plan is made from, by what they are called where two plans are compared.
+    """
+
+    shapes: Mapping[Level, type[Shape]]
+    read: Callable[[shape.Document, Problems], Iterable[object]] = lambda _document, _problems: ()
+    of_switch: Callable[[Bridge, shape.Switch], Bridge] = lambda bridge, _its: bridge
+    of_stream: Callable[[Stream, shape.Stream, shape.Document], Stream] = (
+        lambda stream, _its, _document: stream
+    )
+    check: Callable[[shape.Document, Intent, Problems], None] = lambda _document, _its, _found: None
+    founding: Mapping[str, type[Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +155,8 @@ class Kept(Generic[_Part]):
 @dataclass(frozen=True, slots=True)
 class Mechanism(Generic[_Part]):
     """One mechanism; `name` is that of the agent's folder, `summary` counts what a part asks for:
-    so many of what, for a table's cell."""
+    so many of what, for a table's cell. `keys` is called where intents are read, since what it
+    imports is not light."""
 
     name: str
     part: type[_Part]
@@ -126,4 +164,5 @@ class Mechanism(Generic[_Part]):
     changed: Changed[_Part]
     switch: Switch[_Part]
     kept: Kept[_Part]
+    keys: Callable[[], Keys]
     summary: Callable[[_Part], Iterator[tuple[int, str]]] = field(default=lambda _part: iter(()))

@@ -6,9 +6,9 @@ import ipaddress
 import re
 
 from cnc.intent import shape
+from cnc.intent.contributed import KEYS
 from cnc.intent.problems import Problems, one_of, shown
 from cnc.intent.units import DURATION, SIZE
-from cnc.mechanisms.stream_filters.model import DEFAULT_STREAM_FILTERS_MAX
 from cnc.mechanisms.stream_filters.semantics import talker_lateness_ns
 from cnc.mechanisms.talker_offsets.semantics import refuse_talker_gates, talker_interference
 from cnc.model import (
@@ -143,7 +143,7 @@ def _bridges(document: shape.Document, servers: _Servers, problems: Problems) ->
             _check_processing(its.processing, ("switches", name, "processing"), problems)
         processing = its.processing or defaults.processing
         management = servers.management(its.management, ("switches", name))
-        bridges[name] = Bridge(
+        bridge = Bridge(
             name,
             processing.min_ns,
             processing.max_ns,
@@ -151,8 +151,10 @@ def _bridges(document: shape.Document, servers: _Servers, problems: Problems) ->
             its.gates or defaults.gates,
             its.bridge or DEFAULT_BRIDGE_DEVICE,
             its.filtering_entries_max or DEFAULT_FILTERING_ENTRIES_MAX,
-            its.stream_filters_max or DEFAULT_STREAM_FILTERS_MAX,
         )
+        for each in KEYS:
+            bridge = each.of_switch(bridge, its)
+        bridges[name] = bridge
     return bridges
 
 

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field
 
 from cnc.intent.clock_shape import NodeClock
+from cnc.intent.contributed import with_keys
 from cnc.intent.lab_shape import Impairments, Lab
 from cnc.intent.mapping import Shape
 from cnc.intent.units import DURATION, SIZE
@@ -50,16 +51,8 @@ from cnc.intent.values import (
     text,
 )
 from cnc.loops.keys import Loop
-from cnc.mechanisms.frer.model import Elimination
-from cnc.mechanisms.identification.keys import Identification
-from cnc.mechanisms.stream_filters.keys import (
-    ClassPolicing,
-    NetworkPolicing,
-    StationLateness,
-    StreamFiltersMax,
-    StreamPolicing,
-    TalkerLateness,
-)
+from cnc.mechanism import Level
+from cnc.mechanisms.stream_filters.keys import StationLateness, TalkerLateness
 from cnc.model import (
     DEFAULT_ADDRESS_RANGE,
     DEFAULT_BRIDGE_DEVICE,
@@ -99,6 +92,7 @@ class Processing(Shape):
     max_ns: Duration = Field(description="the maximum processing time, a duration such as 5us")
 
 
+@with_keys(Level.DEFAULTS)
 class Defaults(Shape):
     """Defaults of links and switches."""
 
@@ -131,11 +125,6 @@ class Defaults(Shape):
         "missed window, keeps a port from sending; after any one of them all streams come back "
         "within their bounds; a duration such as 100us, or none: frames may stay late",
     )
-    elimination: Annotated[Elimination, choice(Elimination)] | None = Field(
-        None,
-        description="in a bridged network, of all streams with two paths: who takes out second "
-        "copies, listener or switch; default: listener",
-    )
     gates: Gates = Field(
         "software",
         validate_default=True,
@@ -146,6 +135,7 @@ class Defaults(Shape):
     netconf_port: TcpPort = Field(830, description="TCP port of NETCONF over SSH")
 
 
+@with_keys(Level.CLASS)
 class Class(Shape):
     """A traffic class: a queue, and the frames that use it."""
 
@@ -178,7 +168,6 @@ class Class(Shape):
         description="of a control class: the most it sends on average, with preambles and gaps, a "
         "rate such as 1Mbps; default: a tenth of each link",
     )
-    policing: ClassPolicing = None
 
 
 class Management(Shape):
@@ -226,6 +215,7 @@ class Port(Shape):
     )
 
 
+@with_keys(Level.SWITCH)
 class Switch(Shape):
     """A bridge of the network."""
 
@@ -254,7 +244,6 @@ class Switch(Shape):
         description="in a bridged network: the most streams that it may forward, one static "
         f"filtering entry for each; default: {DEFAULT_FILTERING_ENTRIES_MAX}",
     )
-    stream_filters_max: StreamFiltersMax = None
     processing: Processing | None = Field(None, description="default: defaults.processing")
     gates: Gates | None = Field(None, description="default: defaults.gates")
     clock: NodeClock = None
@@ -326,6 +315,7 @@ class Window(Shape):
 _Names = Annotated[list[Name], Field(min_length=1)]
 
 
+@with_keys(Level.STREAM)
 class Stream(Shape):
     """Frames that one talker sends periodically: one each period, or several back to back."""
 
@@ -380,13 +370,6 @@ class Stream(Shape):
         description="2: every frame is sent twice, over paths that share no link between switches, "
         "and the listener keeps the first (IEEE 802.1CB), unless elimination says otherwise",
     )
-    elimination: Annotated[Elimination, choice(Elimination)] | None = Field(
-        None,
-        description="in a bridged network, of a stream with two paths: who takes out second "
-        "copies; listener: both come to it; switch: the first switch numbers the frames, the last "
-        "one before each listener passes the first copy of each (IEEE 802.1CB); default: "
-        "defaults.elimination",
-    )
     destination_mac: Mac | None = Field(
         None,
         description="in a bridged network: the destination MAC address of its frames; a group "
@@ -403,18 +386,11 @@ class Stream(Shape):
         "0 to 7, which is the priority of its class and chooses it where class leaves a choice; "
         "default: the priority of the class that the plan chooses",
     )
-    identification: Identification | None = Field(
-        None,
-        description="in a bridged network, of a stream whose talker sends plain untagged frames: "
-        "by what the first switch knows them, to give them their address, VLAN and PCP, which the "
-        "last switch takes away again; default: the talker tags its frames",
-    )
     frames: Annotated[int, integer(1, FRAMES_MAX)] = Field(
         1,
         description="how many frames of up to `payload` its talker sends back to back in each "
         "period, 1 to 1000",
     )
-    policing: StreamPolicing = None
 
 
 _OVERHEAD = FrameOverhead()
@@ -474,6 +450,7 @@ class Addresses(Shape):
     )
 
 
+@with_keys(Level.NETWORK)
 class Document(Shape):
     """A time-sensitive network and its streams."""
 
@@ -497,7 +474,6 @@ class Document(Shape):
         description="in a bridged network: destination addresses that the plan assigns to streams "
         "which do not state theirs",
     )
-    policing: NetworkPolicing = None
     classes: dict[Name, Class] = Field(description="traffic classes by name")
     switches: dict[Name, Switch] = Field(description="switches by name")
     end_stations: Annotated[

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
-from cnc.mechanism import Changed, Kept, Mechanism, Needs, Planned, Switch, streams_in_words
+from cnc.mechanism import Changed, Kept, Keys, Mechanism, Needs, Planned, Switch, streams_in_words
 from cnc.mechanisms.frer.compare import differences
 from cnc.mechanisms.frer.derive import derive, exposed
 from cnc.mechanisms.frer.model import (
@@ -62,6 +62,12 @@ def _summary(its: SequenceFunctions) -> Iterator[tuple[int, str]]:
     yield kinds[Recovery], "sequence recovery"
 
 
+def _keys() -> Keys:
+    from cnc.mechanisms.frer.semantics import KEYS  # noqa: PLC0415
+
+    return KEYS
+
+
 FRER = Mechanism(
     name="frer",
     part=SequenceFunctions,
@@ -86,5 +92,6 @@ FRER = Mechanism(
         rows=_rows,
         part=lambda rows: SequenceFunctions({each.address: each.function for each in rows}),
     ),
+    keys=_keys,
     summary=_summary,
 )

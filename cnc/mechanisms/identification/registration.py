@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
-from cnc.mechanism import Changed, Kept, Mechanism, Needs, Planned, Switch, streams_in_words
+from cnc.mechanism import Changed, Kept, Keys, Mechanism, Needs, Planned, Switch, streams_in_words
 from cnc.mechanisms.identification.compare import differences
 from cnc.mechanisms.identification.derive import derive, known_by
 from cnc.mechanisms.identification.model import Translation, Translations
@@ -27,6 +27,12 @@ def _within(its: Translations, vlan_ids: Collection[int]) -> Translations:
 
 def _rows(its: Translations) -> Iterator[_Row]:
     return (_Row(*each) for each in its.by_stream.items())
+
+
+def _keys() -> Keys:
+    from cnc.mechanisms.identification.semantics import KEYS  # noqa: PLC0415
+
+    return KEYS
 
 
 IDENTIFICATION = Mechanism(
@@ -57,5 +63,6 @@ IDENTIFICATION = Mechanism(
         rows=_rows,
         part=lambda rows: Translations({each.address: each.translation for each in rows}),
     ),
+    keys=_keys,
     summary=lambda its: iter([(len(its.by_stream), "translation")]),
 )

@@ -3,23 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from cnc.intent import shape
 from cnc.intent.problems import KeyPath, Problems
 from cnc.intent.units import DURATION
-from cnc.mechanisms.stream_filters.model import NO_POLICING, PolicingRules
-from cnc.model import ClassRole, Forwarding, Intent
+from cnc.mechanism import Keys, Level
+from cnc.mechanisms.stream_filters.keys import ClassKeys, NetworkKeys, StreamKeys, SwitchKeys
+from cnc.mechanisms.stream_filters.model import PolicingRules
+from cnc.model import Bridge, ClassRole, Forwarding, Intent
+
+if TYPE_CHECKING:
+    from cnc.intent import shape
 
 
-def policing_rules(document: shape.Document) -> PolicingRules:
+def _read(document: shape.Document, _problems: Problems) -> Iterator[PolicingRules]:
     """What is stated, of the network, of classes and of streams. A routed network has none."""
     if document.forwarding is Forwarding.ROUTED:
-        return NO_POLICING
-    return PolicingRules(
-        document.policing,
-        {name: its.policing for name, its in document.classes.items() if its.policing},
-        {name: its.policing for name, its in document.streams.items() if its.policing},
+        return
+    classes = {name: its[ClassKeys].policing for name, its in document.classes.items()}
+    streams = {name: its[StreamKeys].policing for name, its in document.streams.items()}
+    yield PolicingRules(
+        document[NetworkKeys].policing,
+        {name: stated for name, stated in classes.items() if stated},
+        {name: stated for name, stated in streams.items() if stated},
     )
+
+
+def _of_switch(bridge: Bridge, its: shape.Switch) -> Bridge:
+    most = its[SwitchKeys].stream_filters_max
+    return replace(bridge, stream_filters_max=most) if most else bridge
 
 
 def talker_lateness_ns(defaults: shape.Defaults, station: shape.EndStation) -> int | None:
@@ -29,17 +42,12 @@ def talker_lateness_ns(defaults: shape.Defaults, station: shape.EndStation) -> i
     return station.talker_lateness_ns
 
 
-def check_policing(document: shape.Document, intent: Intent, problems: Problems) -> None:
+def _check(document: shape.Document, intent: Intent, problems: Problems) -> None:
     """Add to `problems` what is policed without effect, and talkers that nothing can be planned
     for."""
     _check_lateness(intent, problems)
     if intent.network.forwarding is Forwarding.ROUTED:
-        for path, value in _stated(document):
-            problems.add(
-                path,
-                f"{value} in a routed network, where nothing is policed",
-                "forwarding: bridged, or no such key",
-            )
+        problems.refuse_routed(_stated(document), "nothing is policed")
         return
     for name, stated in intent[PolicingRules].classes.items():
         if (role := intent.classes[name].role) is not ClassRole.SCHEDULED:
@@ -53,15 +61,17 @@ def check_policing(document: shape.Document, intent: Intent, problems: Problems)
 
 def _stated(document: shape.Document) -> Iterator[tuple[KeyPath, object]]:
     """The keys of policing that a document has, and what they hold."""
-    if document.policing is not None:
-        yield ("policing",), document.policing
-    for kind, named in (("classes", document.classes), ("streams", document.streams)):
-        for name, its in named.items():
-            if its.policing is not None:
-                yield (kind, name, "policing"), its.policing
+    if of_all := document[NetworkKeys].policing:
+        yield ("policing",), of_all
+    for name, its_class in document.classes.items():
+        if stated := its_class[ClassKeys].policing:
+            yield ("classes", name, "policing"), stated
+    for name, stream in document.streams.items():
+        if stated := stream[StreamKeys].policing:
+            yield ("streams", name, "policing"), stated
     for name, switch in document.switches.items():
-        if switch.stream_filters_max is not None:
-            yield ("switches", name, "stream-filters-max"), switch.stream_filters_max
+        if most := switch[SwitchKeys].stream_filters_max:
+            yield ("switches", name, "stream-filters-max"), most
 
 
 def _check_lateness(intent: Intent, problems: Problems) -> None:
@@ -83,3 +93,17 @@ def _check_lateness(intent: Intent, problems: Problems) -> None:
             f"less than {DURATION.format(stream.period_ns)}, the period of stream {stream.name} "
             f"of {stream.talker}",
         )
+
+
+KEYS = Keys(
+    {
+        Level.NETWORK: NetworkKeys,
+        Level.CLASS: ClassKeys,
+        Level.SWITCH: SwitchKeys,
+        Level.STREAM: StreamKeys,
+    },
+    read=_read,
+    of_switch=_of_switch,
+    check=_check,
+    founding={"policing": PolicingRules},
+)
