@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
 
-from cnc.model import Bridge, Intent, Plan, Stream, StreamAddress
+from cnc.model import Bridge, EndStation, Intent, Plan, Stream, StreamAddress
 from cnc.support.wording import named
 
 if TYPE_CHECKING:
@@ -49,29 +49,34 @@ class Needs(NamedTuple):
 
 
 class Level(Enum):
-    """Of what in an intent a mechanism may have keys."""
+    """Of what in an intent a mechanism may have keys, or another room."""
 
     NETWORK = auto()
     DEFAULTS = auto()
     CLASS = auto()
     SWITCH = auto()
+    END_STATION = auto()
+    LINK = auto()
     STREAM = auto()
 
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """What of an intent is a mechanism's.
+    """What of an intent is a mechanism's, or another room's.
 
     `shapes` have its keys: `document[Shape]` reads those of the network, and so on. `read` are the
     parts of an intent that a document states; what is wrong with one by itself is added to the
-    problems. `of_switch` and `of_stream` are the same with what the mechanism says of them. `check`
-    adds to the problems what does not fit together, once all is read. `founding` are the parts that
-    a plan is made from, by what they are called where two plans are compared.
+    problems. `of_switch`, `of_station` and `of_stream` are the same with what is stated of them
+    here. `check` adds to the problems what does not fit together, once all is read. `founding` are
+    the parts that a plan is made from, by what they are called where two plans are compared.
     """
 
     shapes: Mapping[Level, type[Shape]]
     read: Callable[[shape.Document, Problems], Iterable[object]] = lambda _document, _problems: ()
     of_switch: Callable[[Bridge, shape.Switch], Bridge] = lambda bridge, _its: bridge
+    of_station: Callable[[EndStation, shape.EndStation, shape.Document], EndStation] = (
+        lambda station, _its, _document: station
+    )
     of_stream: Callable[[Stream, shape.Stream, shape.Document], Stream] = (
         lambda stream, _its, _document: stream
     )

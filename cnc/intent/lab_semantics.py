@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from cnc.intent import lab_model as model
-from cnc.intent import shape
-from cnc.intent.clock_shape import FREQUENCY_OFFSET_MAX_PPB, Clock
-from cnc.intent.lab_shape import Lab
+from cnc.intent.clock_shape import FREQUENCY_OFFSET_MAX_PPB, Clock, NodeKeys
+from cnc.intent.lab_shape import Lab, LinkKeys, NetworkKeys
 from cnc.intent.problems import KeyPath, Problems
 from cnc.intent.units import DURATION, FREQUENCY_OFFSET
+from cnc.mechanism import Keys, Level
+
+if TYPE_CHECKING:
+    from cnc.intent import shape
 
 
-def lab_parts(document: shape.Document, problems: Problems) -> Iterator[object]:
-    """The parts of an intent that are a lab's; what is wrong with them is added to `problems`."""
+def _read(document: shape.Document, problems: Problems) -> Iterator[object]:
     yield _clocks(document, problems)
-    yield _emulation(document.lab, problems)
+    yield _emulation(document[NetworkKeys].lab, problems)
     yield _impairments(document, problems)
 
 
@@ -28,8 +31,8 @@ def _clocks(document: shape.Document, problems: Problems) -> model.Clocks:
     result = {}
     for kind, nodes in kinds.items():
         for name, its in nodes.items():
-            if its.clock is not None:
-                result[name] = _clock(its.clock, (kind, name, "clock"), problems)
+            if clock := its[NodeKeys].clock:
+                result[name] = _clock(clock, (kind, name, "clock"), problems)
     return model.Clocks(result)
 
 
@@ -88,7 +91,7 @@ def _emulation(its: Lab | None, problems: Problems) -> model.Emulation:
 def _impairments(document: shape.Document, problems: Problems) -> model.ImpairedLinks:
     result = {}
     for index, link in enumerate(document.links):
-        its = link.impairments
+        its = link[LinkKeys].impairments
         if its is None:
             continue
         if not its.model_fields_set:
@@ -99,3 +102,14 @@ def _impairments(document: shape.Document, problems: Problems) -> model.Impaired
         )
         result.update(dict.fromkeys(link.ends, of_both))
     return model.ImpairedLinks(result)
+
+
+KEYS = Keys(
+    {
+        Level.NETWORK: NetworkKeys,
+        Level.SWITCH: NodeKeys,
+        Level.END_STATION: NodeKeys,
+        Level.LINK: LinkKeys,
+    },
+    read=_read,
+)

@@ -65,3 +65,19 @@ class Impairments(Shape):
             "a wrong bit is lost, so a long one is lost more often",
         )
     )
+
+
+class NetworkKeys(Shape):
+    """Of the network."""
+
+    lab: Lab | None = Field(None, description="how `cnc lab up` emulates the network")
+
+
+class LinkKeys(Shape):
+    """Of a link."""
+
+    impairments: Impairments | None = Field(
+        None,
+        description="what it does to frames in a lab whose nodes are kernels of their own; "
+        "default: nothing",
+    )

@@ -11,8 +11,8 @@ _Keys = TypeVar("_Keys", bound=BaseModel)
 
 
 class After(NamedTuple):
-    """Of a mechanism's field: the key that its own is written behind where keys are listed; else
-    behind all others."""
+    """Of a field of `cnc.mechanism.Keys`: the key that its own stands behind where keys are listed;
+    else behind all others."""
 
     key: str
 
@@ -48,7 +48,7 @@ class Shape(BaseModel):
     )
 
     def __getitem__(self, kind: type[_Keys]) -> _Keys:
-        """The same mapping, as one that has a mechanism's keys (`cnc.mechanism.Keys`)."""
+        """The same mapping, as one that has these keys (`cnc.mechanism.Keys`)."""
         if not isinstance(self, kind):
             raise TypeError(f"{type(self).__name__} has no keys of {kind.__qualname__}")
         return self

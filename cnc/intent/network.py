@@ -9,8 +9,6 @@ from cnc.intent import shape
 from cnc.intent.contributed import KEYS
 from cnc.intent.problems import Problems, one_of, shown
 from cnc.intent.units import DURATION, SIZE
-from cnc.mechanisms.stream_filters.semantics import talker_lateness_ns
-from cnc.mechanisms.talker_offsets.semantics import refuse_talker_gates, talker_interference
 from cnc.model import (
     DEFAULT_BRIDGE_DEVICE,
     DEFAULT_FILTERING_ENTRIES_MAX,
@@ -46,20 +44,9 @@ def network(document: shape.Document, problems: Problems) -> Network:
     for name in document.end_stations.keys() & document.switches.keys():
         problems.add(("end-stations", name), "the name of a switch", "a unique name")
     servers = _Servers(document.defaults, problems)
-    refuse_talker_gates(document, problems)
     return Network(
         bridges=_bridges(document, servers, problems),
-        end_stations={
-            name: EndStation(
-                name,
-                servers.management(its.management, ("end-stations", name)),
-                talker_interference(document, name),
-                its.mac,
-                talker_lateness_ns(document.defaults, its),
-                its.gates,
-            )
-            for name, its in document.end_stations.items()
-        },
+        end_stations=_end_stations(document, servers),
         links=_links(document, problems),
         clock_error_ns=_UNMEASURED_NS if clock_error_ns is None else clock_error_ns,
         overhead=FrameOverhead(
@@ -156,6 +143,17 @@ def _bridges(document: shape.Document, servers: _Servers, problems: Problems) ->
             bridge = each.of_switch(bridge, its)
         bridges[name] = bridge
     return bridges
+
+
+def _end_stations(document: shape.Document, servers: _Servers) -> dict[str, EndStation]:
+    stations = {}
+    for name, its in document.end_stations.items():
+        management = servers.management(its.management, ("end-stations", name))
+        station = EndStation(name, management, mac=its.mac, gate_mode=its.gates)
+        for each in KEYS:
+            station = each.of_station(station, its, document)
+        stations[name] = station
+    return stations
 
 
 def _check_processing(

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from cnc.intent import shape
 from cnc.intent.contributed import KEYS
-from cnc.intent.lab_semantics import lab_parts
 from cnc.intent.network import network, refuse_preemption
 from cnc.intent.problems import Problems
 from cnc.intent.streams import check_room, check_streams
-from cnc.loops.semantics import check_loops, loops
 from cnc.mechanisms.forwarding.semantics import (
     address_range,
     check_addresses,
@@ -40,8 +38,6 @@ def build(
         individual=individual_range(document),
         parts=Parts.of(
             *(part for each in KEYS for part in each.read(document, problems)),
-            loops(document.loops, problems),
-            *lab_parts(document, problems),
         ),
     )
     check_addresses(document, intent, problems)
@@ -51,7 +47,6 @@ def build(
     check_streams(intent, problems)
     for each in KEYS:
         each.check(document, intent, problems)
-    check_loops(intent, problems)
     if problems.empty and not (of_plan or best_effort):
         check_room(intent, problems)
     problems.raise_if_any()

@@ -11,9 +11,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
-from cnc.intent.clock_shape import NodeClock
 from cnc.intent.contributed import with_keys
-from cnc.intent.lab_shape import Impairments, Lab
 from cnc.intent.mapping import Shape
 from cnc.intent.units import DURATION, SIZE
 from cnc.intent.values import (
@@ -31,7 +29,6 @@ from cnc.intent.values import (
     End,
     FrameSize,
     Gates,
-    Interference,
     IpVersion,
     Leaf,
     Mac,
@@ -50,9 +47,7 @@ from cnc.intent.values import (
     recovery_time,
     text,
 )
-from cnc.loops.keys import Loop
 from cnc.mechanism import Level
-from cnc.mechanisms.stream_filters.keys import StationLateness, TalkerLateness
 from cnc.model import (
     DEFAULT_ADDRESS_RANGE,
     DEFAULT_BRIDGE_DEVICE,
@@ -110,14 +105,6 @@ class Defaults(Shape):
         "default: what the switches measured, or 1ms where they were not asked; 0ns without "
         "software gates",
     )
-    talker_interference: Interference = Field(
-        "one-frame",
-        validate_default=True,
-        description="frames of a talker itself that may be ahead of its scheduled ones, since no "
-        "switch gates its port; one-frame: its largest best-effort frame, if it sends scheduled "
-        "frames with strict priority; none: it sends no best effort, or has gates",
-    )
-    talker_lateness_ns: TalkerLateness = None
     recovery: Annotated[int | None, Leaf(recovery_time, RECOVERY_SCHEMA)] = Field(
         "100us",
         validate_default=True,
@@ -246,9 +233,9 @@ class Switch(Shape):
     )
     processing: Processing | None = Field(None, description="default: defaults.processing")
     gates: Gates | None = Field(None, description="default: defaults.gates")
-    clock: NodeClock = None
 
 
+@with_keys(Level.END_STATION)
 class EndStation(Shape):
     """A talker or listener, or both."""
 
@@ -266,10 +253,6 @@ class EndStation(Shape):
     ports: list[PortName] = Field(
         ["eth0"], min_length=1, description="its interfaces, a list of names"
     )
-    talker_interference: Interference | None = Field(
-        None, description="default: defaults.talker-interference"
-    )
-    talker_lateness_ns: StationLateness = None
     gates: Gates | None = Field(
         None,
         description="component that runs a gate control list on its ports, with which its own best "
@@ -281,9 +264,9 @@ class EndStation(Shape):
         description="in a bridged network: the MAC address of its port, which the last switch "
         "gives frames of streams that have an identification",
     )
-    clock: NodeClock = None
 
 
+@with_keys(Level.LINK)
 class Link(Shape):
     """A cable, the same in both directions."""
 
@@ -293,11 +276,6 @@ class Link(Shape):
     rate_bps: Rate | None = Field(None, description="such as 100Mbps; default: defaults.rate")
     propagation_ns: Duration | None = Field(
         None, description="a duration such as 500ns; default: defaults.propagation"
-    )
-    impairments: Impairments | None = Field(
-        None,
-        description="what it does to frames in a lab whose nodes are kernels of their own; "
-        "default: nothing",
     )
 
 
@@ -489,9 +467,3 @@ class Document(Shape):
         None, description="keys that streams have in common, by name"
     )
     streams: dict[Name, Stream] = Field(description="streams by name")
-    loops: dict[Name, Loop] | None = Field(
-        None,
-        description="control loops by name, each closed by two of the streams: the plan states how "
-        "long a loop takes, and `cnc lab loop` runs it (loop.md)",
-    )
-    lab: Lab | None = Field(None, description="how `cnc lab up` emulates the network")

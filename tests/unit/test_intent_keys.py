@@ -1,4 +1,4 @@
-"""The keys of an intent that mechanisms have."""
+"""The keys of an intent that mechanisms, control loops and a lab have."""
 
 from __future__ import annotations
 
@@ -18,12 +18,14 @@ OF_LEVEL: dict[Level, type[Shape]] = {
     Level.DEFAULTS: shape.Defaults,
     Level.CLASS: shape.Class,
     Level.SWITCH: shape.Switch,
+    Level.END_STATION: shape.EndStation,
+    Level.LINK: shape.Link,
     Level.STREAM: shape.Stream,
 }
 
 
 @pytest.mark.parametrize("level", Level)
-def test_each_key_is_of_one_mechanism_and_stands_behind_one_that_is_there(level: Level) -> None:
+def test_each_key_is_of_one_room_and_stands_behind_one_that_is_there(level: Level) -> None:
     keys = [str(its.alias) for its in fields_of(OF_LEVEL[level])]
     theirs = [each.shapes[level] for each in KEYS if level in each.shapes]
     fields = [its for shape in theirs for its in shape.model_fields.values()]
@@ -42,6 +44,6 @@ def test_keys_of_another_level_are_not_read() -> None:
         shape.Port.model_validate({})[of_stream]
 
 
-@pytest.mark.parametrize("name", ["frer", "identification", "stream_filters"])
+@pytest.mark.parametrize("name", ["frer", "identification", "stream_filters", "talker_offsets"])
 def test_keys_of_a_mechanism_can_be_imported_before_anything_else(name: str) -> None:
     subprocess.run([sys.executable, "-c", f"import cnc.mechanisms.{name}.keys"], check=True)

@@ -1,4 +1,4 @@
-"""The keys of filtering and policing, and of what talkers may be late."""
+"""The keys of filtering and policing."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from cnc.intent.mapping import After, Shape
-from cnc.intent.values import Duration, choice, integer
+from cnc.intent.values import choice, integer
 from cnc.mechanisms.stream_filters.model import DEFAULT_STREAM_FILTERS_MAX, Policing
 
 _STREAM_FILTERS_MAX = 1_000_000
@@ -54,15 +54,3 @@ class SwitchKeys(Shape):
         "policed stream at its first switch, and one for each scheduled class at each port to an "
         f"end station; default: {DEFAULT_STREAM_FILTERS_MAX}",
     )
-
-
-TalkerLateness = Annotated[
-    Duration | None,
-    Field(
-        description="how much later than its offset a talker may start to send for reasons of its "
-        "own, other frames apart, a duration such as 50us; default: what its talkers measured, "
-        "where switches and end stations were asked, else gate-margin, with a warning where that "
-        "is 0 without software gates; 0ns states that the talker is exact"
-    ),
-]
-StationLateness = Annotated[Duration | None, Field(description="default: defaults.talker-lateness")]

@@ -1,4 +1,4 @@
-"""What a document says of filtering and policing, and of how late talkers are."""
+"""What a document says of filtering and policing."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cnc.intent.problems import KeyPath, Problems
-from cnc.intent.units import DURATION
 from cnc.mechanism import Keys, Level
 from cnc.mechanisms.stream_filters.keys import ClassKeys, NetworkKeys, StreamKeys, SwitchKeys
 from cnc.mechanisms.stream_filters.model import PolicingRules
@@ -35,17 +34,8 @@ def _of_switch(bridge: Bridge, its: shape.Switch) -> Bridge:
     return replace(bridge, stream_filters_max=most) if most else bridge
 
 
-def talker_lateness_ns(defaults: shape.Defaults, station: shape.EndStation) -> int | None:
-    """What is stated of a station, or of all; None where the gate margin holds."""
-    if station.talker_lateness_ns is None:
-        return defaults.talker_lateness_ns
-    return station.talker_lateness_ns
-
-
 def _check(document: shape.Document, intent: Intent, problems: Problems) -> None:
-    """Add to `problems` what is policed without effect, and talkers that nothing can be planned
-    for."""
-    _check_lateness(intent, problems)
+    """Add to `problems` what is policed without effect."""
     if intent.network.forwarding is Forwarding.ROUTED:
         problems.refuse_routed(_stated(document), "nothing is policed")
         return
@@ -72,27 +62,6 @@ def _stated(document: shape.Document) -> Iterator[tuple[KeyPath, object]]:
     for name, switch in document.switches.items():
         if most := switch[SwitchKeys].stream_filters_max:
             yield ("switches", name, "stream-filters-max"), most
-
-
-def _check_lateness(intent: Intent, problems: Problems) -> None:
-    """A link is reserved for its talker's lateness, in each period."""
-    reported = set()
-    for stream in intent.streams.values():
-        talker = intent.network.end_stations.get(stream.talker)
-        lateness_ns = talker.lateness_ns if talker else None
-        if lateness_ns is None or lateness_ns < stream.period_ns or stream.talker in reported:
-            continue
-        reported.add(stream.talker)
-        stations = intent.document["end-stations"]
-        station = stations.get(stream.talker) if isinstance(stations, dict) else None
-        is_own = isinstance(station, dict) and "talker-lateness" in station
-        where = ("end-stations", stream.talker) if is_own else ("defaults",)
-        problems.add(
-            (*where, "talker-lateness"),
-            DURATION.format(lateness_ns),
-            f"less than {DURATION.format(stream.period_ns)}, the period of stream {stream.name} "
-            f"of {stream.talker}",
-        )
 
 
 KEYS = Keys(
