@@ -8,16 +8,28 @@ own. All functions are pure.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
+from enum import Enum, StrEnum, auto
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 from cnc.mechanisms.handles import Handles, KnownStream
-from cnc.model import BridgeForwarding, Intent, Parts, Plan, StreamAddress
+from cnc.model import (
+    Bridge,
+    BridgeForwarding,
+    EndStation,
+    Intent,
+    Parts,
+    Plan,
+    Stream,
+    StreamAddress,
+)
 from cnc.support.wording import named
 
 if TYPE_CHECKING:
+    from cnc.intent import shape
+    from cnc.intent.mapping import Shape
+    from cnc.intent.problems import Problems
     from cnc.mechanisms.composition import Reply
     from cnc.switch.counters import PortCounters
     from cnc.switch.device import SwitchState
@@ -50,6 +62,42 @@ class Needs(NamedTuple):
 
     task: str
     otherwise: str
+
+
+class Level(Enum):
+    """Of what in an intent a mechanism may have keys, or another room."""
+
+    NETWORK = auto()
+    DEFAULTS = auto()
+    CLASS = auto()
+    SWITCH = auto()
+    END_STATION = auto()
+    LINK = auto()
+    STREAM = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """What of an intent is a mechanism's, or another room's.
+
+    `shapes` have its keys: `document[Shape]` reads those of the network, and so on. `read` are the
+    parts of an intent that a document states; what is wrong with one by itself is added to the
+    problems. `of_switch`, `of_station` and `of_stream` are the same with what is stated of them
+    here. `check` adds to the problems what does not fit together, once all is read. `founding` are
+    the parts that a plan is made from, by what they are called where two plans are compared.
+    """
+
+    shapes: Mapping[Level, type[Shape]]
+    read: Callable[[shape.Document, Problems], Iterable[object]] = lambda _document, _problems: ()
+    of_switch: Callable[[Bridge, shape.Switch], Bridge] = lambda bridge, _its: bridge
+    of_station: Callable[[EndStation, shape.EndStation, shape.Document], EndStation] = (
+        lambda station, _its, _document: station
+    )
+    of_stream: Callable[[Stream, shape.Stream, shape.Document], Stream] = (
+        lambda stream, _its, _document: stream
+    )
+    check: Callable[[shape.Document, Intent, Problems], None] = lambda _document, _its, _found: None
+    founding: Mapping[str, type[Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,8 +365,9 @@ class Shown(Generic[_Part]):
 @dataclass(frozen=True, slots=True)
 class Mechanism(Generic[_Part]):
     """One mechanism; `name` is that of the agent's folder, `summary` counts what a part asks for:
-    so many of what, for a table's cell. `tree` is called when a switch is asked or told something:
-    it imports what takes long to import. `watched` is None where nothing is counted."""
+    so many of what, for a table's cell. `keys` is called where intents are read, `tree` when a
+    switch is asked or told something: they import what takes long to import. `watched` is None
+    where nothing is counted."""
 
     name: str
     part: type[_Part]
@@ -328,5 +377,6 @@ class Mechanism(Generic[_Part]):
     kept: Kept[_Part]
     tree: Callable[[], Tree[_Part]]
     shown: Shown[_Part]
+    keys: Callable[[], Keys]
     summary: Callable[[_Part], Iterator[tuple[int, str]]] = field(default=lambda _part: iter(()))
     watched: Watched | None = None

@@ -14,13 +14,11 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from cnc.loops.model import Loop, LoopDelay
+from cnc.loops.model import LoopDelay
 from cnc.mechanisms.frer.model import Elimination
 from cnc.mechanisms.identification.model import Identification
 from cnc.mechanisms.stream_filters.model import (
     DEFAULT_STREAM_FILTERS_MAX,
-    NO_POLICING,
-    PolicingRules,
 )
 
 if TYPE_CHECKING:
@@ -123,75 +121,6 @@ class Bridge:
     bridge_device: str = DEFAULT_BRIDGE_DEVICE
     filtering_entries_max: int = DEFAULT_FILTERING_ENTRIES_MAX
     stream_filters_max: int = DEFAULT_STREAM_FILTERS_MAX
-
-
-@dataclass(frozen=True, slots=True)
-class ClockStep:
-    """A clock is set ahead by `by_ns`, below 0 back, `at_ns` of virtual time after its lab is
-    up."""
-
-    at_ns: int
-    by_ns: int
-
-
-@dataclass(frozen=True, slots=True)
-class Clock:
-    """How a node's clock differs from true time where a lab emulates it: by `offset_ns` when it
-    starts, ahead if above zero, and its oscillator by `frequency_offset_ppb`, faster if above zero.
-
-    To that the frequency adds a sinusoid, which begins at 0 and rises, and a random walk, which
-    goes `random_walk_ppt` far in a second (parts in 10^12 per root second, one standard deviation).
-    0: none of it. `steps` are in the order of time.
-    """
-
-    offset_ns: int = 0
-    frequency_offset_ppb: int = 0
-    random_walk_ppt: int = 0
-    sinusoid_amplitude_ppb: int = 0
-    sinusoid_period_ns: int = 0
-    seed: int = 0
-    steps: tuple[ClockStep, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Impairments:
-    """What a cable does to frames where a lab emulates it: they come up to `jitter_ns` later than
-    after its propagation, `frame_loss_ppb` of 10^9 are lost, and so are those with a wrong bit, of
-    which `bit_errors_ppt` of 10^12 are."""
-
-    jitter_ns: int = 0
-    frame_loss_ppb: int = 0
-    bit_errors_ppt: int = 0
-
-
-class LabKernels(StrEnum):
-    """What the nodes of a lab are."""
-
-    SHARED = "shared"  # namespaces of one kernel
-    OWN = "own"  # user-mode kernels, each with a clock of its own
-
-
-class LabClocks(StrEnum):
-    """What keeps the clocks of kernels of their own together."""
-
-    GPTP = "gptp"  # a ptp4l at each, which follows that of the first switch
-    FREE = "free"  # nothing: each goes as its oscillator does
-
-
-class LabTime(StrEnum):
-    """When the one time of kernels of their own passes, once the lab is up."""
-
-    VIRTUAL = "virtual"  # while a command runs, as fast as the machine can
-    REAL = "real"  # always, as the machine's clock does, or slower if the machine is too slow
-
-
-@dataclass(frozen=True, slots=True)
-class Emulation:
-    """How a lab emulates the network; `clocks` and `time` are of kernels of their own."""
-
-    kernels: LabKernels = LabKernels.SHARED
-    clocks: LabClocks = LabClocks.GPTP
-    time: LabTime = LabTime.VIRTUAL
 
 
 class TalkerInterference(StrEnum):
@@ -501,6 +430,32 @@ DEFAULT_INDIVIDUAL_RANGE = AddressRange("02:54:53:4e:00:00", "02:54:53:4e:ff:ff"
 
 
 @dataclass(frozen=True, slots=True)
+class Parts:
+    """What is asked at one place, or of a network: at most one part of each type, which is a
+    mechanism's own.
+
+    `parts[Type]` is `Type()`, which asks for nothing, where there is none. Equal whatever the order
+    in which parts were added.
+    """
+
+    parts: tuple[Any, ...] = ()
+
+    @classmethod
+    def of(cls, *parts: object) -> Parts:
+        """These parts, without those that ask for nothing."""
+        asking = (each for each in parts if each != type(each)())
+        return cls(tuple(sorted(asking, key=lambda each: type(each).__name__)))
+
+    def __getitem__(self, kind: type[_Part]) -> _Part:
+        return next((each for each in self.parts if isinstance(each, kind)), None) or kind()
+
+    def having(self, *parts: object) -> Parts:
+        """The same with these in place of those of their types."""
+        kinds = {type(each) for each in parts}
+        return Parts.of(*(each for each in self.parts if type(each) not in kinds), *parts)
+
+
+@dataclass(frozen=True, slots=True)
 class Intent:
     """What the network must carry. `document` is the operator's text as plain data, verbatim.
 
@@ -510,10 +465,8 @@ class Intent:
     end station, if the operator stated none and the gate margin does not hold;
     `measured_clock_error` is where the clock error comes from, if the operator wants it measured.
     Of `assignable` the streams of a bridged network get what the operator does not state of their
-    addresses, of `individual` those with an `identification`. `clocks` are those of the nodes of an
-    emulated network, where they differ; no plan depends on them, nor on `emulation`, nor on
-    `impairments`, which are those of the link of each port. `loops` are the control loops that
-    streams close.
+    addresses, of `individual` those with an `identification`. `parts` are what is asked beside: of
+    mechanisms (`cnc.mechanisms`), of control loops and of a lab.
     """
 
     name: str
@@ -527,11 +480,15 @@ class Intent:
     measured_clock_error: MeasuredClockError | None = None
     assignable: AddressRange = DEFAULT_ADDRESS_RANGE
     individual: AddressRange = DEFAULT_INDIVIDUAL_RANGE
-    policing: PolicingRules = NO_POLICING
-    clocks: Mapping[str, Clock] = field(default_factory=dict)
-    loops: Mapping[str, Loop] = field(default_factory=dict)
-    emulation: Emulation = Emulation()
-    impairments: Mapping[PortRef, Impairments] = field(default_factory=dict)
+    parts: Parts = Parts()
+
+    def __getitem__(self, kind: type[_Part]) -> _Part:
+        """The part of this type; what asks for nothing where there is none."""
+        return self.parts[kind]
+
+    def having(self, *parts: object) -> Intent:
+        """The same with these parts in place of those of their types."""
+        return replace(self, parts=self.parts.having(*parts))
 
     @property
     def states_gate_margin(self) -> bool:
@@ -746,31 +703,6 @@ class TalkerTable:
 
     base_time_ns: int
     configuration: TalkerConfiguration
-
-
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """What mechanisms are asked to do at one place: at most one part of each, by its type.
-
-    `parts[Type]` is `Type()`, which asks for nothing, where there is none. Equal whatever the order
-    in which parts were added.
-    """
-
-    parts: tuple[Any, ...] = ()
-
-    @classmethod
-    def of(cls, *parts: object) -> Parts:
-        """These parts, without those that ask for nothing."""
-        asking = (each for each in parts if each != type(each)())
-        return cls(tuple(sorted(asking, key=lambda each: type(each).__name__)))
-
-    def __getitem__(self, kind: type[_Part]) -> _Part:
-        return next((each for each in self.parts if isinstance(each, kind)), None) or kind()
-
-    def having(self, *parts: object) -> Parts:
-        """The same with these in place of those of their types."""
-        kinds = {type(each) for each in parts}
-        return Parts.of(*(each for each in self.parts if type(each) not in kinds), *parts)
 
 
 @dataclass(frozen=True, slots=True)

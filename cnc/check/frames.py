@@ -11,7 +11,7 @@ from cnc.check.openings import GateCycle
 from cnc.check.violation import Violation
 from cnc.check.wire import blocking_ns, control_between_ns
 from cnc.mechanisms.frer.model import Elimination
-from cnc.mechanisms.stream_filters.model import Policing
+from cnc.mechanisms.stream_filters.model import Policing, PolicingRules
 from cnc.model import (
     Forwarding,
     Hop,
@@ -158,7 +158,7 @@ def _judge_class(intent: Intent, stream: Stream, hops: tuple[Hop, ...]) -> Itera
 def drops_misfits(intent: Intent, stream: str, hop: Hop | Transmission) -> bool:
     """Whether the first switch is to drop frames of a stream that come otherwise than planned."""
     its = next((c.name for c in intent.classes.values() if c.number == hop.traffic_class), "")
-    rules = intent.policing
+    rules = intent[PolicingRules]
     asked = rules.streams.get(stream) or rules.classes.get(its) or rules.network
     return asked is Policing.DROP
 

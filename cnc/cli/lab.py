@@ -24,8 +24,9 @@ from cnc.support.lazy import lazy_import
 
 if TYPE_CHECKING:
     from cnc import lab as emulator
+    from cnc.intent.lab_model import Emulation
     from cnc.lab.mininet import Imported
-    from cnc.model import Emulation, Intent
+    from cnc.model import Intent
 else:
     emulator = lazy_import("cnc.lab")
 
@@ -184,9 +185,9 @@ def _emulation(
     intent: Intent, kernels: str | None, clocks: str | None, time: str | None
 ) -> Emulation:
     """What the options say, and where they say nothing, what the intent does."""
-    from cnc.model import Emulation, LabClocks, LabKernels, LabTime  # noqa: PLC0415
+    from cnc.intent.lab_model import Emulation, LabClocks, LabKernels, LabTime  # noqa: PLC0415
 
-    stated = intent.emulation
+    stated = intent[Emulation]
     emulation = Emulation(
         LabKernels(kernels) if kernels else stated.kernels,
         LabClocks(clocks) if clocks else stated.clocks,

@@ -16,6 +16,7 @@ from cnc.cli.render import loop as render
 from cnc.cli.sending import await_schedule, intent_of, plan_to_send
 from cnc.cli.terminal import echo
 from cnc.errors import CncError, InputError
+from cnc.loops.model import Loop, Loops
 from cnc.model import Intent, Plan
 from cnc.support.lazy import lazy_import
 
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from cnc.experiments.experiment import Picture
     from cnc.lab import Lab
     from cnc.lab.kernels.offsets import FurthestApart
-    from cnc.loops.model import Loop
     from cnc.traffic.flows import AnyFlow
     from cnc.traffic.loop.run import Curve
 else:
@@ -134,18 +134,19 @@ def _picture(curve: Curve, undisturbed: Sequence[Sequence[float]] | None) -> Pic
 def _chosen(intent: Intent, name: str | None) -> Loop:
     from cnc.intent.problems import one_of  # noqa: PLC0415
 
-    if not intent.loops:
+    loops = intent[Loops].by_name
+    if not loops:
         raise InputError(
             f"{intent.name} has no control loop",
             hint="name the two streams that close one under `loops` (docs/loop.md)",
         )
     if name is None:
-        if len(intent.loops) > 1:
-            raise click.UsageError(f"--loop: {one_of(intent.loops)}")
-        (name,) = intent.loops
-    if name not in intent.loops:
-        raise click.UsageError(f"--loop: found {name!r}, expected {one_of(intent.loops, name)}")
-    return intent.loops[name]
+        if len(loops) > 1:
+            raise click.UsageError(f"--loop: {one_of(loops)}")
+        (name,) = loops
+    if name not in loops:
+        raise click.UsageError(f"--loop: found {name!r}, expected {one_of(loops, name)}")
+    return loops[name]
 
 
 def _others(

@@ -59,6 +59,7 @@ from cnc.experiments.unplanned_description import (
     BufferbloatDescription,
     EdgeIntelligenceDescription,
 )
+from cnc.intent.lab_model import Emulation, LabKernels
 from cnc.lab import Lab, lab, vm
 from cnc.lab.kernels import controller, layout
 from cnc.lab.lifecycle import STATE_ROOT
@@ -66,7 +67,6 @@ from cnc.lab.platform import FILE as PLATFORM
 from cnc.lab.platform import Platform, made_by
 from cnc.lab.template import prepare
 from cnc.lab.timer_latency import TimerProbe
-from cnc.model import Emulation, LabKernels
 from cnc.support.format import counted
 
 SUMMARY = "summary.json"

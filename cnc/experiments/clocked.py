@@ -24,10 +24,11 @@ from cnc.experiments import planned
 from cnc.experiments.description import OwnClocksDescription
 from cnc.experiments.experiment import write_rows
 from cnc.experiments.sending import DRAIN_NS
+from cnc.intent import lab_model
 from cnc.lab.kernels import gptp, offsets, steps
 from cnc.lab.kernels.offsets import Offset
 from cnc.lab.running import Lab
-from cnc.model import NS_PER_S, ClockStep, Intent
+from cnc.model import NS_PER_S, Intent
 from cnc.talker import tai_ns
 from cnc.traffic.recording import AnyFlow, Recording, run
 
@@ -119,12 +120,13 @@ class Clocks:
 
     def run_off(self, switch: str, drift_ppb: int) -> None:
         """Have a clock that nothing steers run faster than true time by so much."""
-        correction_ppb = drift_ppb - self.lab.intent.clocks[switch].frequency_offset_ppb
+        stated = self.lab.intent[lab_model.Clocks].by_node[switch]
+        correction_ppb = drift_ppb - stated.frequency_offset_ppb
         self._phc_ctl(switch, "freq", str(correction_ppb))
 
     def step(self, switch: str, by_ns: int) -> None:
         """Set a clock ahead, below 0 back, all at once."""
-        self._run(switch, steps.command([ClockStep(at_ns=0, by_ns=by_ns)]))
+        self._run(switch, steps.command([lab_model.ClockStep(at_ns=0, by_ns=by_ns)]))
 
     def _phc_ctl(self, switch: str, *words: str) -> None:
         self._run(switch, ["phc_ctl", "-q", "CLOCK_REALTIME", "--", *words])

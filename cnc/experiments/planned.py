@@ -10,7 +10,7 @@ from cnc import intent as intents
 from cnc.errors import InputError
 from cnc.experiments.keys import NetworkDescription
 from cnc.intent.problems import one_of
-from cnc.loops.model import Loop
+from cnc.loops.model import Loop, Loops
 from cnc.model import Forwarding, Intent, Plan
 from cnc.planner import plan as compute
 from cnc.traffic.recording import Frame, Recording
@@ -91,10 +91,11 @@ def stepped_loop(plan: Plan, name: str, file: Path) -> Loop:
     Raises:
         InputError: the plan has no such loop, or it follows a path.
     """
-    if name not in plan.intent.loops:
-        expected = one_of(plan.intent.loops, name)
+    loops = plan.intent[Loops].by_name
+    if name not in loops:
+        expected = one_of(loops, name)
         raise InputError(f"{file}: loop: found {name!r}, expected {expected}")
-    loop = plan.intent.loops[name]
+    loop = loops[name]
     if loop.path is not None:
         raise InputError(
             f"{file}: loop: {name} follows a path, and has no step response",

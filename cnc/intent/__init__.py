@@ -8,21 +8,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import ValidationError
 
 from cnc.errors import InputError
-from cnc.intent import shape
 from cnc.intent.errors import describe_error
 from cnc.intent.mapping import Shape
 from cnc.intent.problems import LineMap, Problems
-from cnc.intent.schema import json_schema
-from cnc.intent.semantics import build
 from cnc.intent.source import SIZE_MAX_OCTETS, parse
 from cnc.intent.templates import expand
 from cnc.model import Intent
 from cnc.support import gc_pause, whole_file
+from cnc.support.lazy import lazy_import
+
+# Mechanisms import other modules of this room for their keys, which these three consist of.
+if TYPE_CHECKING:
+    from cnc.intent import schema, semantics, shape
+else:
+    schema, semantics, shape = (
+        lazy_import(f"cnc.intent.{name}") for name in ("schema", "semantics", "shape")
+    )
 
 __all__ = [
     "LineMap",
@@ -105,4 +111,9 @@ def intent_of(problems: Problems, *, of_plan: bool = False, best_effort: bool = 
         if ": (document): " in str(error):  # any other line says what is expected at its place
             error.hint = error.hint or "`cnc init` writes an example that explains every key"
         raise
-    return build(document, written_out, of_plan=of_plan, best_effort=best_effort)
+    return semantics.build(document, written_out, of_plan=of_plan, best_effort=best_effort)
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON Schema of an intent document as operators write it."""
+    return schema.json_schema()

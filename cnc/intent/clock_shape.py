@@ -99,9 +99,10 @@ class Clock(Shape):
     )
 
 
-NodeClock = Annotated[
-    Clock | None,
-    Field(
-        description="its clock in a lab whose nodes have clocks of their own; default: true time"
-    ),
-]
+class NodeKeys(Shape):
+    """Of a switch or an end station."""
+
+    clock: Clock | None = Field(
+        None,
+        description="its clock in a lab whose nodes have clocks of their own; default: true time",
+    )

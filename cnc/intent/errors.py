@@ -6,7 +6,7 @@ from typing import Any, get_args, get_origin
 
 from pydantic_core import ErrorDetails
 
-from cnc.intent.mapping import Shape
+from cnc.intent.mapping import Shape, fields_of
 from cnc.intent.problems import KeyPath, Problems, one_of, shown
 from cnc.support.format import counted
 
@@ -59,7 +59,7 @@ def _keys_at(model: type[Shape], path: KeyPath) -> dict[str, str]:
         if get_origin(annotation) in (dict, list):
             next(steps, None)  # a name or an index
         model = _shape_in(annotation) or model
-    return {str(f.alias): str(f.description) for f in model.model_fields.values()}
+    return {str(f.alias): str(f.description) for f in fields_of(model)}
 
 
 def _shape_in(annotation: Any) -> type[Shape] | None:

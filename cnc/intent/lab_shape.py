@@ -1,4 +1,4 @@
-"""How a lab is to emulate the network and its cables, and what is wrong with that."""
+"""The keys of how a lab is to emulate the network and its cables."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import Annotated
 
 from pydantic import Field
 
+from cnc.intent.lab_model import LabClocks, LabKernels, LabTime
 from cnc.intent.mapping import Shape
-from cnc.intent.problems import Problems
 from cnc.intent.units import BIT_ERROR_RATIO, DURATION, FRAME_LOSS
 from cnc.intent.values import choice, quantity
-from cnc.model import NS_PER_S, Emulation, LabClocks, LabKernels, LabTime
+from cnc.model import NS_PER_S
 
 _JITTER_MAX_NS = NS_PER_S
 _FRAME_LOSS_MAX_PPB = 10**9
@@ -67,13 +67,17 @@ class Impairments(Shape):
     )
 
 
-def emulation(its: Lab | None, problems: Problems) -> Emulation:
-    """What a document states; what is wrong with it is added to `problems`."""
-    if its is None:
-        return Emulation()
-    if its.kernels is not LabKernels.OWN:
-        for key in sorted({"clocks", "time"} & its.model_fields_set):
-            problems.add(
-                ("lab", key), "nodes that share a kernel, and its clock", "`kernels: own` beside it"
-            )
-    return Emulation(its.kernels, its.clocks, its.time)
+class NetworkKeys(Shape):
+    """Of the network."""
+
+    lab: Lab | None = Field(None, description="how `cnc lab up` emulates the network")
+
+
+class LinkKeys(Shape):
+    """Of a link."""
+
+    impairments: Impairments | None = Field(
+        None,
+        description="what it does to frames in a lab whose nodes are kernels of their own; "
+        "default: nothing",
+    )

@@ -6,11 +6,9 @@ import ipaddress
 import re
 
 from cnc.intent import shape
+from cnc.intent.contributed import KEYS
 from cnc.intent.problems import Problems, one_of, shown
 from cnc.intent.units import DURATION, SIZE
-from cnc.mechanisms.stream_filters.model import DEFAULT_STREAM_FILTERS_MAX
-from cnc.mechanisms.stream_filters.semantics import talker_lateness_ns
-from cnc.mechanisms.talker_offsets.semantics import refuse_talker_gates, talker_interference
 from cnc.model import (
     DEFAULT_BRIDGE_DEVICE,
     DEFAULT_FILTERING_ENTRIES_MAX,
@@ -19,7 +17,6 @@ from cnc.model import (
     EndStation,
     FrameOverhead,
     GateMode,
-    Impairments,
     Link,
     Management,
     Network,
@@ -47,20 +44,9 @@ def network(document: shape.Document, problems: Problems) -> Network:
     for name in document.end_stations.keys() & document.switches.keys():
         problems.add(("end-stations", name), "the name of a switch", "a unique name")
     servers = _Servers(document.defaults, problems)
-    refuse_talker_gates(document, problems)
     return Network(
         bridges=_bridges(document, servers, problems),
-        end_stations={
-            name: EndStation(
-                name,
-                servers.management(its.management, ("end-stations", name)),
-                talker_interference(document, name),
-                its.mac,
-                talker_lateness_ns(document.defaults, its),
-                its.gates,
-            )
-            for name, its in document.end_stations.items()
-        },
+        end_stations=_end_stations(document, servers),
         links=_links(document, problems),
         clock_error_ns=_UNMEASURED_NS if clock_error_ns is None else clock_error_ns,
         overhead=FrameOverhead(
@@ -144,7 +130,7 @@ def _bridges(document: shape.Document, servers: _Servers, problems: Problems) ->
             _check_processing(its.processing, ("switches", name, "processing"), problems)
         processing = its.processing or defaults.processing
         management = servers.management(its.management, ("switches", name))
-        bridges[name] = Bridge(
+        bridge = Bridge(
             name,
             processing.min_ns,
             processing.max_ns,
@@ -152,9 +138,22 @@ def _bridges(document: shape.Document, servers: _Servers, problems: Problems) ->
             its.gates or defaults.gates,
             its.bridge or DEFAULT_BRIDGE_DEVICE,
             its.filtering_entries_max or DEFAULT_FILTERING_ENTRIES_MAX,
-            its.stream_filters_max or DEFAULT_STREAM_FILTERS_MAX,
         )
+        for each in KEYS:
+            bridge = each.of_switch(bridge, its)
+        bridges[name] = bridge
     return bridges
+
+
+def _end_stations(document: shape.Document, servers: _Servers) -> dict[str, EndStation]:
+    stations = {}
+    for name, its in document.end_stations.items():
+        management = servers.management(its.management, ("end-stations", name))
+        station = EndStation(name, management, mac=its.mac, gate_mode=its.gates)
+        for each in KEYS:
+            station = each.of_station(station, its, document)
+        stations[name] = station
+    return stations
 
 
 def _check_processing(
@@ -200,22 +199,6 @@ def _links(document: shape.Document, problems: Problems) -> dict[PortRef, Link]:
                 preemption=port.preemption,
             )
     return links
-
-
-def impairments(document: shape.Document, problems: Problems) -> dict[PortRef, Impairments]:
-    """What the link of each port does to frames in a lab, where that is stated; what is wrong with
-    it is added to `problems`."""
-    result = {}
-    for index, link in enumerate(document.links):
-        its = link.impairments
-        if its is None:
-            continue
-        if not its.model_fields_set:
-            expected = "one or more of jitter, frame-loss and bit-errors"
-            problems.add(("links", index, "impairments"), "no key", expected)
-        of_both = Impairments(its.jitter_ns or 0, its.frame_loss_ppb or 0, its.bit_errors_ppt or 0)
-        result.update(dict.fromkeys(link.ends, of_both))
-    return result
 
 
 def _check_ends(document: shape.Document, problems: Problems) -> None:

@@ -76,6 +76,14 @@ class Problems:
         text = f"{place}: {dotted(path)}: found {found}, expected {expected}"
         self._found.append((line, dotted(path), text))
 
+    def refuse_routed(
+        self, stated: Iterable[tuple[KeyPath, object]], why: str = "it has no effect"
+    ) -> None:
+        """Note that these keys, and what they hold, belong to a bridged network alone."""
+        for path, value in stated:
+            found = f"{value} in a routed network, where {why}"
+            self.add(path, found, "forwarding: bridged, or no such key")
+
     @property
     def empty(self) -> bool:
         return not self._found

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from cnc.intent import shape
-from cnc.intent.clocks import clocks
-from cnc.intent.lab_shape import emulation
-from cnc.intent.network import impairments, network, refuse_preemption
+from cnc.intent.contributed import KEYS
+from cnc.intent.network import network, refuse_preemption
 from cnc.intent.problems import Problems
 from cnc.intent.streams import check_room, check_streams
-from cnc.loops.semantics import check_loops, loops
-from cnc.mechanisms.forwarding.semantics import address_range, check_addresses, classes_of_pcp
-from cnc.mechanisms.frer.semantics import check_elimination, elimination
-from cnc.mechanisms.identification.semantics import identification, individual_range
-from cnc.mechanisms.stream_filters.semantics import check_policing, policing_rules
-from cnc.model import ClassRole, Forwarding, Intent, Stream, TrafficClass
+from cnc.mechanisms.forwarding.semantics import (
+    address_range,
+    check_addresses,
+    classes_of_pcp,
+)
+from cnc.mechanisms.identification.semantics import individual_range
+from cnc.model import ClassRole, Forwarding, Intent, Parts, Stream, TrafficClass
 
 
 def build(
@@ -29,30 +29,24 @@ def build(
         classes,
         {
             name: _stream(
-                name,
-                its,
-                classes_of_pcp(its, classes, its.class_ or scheduled),
-                document.defaults,
+                name, its, classes_of_pcp(its, classes, its.class_ or scheduled), document
             )
             for name, its in document.streams.items()
         },
         problems.document,
         assignable=address_range(document),
         individual=individual_range(document),
-        policing=policing_rules(document),
-        clocks=clocks(document, problems),
-        loops=loops(document.loops, problems),
-        emulation=emulation(document.lab, problems),
-        impairments=impairments(document, problems),
+        parts=Parts.of(
+            *(part for each in KEYS for part in each.read(document, problems)),
+        ),
     )
     check_addresses(document, intent, problems)
-    check_policing(document, intent, problems)
     if not of_plan:
         refuse_preemption(document, problems)
     _check_classes(intent, problems)
-    check_elimination(document, intent, problems)
     check_streams(intent, problems)
-    check_loops(intent, problems)
+    for each in KEYS:
+        each.check(document, intent, problems)
     if problems.empty and not (of_plan or best_effort):
         check_room(intent, problems)
     problems.raise_if_any()
@@ -73,9 +67,9 @@ def _class(name: str, its: shape.Class) -> TrafficClass:
 
 
 def _stream(
-    name: str, its: shape.Stream, classes: tuple[str, ...], defaults: shape.Defaults
+    name: str, its: shape.Stream, classes: tuple[str, ...], document: shape.Document
 ) -> Stream:
-    return Stream(
+    stream = Stream(
         name,
         talker=its.talker,
         listeners=tuple(its.listeners),
@@ -89,11 +83,12 @@ def _stream(
         paths=its.paths,
         destination_mac=its.destination_mac,
         vlan_id=its.vlan,
-        identification=identification(its),
         max_jitter_ns=its.max_jitter_ns,
         frames=its.frames,
-        elimination=elimination(its, defaults),
     )
+    for each in KEYS:
+        stream = each.of_stream(stream, its, document)
+    return stream
 
 
 def _check_control(its: TrafficClass, problems: Problems) -> None:

@@ -11,8 +11,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
-from cnc.intent.clock_shape import NodeClock
-from cnc.intent.lab_shape import Impairments, Lab
+from cnc.intent.contributed import with_keys
 from cnc.intent.mapping import Shape
 from cnc.intent.units import DURATION, SIZE
 from cnc.intent.values import (
@@ -30,7 +29,6 @@ from cnc.intent.values import (
     End,
     FrameSize,
     Gates,
-    Interference,
     IpVersion,
     Leaf,
     Mac,
@@ -49,17 +47,7 @@ from cnc.intent.values import (
     recovery_time,
     text,
 )
-from cnc.loops.keys import Loop
-from cnc.mechanisms.frer.model import Elimination
-from cnc.mechanisms.identification.keys import Identification
-from cnc.mechanisms.stream_filters.keys import (
-    ClassPolicing,
-    NetworkPolicing,
-    StationLateness,
-    StreamFiltersMax,
-    StreamPolicing,
-    TalkerLateness,
-)
+from cnc.mechanism import Level
 from cnc.model import (
     DEFAULT_ADDRESS_RANGE,
     DEFAULT_BRIDGE_DEVICE,
@@ -99,6 +87,7 @@ class Processing(Shape):
     max_ns: Duration = Field(description="the maximum processing time, a duration such as 5us")
 
 
+@with_keys(Level.DEFAULTS)
 class Defaults(Shape):
     """Defaults of links and switches."""
 
@@ -116,25 +105,12 @@ class Defaults(Shape):
         "default: what the switches measured, or 1ms where they were not asked; 0ns without "
         "software gates",
     )
-    talker_interference: Interference = Field(
-        "one-frame",
-        validate_default=True,
-        description="frames of a talker itself that may be ahead of its scheduled ones, since no "
-        "switch gates its port; one-frame: its largest best-effort frame, if it sends scheduled "
-        "frames with strict priority; none: it sends no best effort, or has gates",
-    )
-    talker_lateness_ns: TalkerLateness = None
     recovery: Annotated[int | None, Leaf(recovery_time, RECOVERY_SCHEMA)] = Field(
         "100us",
         validate_default=True,
         description="maximum time that a disturbance, such as a burst of control frames or a "
         "missed window, keeps a port from sending; after any one of them all streams come back "
         "within their bounds; a duration such as 100us, or none: frames may stay late",
-    )
-    elimination: Annotated[Elimination, choice(Elimination)] | None = Field(
-        None,
-        description="in a bridged network, of all streams with two paths: who takes out second "
-        "copies, listener or switch; default: listener",
     )
     gates: Gates = Field(
         "software",
@@ -146,6 +122,7 @@ class Defaults(Shape):
     netconf_port: TcpPort = Field(830, description="TCP port of NETCONF over SSH")
 
 
+@with_keys(Level.CLASS)
 class Class(Shape):
     """A traffic class: a queue, and the frames that use it."""
 
@@ -178,7 +155,6 @@ class Class(Shape):
         description="of a control class: the most it sends on average, with preambles and gaps, a "
         "rate such as 1Mbps; default: a tenth of each link",
     )
-    policing: ClassPolicing = None
 
 
 class Management(Shape):
@@ -226,6 +202,7 @@ class Port(Shape):
     )
 
 
+@with_keys(Level.SWITCH)
 class Switch(Shape):
     """A bridge of the network."""
 
@@ -254,12 +231,11 @@ class Switch(Shape):
         description="in a bridged network: the most streams that it may forward, one static "
         f"filtering entry for each; default: {DEFAULT_FILTERING_ENTRIES_MAX}",
     )
-    stream_filters_max: StreamFiltersMax = None
     processing: Processing | None = Field(None, description="default: defaults.processing")
     gates: Gates | None = Field(None, description="default: defaults.gates")
-    clock: NodeClock = None
 
 
+@with_keys(Level.END_STATION)
 class EndStation(Shape):
     """A talker or listener, or both."""
 
@@ -277,10 +253,6 @@ class EndStation(Shape):
     ports: list[PortName] = Field(
         ["eth0"], min_length=1, description="its interfaces, a list of names"
     )
-    talker_interference: Interference | None = Field(
-        None, description="default: defaults.talker-interference"
-    )
-    talker_lateness_ns: StationLateness = None
     gates: Gates | None = Field(
         None,
         description="component that runs a gate control list on its ports, with which its own best "
@@ -292,9 +264,9 @@ class EndStation(Shape):
         description="in a bridged network: the MAC address of its port, which the last switch "
         "gives frames of streams that have an identification",
     )
-    clock: NodeClock = None
 
 
+@with_keys(Level.LINK)
 class Link(Shape):
     """A cable, the same in both directions."""
 
@@ -304,11 +276,6 @@ class Link(Shape):
     rate_bps: Rate | None = Field(None, description="such as 100Mbps; default: defaults.rate")
     propagation_ns: Duration | None = Field(
         None, description="a duration such as 500ns; default: defaults.propagation"
-    )
-    impairments: Impairments | None = Field(
-        None,
-        description="what it does to frames in a lab whose nodes are kernels of their own; "
-        "default: nothing",
     )
 
 
@@ -326,6 +293,7 @@ class Window(Shape):
 _Names = Annotated[list[Name], Field(min_length=1)]
 
 
+@with_keys(Level.STREAM)
 class Stream(Shape):
     """Frames that one talker sends periodically: one each period, or several back to back."""
 
@@ -380,13 +348,6 @@ class Stream(Shape):
         description="2: every frame is sent twice, over paths that share no link between switches, "
         "and the listener keeps the first (IEEE 802.1CB), unless elimination says otherwise",
     )
-    elimination: Annotated[Elimination, choice(Elimination)] | None = Field(
-        None,
-        description="in a bridged network, of a stream with two paths: who takes out second "
-        "copies; listener: both come to it; switch: the first switch numbers the frames, the last "
-        "one before each listener passes the first copy of each (IEEE 802.1CB); default: "
-        "defaults.elimination",
-    )
     destination_mac: Mac | None = Field(
         None,
         description="in a bridged network: the destination MAC address of its frames; a group "
@@ -403,18 +364,11 @@ class Stream(Shape):
         "0 to 7, which is the priority of its class and chooses it where class leaves a choice; "
         "default: the priority of the class that the plan chooses",
     )
-    identification: Identification | None = Field(
-        None,
-        description="in a bridged network, of a stream whose talker sends plain untagged frames: "
-        "by what the first switch knows them, to give them their address, VLAN and PCP, which the "
-        "last switch takes away again; default: the talker tags its frames",
-    )
     frames: Annotated[int, integer(1, FRAMES_MAX)] = Field(
         1,
         description="how many frames of up to `payload` its talker sends back to back in each "
         "period, 1 to 1000",
     )
-    policing: StreamPolicing = None
 
 
 _OVERHEAD = FrameOverhead()
@@ -474,6 +428,7 @@ class Addresses(Shape):
     )
 
 
+@with_keys(Level.NETWORK)
 class Document(Shape):
     """A time-sensitive network and its streams."""
 
@@ -497,7 +452,6 @@ class Document(Shape):
         description="in a bridged network: destination addresses that the plan assigns to streams "
         "which do not state theirs",
     )
-    policing: NetworkPolicing = None
     classes: dict[Name, Class] = Field(description="traffic classes by name")
     switches: dict[Name, Switch] = Field(description="switches by name")
     end_stations: Annotated[
@@ -513,9 +467,3 @@ class Document(Shape):
         None, description="keys that streams have in common, by name"
     )
     streams: dict[Name, Stream] = Field(description="streams by name")
-    loops: dict[Name, Loop] | None = Field(
-        None,
-        description="control loops by name, each closed by two of the streams: the plan states how "
-        "long a loop takes, and `cnc lab loop` runs it (loop.md)",
-    )
-    lab: Lab | None = Field(None, description="how `cnc lab up` emulates the network")

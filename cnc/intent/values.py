@@ -16,7 +16,7 @@ from typing import Annotated, Any
 from pydantic_core import CoreSchema, core_schema
 
 from cnc.intent.units import DURATION, RATE, SIZE, Quantity
-from cnc.model import GateMode, PortRef, TalkerInterference
+from cnc.model import GateMode, PortRef
 
 CYCLE_MAX_NS = 2**31 - 1  # taprio's limit, and the widest cycle its intervals can add up to
 # Jumbo frames, which no standard has: what nearly all Ethernet ports can be set to.
@@ -229,7 +229,6 @@ OverheadSize = Annotated[int, quantity(SIZE, 0, _FRAME_MAX_OCTETS)]
 Dscp = Annotated[int, Leaf(_dscp, {"type": "integer", "minimum": 0, "maximum": _DSCP_MAX})]
 End = Annotated[PortRef, Leaf(_end, {"type": "string", "pattern": f"^{_NAME}/{_PORT}$"})]
 Gates = Annotated[GateMode, choice(GateMode)]
-Interference = Annotated[TalkerInterference, choice(TalkerInterference)]
 IpVersion = Annotated[int, Leaf(_ip_version, {"enum": [4, 6]})]
 Mac = Annotated[str, Leaf(_mac, {"type": "string", "pattern": f"^{_MAC}$"})]
 MacRange = Annotated[

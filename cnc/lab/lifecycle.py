@@ -20,6 +20,7 @@ from pathlib import Path
 
 from cnc.addressing import management
 from cnc.errors import CncError, InputError
+from cnc.intent.lab_model import Emulation, LabKernels
 from cnc.lab import inventory, rehearsal, rehearsed, topology
 from cnc.lab.kernels import own
 from cnc.lab.kernels.layout import CONTROLLER
@@ -36,7 +37,7 @@ from cnc.lab.supported import (
 )
 from cnc.lab.switch import PROGRAMS, write_key_pair
 from cnc.lab.template import operators, template
-from cnc.model import Emulation, Intent, LabKernels
+from cnc.model import Intent
 from cnc.support import directories
 
 _OF_ROOT = Path("/run/cnc-lab")

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from cnc.addressing import next_hops
 from cnc.errors import InputError
+from cnc.intent.lab_model import Clocks, ImpairedLinks
 from cnc.lab.kernels.layout import CONTROLLER
 from cnc.lab.management import SWITCH_PORT
 from cnc.model import ORDINARY_MTU_OCTETS, ClassRole, Forwarding, Intent, Link, Stream
@@ -24,7 +25,7 @@ def check_clocks(intent: Intent) -> None:
     Raises:
         InputError: a node states a `clock`.
     """
-    for name in intent.clocks:
+    for name in intent[Clocks].by_node:
         raise InputError(
             f"{intent.network.described(name)} has a clock of its own, and all nodes of cnc lab "
             "are namespaces of one kernel, whose clock they share",
@@ -38,7 +39,7 @@ def check_cables(intent: Intent) -> None:
     Raises:
         InputError: a link states `impairments`.
     """
-    for port in intent.impairments:
+    for port in intent[ImpairedLinks].by_port:
         raise InputError(
             f"the link of {port} has impairments, and all nodes of cnc lab are namespaces of one "
             "kernel, between which the lab loses, damages and delays no frame at random",

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 
 from cnc.errors import Unschedulable
-from cnc.loops.model import Loop, LoopDelay
+from cnc.loops.model import Loop, LoopDelay, Loops
 from cnc.model import Intent, Plan, Stream
 from cnc.support.format import duration
 
@@ -29,13 +29,13 @@ def closed(planned: Plan, kept: Collection[str], around: Around) -> Plan:
     Streams that are `kept` do not move. `around` plans an intent around a plan; what is unchanged
     in it stays. Raises `Unschedulable` where a loop takes longer than its deadline.
     """
-    for loop in planned.intent.loops.values():
+    for loop in planned.intent[Loops].by_name.values():
         if loop.actuator not in kept and loop.name in _delays(planned):
             planned = _sooner(planned, loop, around)
     delays = _delays(planned)
     late = {
         f"loop {name}": _explained(loop, delays[name])
-        for name, loop in planned.intent.loops.items()
+        for name, loop in planned.intent[Loops].by_name.items()
         if name in delays and delays[name].total_ns > loop.deadline_ns
     }
     if late:
@@ -47,7 +47,7 @@ def _delays(planned: Plan) -> dict[str, LoopDelay]:
     """Of each loop whose two streams have a place."""
     return {
         name: _delay(planned, loop)
-        for name, loop in planned.intent.loops.items()
+        for name, loop in planned.intent[Loops].by_name.items()
         if loop.sensor in planned.streams and loop.actuator in planned.streams
     }
 

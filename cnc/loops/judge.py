@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cnc.check.violation import Violation
-from cnc.loops.model import Loop
+from cnc.loops.model import Loop, Loops
 from cnc.model import Plan
 
 
@@ -14,9 +14,10 @@ def judge_loops(plan: Plan) -> Iterator[Violation]:
 
     A loop is closed where both of its streams have a place.
     """
-    for name in sorted(plan.loops.keys() - plan.intent.loops.keys()):
+    loops = plan.intent[Loops].by_name
+    for name in sorted(plan.loops.keys() - loops.keys()):
         yield Violation("loop", name, "has a delay in the plan, and is no loop of the intent")
-    for name, loop in plan.intent.loops.items():
+    for name, loop in loops.items():
         stated = plan.loops.get(name)
         if loop.sensor not in plan.streams or loop.actuator not in plan.streams:
             if stated:

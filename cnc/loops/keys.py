@@ -206,3 +206,13 @@ class Loop(Shape):
         description="what makes a step response a good one, or a path well followed; default: they "
         "are not judged",
     )
+
+
+class NetworkKeys(Shape):
+    """Of the network."""
+
+    loops: dict[Name, Loop] | None = Field(
+        None,
+        description="control loops by name, each closed by two of the streams: the plan states how "
+        "long a loop takes, and `cnc lab loop` runs it (loop.md)",
+    )

@@ -9,7 +9,8 @@ of a conveyor and an arm, in m.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from decimal import Decimal
 
 from cnc.loops.paths import Path, Point
@@ -160,6 +161,13 @@ class Loop:
     def unit(self) -> str:
         """That of its output; empty: it has none of its own."""
         return "m" if isinstance(self.plant, Conveyor | Arm) else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Loops:
+    """The control loops that streams of a network close."""
+
+    by_name: Mapping[str, Loop] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

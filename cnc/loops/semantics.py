@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from cnc.intent.problems import KeyPath, Problems, one_of, shown
 from cnc.intent.reach import FastestPaths
 from cnc.intent.units import DURATION
 from cnc.loops import model
-from cnc.loops.keys import Controller, Loop, Plant
+from cnc.loops.keys import Controller, NetworkKeys, Plant
 from cnc.loops.path_semantics import check_accepted, path_of
+from cnc.mechanism import Keys, Level
 from cnc.model import Intent, Stream
 
+if TYPE_CHECKING:
+    from cnc.intent import shape
 
-def loops(document: Mapping[str, Loop] | None, problems: Problems) -> dict[str, model.Loop]:
+
+def _read(document: shape.Document, problems: Problems) -> Iterator[model.Loops]:
     """The loops that are described; what is wrong with one by itself is added to `problems`."""
     found = {}
-    for name, its in (document or {}).items():
+    for name, its in (document[NetworkKeys].loops or {}).items():
         path = ("loops", name)
         if its.duration_ns < its.period_ns:
             problems.add(
@@ -54,7 +59,7 @@ def loops(document: Mapping[str, Loop] | None, problems: Problems) -> dict[str, 
             problems.add(
                 (*path, "reference"), "0", "another number: a step from 0 to it is watched"
             )
-    return found
+    yield model.Loops(found)
 
 
 def _plant(its: Plant, path: KeyPath, problems: Problems) -> model.Plant | None:
@@ -113,10 +118,10 @@ def _controller(
     return model.PythonController(its.python or "")
 
 
-def check_loops(intent: Intent, problems: Problems) -> None:
+def _check(_document: shape.Document, intent: Intent, problems: Problems) -> None:
     """Add to `problems` loops that their streams do not close, or not in time."""
     owners: dict[str, str] = {}
-    for loop in intent.loops.values():
+    for loop in intent[model.Loops].by_name.values():
         streams = _streams(intent, loop, owners, problems)
         if streams is None:
             continue
@@ -185,3 +190,6 @@ def _check_deadline(
             f"{DURATION.format(loop.compute_ns)} to compute and {DURATION.format(back)} for "
             f"{actuator.name}, when no other frame is in the way",
         )
+
+
+KEYS = Keys({Level.NETWORK: NetworkKeys}, read=_read, check=_check)

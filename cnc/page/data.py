@@ -38,6 +38,7 @@ from cnc.chart.axis import classes_of, open_times, ports_along_the_way, span_ns
 from cnc.check import judge
 from cnc.check.frames import Transmission, judge_streams
 from cnc.check.lists import readable_lists
+from cnc.loops.model import Loops
 from cnc.mechanisms.frer.derive import client_octets
 from cnc.mechanisms.gates import margin
 from cnc.model import Plan, PortRef, Stream
@@ -107,7 +108,7 @@ class _Data:
         }
 
     def _loop(self, name: str) -> dict[str, Any]:
-        loop, delay = self._plan.intent.loops[name], self._plan.loops[name]
+        loop, delay = self._plan.intent[Loops].by_name[name], self._plan.loops[name]
         return {
             "name": name,
             "sensor": loop.sensor,

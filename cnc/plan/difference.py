@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
+from cnc.intent.contributed import KEYS
 from cnc.loops.model import LoopDelay
 from cnc.model import GateControlList, Intent, Plan, PortRef, Stream, StreamAddress, StreamPlan
 
@@ -110,7 +111,7 @@ def _foundations(intent: Intent) -> dict[str, object]:
         **{f"class {name}": its for name, its in intent.classes.items()},
         **{f"link {source}": link for source, link in network.links.items()},
         **{f"switch {name}": bridge for name, bridge in network.bridges.items()},
-        "policing": intent.policing,
+        **{name: intent[kind] for each in KEYS for name, kind in each.founding.items()},
         "network": replace(network, bridges={}, end_stations={}, links={}),
     }
 

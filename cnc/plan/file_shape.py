@@ -25,6 +25,7 @@ from pydantic_core import PydanticCustomError, PydanticOmit
 
 from cnc import intent as intent_room
 from cnc.errors import InputError
+from cnc.loops.model import Loops
 from cnc.model import Forwarding, Intent, PortRef
 
 _MAC = re.compile("([0-9a-f]{2}:){5}[0-9a-f]{2}")
@@ -98,7 +99,7 @@ def _known_stream(name: str, info: ValidationInfo) -> str:
 
 
 def _known_loop(name: str, info: ValidationInfo) -> str:
-    if name not in _intent(info).loops:
+    if name not in _intent(info)[Loops].by_name:
         raise ValueError("a loop of the intent in this file")
     return name
 

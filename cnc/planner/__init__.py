@@ -30,6 +30,7 @@ from math import lcm
 
 from cnc.errors import InputError, Unschedulable
 from cnc.loops import derive as loops
+from cnc.loops.model import Loops
 from cnc.mechanisms.stream_filters import admission as policing
 from cnc.model import Intent, Plan, PortRef, Stream, StreamPlan
 from cnc.planner import addresses, explain, incremental
@@ -100,7 +101,7 @@ def plan(
     chosen = _algorithm(algorithm, executor)
     place = partial(_placed, chosen=chosen, addressed=addressed or keep, seed=seed, budget=budget)
     made = place(intent, keep=keep, best_effort=best_effort)
-    if not intent.loops:
+    if not intent[Loops].by_name:
         return made
 
     def around(narrowed: Intent, placed: Plan) -> Plan:

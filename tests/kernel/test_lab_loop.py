@@ -19,6 +19,7 @@ from cnc.experiments.control_loop import ControlLoop
 from cnc.experiments.control_loop.figures import FIFO, SCHEDULE
 from cnc.lab import Lab, lab
 from cnc.lab.platform import Platform
+from cnc.loops.model import Loops
 from cnc.model import NS_PER_S, Plan
 from cnc.planner import plan as compute
 from cnc.rollout import push
@@ -74,7 +75,7 @@ def test_two_runs_are_equal_and_keep_the_delay_that_the_plan_states(
     scheduled: tuple[Lab, Plan], tmp_path: Path
 ) -> None:
     running, plan = scheduled
-    loop = plan.intent.loops["axis"]
+    loop = plan.intent[Loops].by_name["axis"]
     with running.quiet():
         one, other = (run.run(running, plan, loop, tmp_path / name) for name in ("one", "other"))
     assert (tmp_path / "one" / run.FILE).read_text() == (tmp_path / "other" / run.FILE).read_text()
@@ -105,7 +106,7 @@ def test_the_last_sample_is_held_where_one_is_lost(
     scheduled: tuple[Lab, Plan], tmp_path: Path
 ) -> None:
     running, plan = scheduled
-    loop = replace(plan.intent.loops["axis"], duration_ns=40 * MS)
+    loop = replace(plan.intent[Loops].by_name["axis"], duration_ns=40 * MS)
     # Every fourth, by the last octet of the number that is behind IP header, UDP header and flow.
     fourth = "protocol ip u32 match ip dport 5006 0xffff match u8 0 3 at 33 action drop"
 

@@ -14,6 +14,7 @@ from cnc import intent as intents
 from cnc.cli.loop import loop as command
 from cnc.experiments.control_loop import queues
 from cnc.lab import Lab, lab
+from cnc.loops.model import Loops
 from cnc.model import NS_PER_S, Plan
 from cnc.planner import plan as compute
 from cnc.rollout import push
@@ -54,7 +55,7 @@ def plan(running: Lab) -> Plan:
 
 def followed(running: Lab, plan: Plan, directory: Path) -> run.Curve:
     """The circle beside more other frames than the arm's cable carries."""
-    loop = plan.intent.loops["tip"]
+    loop = plan.intent[Loops].by_name["tip"]
     with running.quiet():
         return run.run(
             running, plan, loop, directory, others=[OTHERS], lead_ns=AHEAD_NS, drain_ns=AHEAD_NS
@@ -64,7 +65,7 @@ def followed(running: Lab, plan: Plan, directory: Path) -> run.Curve:
 def test_beside_too_much_an_arm_is_off_its_path_without_a_schedule_and_not_with_one(
     running: Lab, plan: Plan, tmp_path: Path
 ) -> None:
-    loop = plan.intent.loops["tip"]
+    loop = plan.intent[Loops].by_name["tip"]
     undisturbed = run.undisturbed_axes(loop)
     queues.fifo(running)
     fifo = followed(running, plan, tmp_path / "fifo")

@@ -10,6 +10,7 @@ import pytest
 
 from cnc import intent as intents
 from cnc.lab import lab
+from cnc.loops.model import Loops
 from cnc.model import NS_PER_S
 from cnc.planner import plan as compute
 from cnc.rollout import push
@@ -49,10 +50,9 @@ def test_a_controller_of_the_operator_closes_a_loop_where_switches_bridge(tmp_pa
         report = push(plan, connect=running.connect)
         time.sleep(max(0, (report.base_time_ns or 0) - tai_ns()) / NS_PER_S)
         with running.quiet():
-            curve = run.run(
-                running, plan, plan.intent.loops["axis"], tmp_path / "run", modules=tmp_path
-            )
+            axis = plan.intent[Loops].by_name["axis"]
+            curve = run.run(running, plan, axis, tmp_path / "run", modules=tmp_path)
     assert (curve.missed, curve.lost_samples, curve.lost_commands) == (0, 0, 0)
     assert max(curve.delays_ns) <= plan.loops["axis"].total_ns
-    expected = run.undisturbed(intents.load(FILE).loops["axis"])
+    expected = run.undisturbed(intents.load(FILE)[Loops].by_name["axis"])
     assert curve.outputs == pytest.approx(expected, rel=1e-9)

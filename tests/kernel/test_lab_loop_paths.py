@@ -12,6 +12,7 @@ import pytest
 
 from cnc import intent as intents
 from cnc.lab import Lab, lab
+from cnc.loops.model import Loops
 from cnc.model import Plan
 from cnc.planner import plan as compute
 from cnc.traffic.loop import run
@@ -67,7 +68,7 @@ def test_a_plant_follows_its_path_as_over_an_idle_network_to_the_last_digit(
 ) -> None:
     running, _ = scheduled
     plan = compute(following(LOOPS[what]))
-    loop = plan.intent.loops["tip"]
+    loop = plan.intent[Loops].by_name["tip"]
     with running.quiet():
         curve = run.run(running, plan, loop, tmp_path)
     undisturbed = run.undisturbed_axes(loop)

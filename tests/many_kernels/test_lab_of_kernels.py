@@ -19,12 +19,13 @@ from typing import Any
 import pytest
 
 from cnc import intent as intents
+from cnc.intent.lab_model import Clock, Clocks
 from cnc.lab import status
 from cnc.lab.kernels import offsets
 from cnc.lab.kernels.offsets import Offset, TrueOffsets
 from cnc.lab.lifecycle import STATE_ROOT
 from cnc.lab.vm.runner import VIRTUAL_EPOCH_NS
-from cnc.model import NS_PER_S, Clock
+from cnc.model import NS_PER_S
 from tests import pcapng_reader
 from tests.many_kernels import oscillators, true_time
 
@@ -230,7 +231,7 @@ def test_time_stands_still_between_commands_and_clocks_run_as_stated(tmp_path: P
     # The two commands that read the clocks take some milliseconds of virtual time, and the
     # frequency swings five times.
     assert abs(gained_ns - 5_000_000) < 2_000_000
-    its = intents.load(file).clocks["l1"]
+    its = intents.load(file)[Clocks].by_node["l1"]
     oscillators.assert_runs_by_its_table("l1", its, SHARED / "offsets.csv")
     assert_programs_change_the_clock_and_not_its_oscillator("l1", its)
 

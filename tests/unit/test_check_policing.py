@@ -39,7 +39,7 @@ DROPPED = PolicingRules(Policing.DROP)
 
 def wanted(rules: PolicingRules = DROPPED) -> Intent:
     streams = stream("once", "t", "l", frames=2), stream("twice", "t", "l", paths=2)
-    return replace(bridged(RING, *streams), policing=rules)
+    return bridged(RING, *streams).having(rules)
 
 
 PLANNED = plan(wanted())
@@ -83,7 +83,7 @@ def test_the_filters_of_a_plan_let_its_frames_pass_and_no_other() -> None:
     assert judge(PLANNED) == []
 
 
-@pytest.mark.parametrize("rules", [PolicingRules(), PolicingRules(Policing.COUNT), NO_POLICING])
+@pytest.mark.parametrize("rules", [PolicingRules(None), PolicingRules(Policing.COUNT), NO_POLICING])
 def test_filters_that_drop_without_being_asked_to_are_found(rules: PolicingRules) -> None:
     assert found(of=replace(PLANNED, intent=wanted(rules)))
 
@@ -169,7 +169,7 @@ def test_more_filters_than_a_switch_holds_are_found() -> None:
 
 
 def test_a_switch_too_small_to_count_is_told_what_is_asked_for_and_no_more() -> None:
-    intent = wanted(PolicingRules(streams={"once": Policing.DROP}))
+    intent = wanted(PolicingRules(None, streams={"once": Policing.DROP}))
     bridges = {
         **intent.network.bridges,
         "s1": replace(intent.network.bridges["s1"], stream_filters_max=3),

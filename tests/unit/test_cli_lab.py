@@ -16,9 +16,9 @@ from cnc import cli
 from cnc import intent as intents
 from cnc.cli.render import traffic as traffic_render
 from cnc.errors import CncError, InputError
+from cnc.intent.lab_model import Emulation, LabClocks, LabKernels, LabTime
 from cnc.lab import attach, lifecycle
 from cnc.lab.platform import Platform
-from cnc.model import Emulation, LabClocks, LabKernels, LabTime
 from cnc.traffic import iperf
 from cnc.traffic.flows import Flow
 from cnc.traffic.iperf import Throughput

@@ -17,6 +17,7 @@ from cnc.experiments.clock_loss.figures import Part, StreamOutcome, Turn, part_o
 from cnc.experiments.clock_loss.pictures import clock_loss_pictures
 from cnc.experiments.clock_loss.prediction import departure_ns, first_late_ns, latencies_ns
 from cnc.experiments.description import ClockLossDescription
+from cnc.intent.lab_model import Clocks
 from cnc.lab.kernels.offsets import Offset, TrueOffsets
 from cnc.model import GateControlList, GateEntry, Plan
 from cnc.traffic.recording import Flow, Frame
@@ -198,7 +199,9 @@ def test_what_cannot_be_predicted_is_refused(tmp_path: Path, before: str, after:
 def test_the_lab_has_other_oscillators_and_the_plan_stays_that_of_the_network(
     experiment: ClockLoss,
 ):
-    rates = {node: its.frequency_offset_ppb for node, its in experiment.emulated.clocks.items()}
+    rates = {
+        node: its.frequency_offset_ppb for node, its in experiment.emulated[Clocks].by_node.items()
+    }
     assert rates == {
         "s2": -30_000, "s3": 45_000, "t1": -50_000, "t2": 11_000, "l1": 50_000, "l2": 25_000,
     }  # fmt: skip
@@ -212,8 +215,8 @@ def test_the_first_switch_has_true_time_whatever_its_intent_says(experiment: Clo
     document = dict(experiment.emulated.document)
     switches = {**document["switches"], "s1": {**document["switches"]["s1"], "clock": of_its_own}}
     intent = intents.from_document({**document, "switches": switches}, "a network")
-    assert intent.clocks["s1"].offset_ns == 5_000_000
-    assert "s1" not in clocked.with_oscillators(intent, "other", [7]).clocks
+    assert intent[Clocks].by_node["s1"].offset_ns == 5_000_000
+    assert "s1" not in clocked.with_oscillators(intent, "other", [7])[Clocks].by_node
 
 
 def test_true_offsets_between_records_are_on_a_straight_line_and_come_back_from_a_file(

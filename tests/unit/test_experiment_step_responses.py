@@ -22,14 +22,14 @@ from cnc.experiments.step_responses.figures import (
     over,
 )
 from cnc.lab.platform import Platform
-from cnc.loops.model import Loop
+from cnc.loops.model import Loop, Loops
 from cnc.traffic.loop import run
 from cnc.traffic.loop.run import Period
 from tests.experiments import assert_file_is_refused
 
 SCHEDULES = Path(__file__).parents[2] / "schedules"
 FILE = SCHEDULES / "experiments" / "step-responses.yaml"
-LOOP = intents.load(SCHEDULES / "touch.yaml").loops["press"]
+LOOP = intents.load(SCHEDULES / "touch.yaml")[Loops].by_name["press"]
 MS = 1_000_000
 EXACT = Platform("Linux 6.12, user-mode Linux", "virtual time", exact=True)
 ON_A_REAL_CLOCK = Platform("Linux 6.12, this machine's own kernel", "real time", exact=False)

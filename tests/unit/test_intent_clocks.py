@@ -10,8 +10,9 @@ import pytest
 
 from cnc import intent as intents
 from cnc.errors import InputError
+from cnc.intent.lab_model import Clock, Clocks, ClockStep
 from cnc.lab.supported import check_clocks
-from cnc.model import Clock, ClockStep, Intent
+from cnc.model import Intent
 from cnc.planner import plan
 
 LINE3 = Path(__file__).parents[2] / "schedules" / "line3.yaml"
@@ -30,7 +31,7 @@ def with_clocks(**clocks: dict[str, Any]) -> Intent:
 
 def test_switches_and_end_stations_have_the_clocks_that_they_state():
     slow = {"frequency-offset": "-0.5ppm"}
-    assert with_clocks(s2=OFF, t1=slow).clocks == {
+    assert with_clocks(s2=OFF, t1=slow)[Clocks].by_node == {
         "s2": Clock(-7_000_000, 25_000),
         "t1": Clock(0, -500),
     }
@@ -39,7 +40,7 @@ def test_switches_and_end_stations_have_the_clocks_that_they_state():
 def test_a_frequency_swings_and_walks_as_stated():
     swinging = {"sinusoid": {"amplitude": "1.5ppm", "period": "60s"}}
     walking = {"random-walk": "0.2ppb", "seed": 7}
-    assert with_clocks(s1=swinging, s2=walking).clocks == {
+    assert with_clocks(s1=swinging, s2=walking)[Clocks].by_node == {
         "s1": Clock(sinusoid_amplitude_ppb=1_500, sinusoid_period_ns=60_000_000_000),
         "s2": Clock(random_walk_ppt=200, seed=7),
     }
@@ -47,20 +48,22 @@ def test_a_frequency_swings_and_walks_as_stated():
 
 def test_without_a_seed_each_node_walks_in_a_way_of_its_own_and_always_the_same():
     walking = {"random-walk": "3ppb"}
-    seeds = {node: its.seed for node, its in with_clocks(s1=walking, s2=walking).clocks.items()}
+    seeds = {
+        node: its.seed for node, its in with_clocks(s1=walking, s2=walking)[Clocks].by_node.items()
+    }
     assert seeds["s1"] != seeds["s2"]
-    assert with_clocks(s2=walking).clocks["s2"].seed == seeds["s2"]
+    assert with_clocks(s2=walking)[Clocks].by_node["s2"].seed == seeds["s2"]
 
 
 def test_steps_are_in_the_order_of_time_whatever_that_of_the_list():
     stepping = {"steps": [{"at": "20s", "by": "-1ms"}, {"at": "0s", "by": "1us"}]}
-    assert with_clocks(s2=stepping).clocks == {
+    assert with_clocks(s2=stepping)[Clocks].by_node == {
         "s2": Clock(steps=(ClockStep(0, 1_000), ClockStep(20_000_000_000, -1_000_000)))
     }
 
 
 def test_without_the_key_all_clocks_tell_true_time():
-    assert with_clocks().clocks == {}
+    assert with_clocks()[Clocks].by_node == {}
 
 
 def test_a_plan_does_not_depend_on_the_clocks_of_a_lab():

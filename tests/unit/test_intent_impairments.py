@@ -10,10 +10,11 @@ import pytest
 
 from cnc import intent as intents
 from cnc.errors import InputError
+from cnc.intent.lab_model import ImpairedLinks, Impairments
 from cnc.lab.kernels import layout
 from cnc.lab.slower import slower
 from cnc.lab.supported import check_cables
-from cnc.model import Impairments, Intent, PortRef
+from cnc.model import Intent, PortRef
 from cnc.planner import plan
 from cnc.traffic.trace.cable_taps import refuse_jitter
 
@@ -48,10 +49,10 @@ def lines(intent: Intent) -> dict[str, dict[str, str]]:
 
 
 def test_a_link_has_the_impairments_that_it_states_in_both_directions():
-    assert with_impairments(**BAD).impairments == dict.fromkeys(
+    assert with_impairments(**BAD)[ImpairedLinks].by_port == dict.fromkeys(
         (*ends_of(0), *ends_of(1)), Impairments(50, 1_000_000, 10)
     )
-    half = with_impairments(**{"frame-loss": "0.5ppm"}).impairments
+    half = with_impairments(**{"frame-loss": "0.5ppm"})[ImpairedLinks].by_port
     assert half[ends_of(0)[0]] == Impairments(frame_loss_ppb=500)
 
 
@@ -72,7 +73,7 @@ def test_the_random_numbers_of_a_cable_come_from_its_ends_alone():
 
 
 def test_without_the_key_no_cable_impairs_frames():
-    assert intents.load(LINE3).impairments == {}
+    assert intents.load(LINE3)[ImpairedLinks].by_port == {}
     assert all("seed" not in its for its in lines(intents.load(LINE3)).values())
 
 
@@ -97,4 +98,6 @@ def test_a_trace_refuses_jitter_since_it_would_not_know_when_frames_arrive():
 
 
 def test_jitter_grows_with_a_network_that_is_made_slower():
-    assert slower(with_impairments(**BAD), 10).impairments[ends_of(0)[0]].jitter_ns == 500
+    assert (
+        slower(with_impairments(**BAD), 10)[ImpairedLinks].by_port[ends_of(0)[0]].jitter_ns == 500
+    )

@@ -18,6 +18,7 @@ from click.testing import CliRunner
 from cnc import intent as intents
 from cnc.cli.lab import lab
 from cnc.errors import CncError, InputError
+from cnc.intent.lab_model import Clock, Clocks, Emulation, LabKernels
 from cnc.lab import Lab, down, execute, inventory, lifecycle, status
 from cnc.lab.kernels import beside, layout
 from cnc.lab.kernels.layout import HOME, MARK
@@ -25,7 +26,6 @@ from cnc.lab.kernels.start import start
 from cnc.lab.kernels.supervisor import main as supervise
 from cnc.lab.supported import check_kernels
 from cnc.lab.vm import runner
-from cnc.model import Clock, Emulation, LabKernels
 from cnc.remote import client
 from cnc.remote.frames import Frame, Kind
 
@@ -51,7 +51,7 @@ def test_a_kernel_has_a_card_for_each_port_of_its_node_and_one_for_management():
 
 def test_the_clock_of_a_node_is_its_kernels():
     off = Clock(-7_000_000, 25_000)
-    kernels = layout.kernels(dataclasses.replace(LINE3, clocks={"s2": off}))
+    kernels = layout.kernels(LINE3.having(Clocks({"s2": off})))
     assert {node: each.clock for node, each in kernels.items() if each.clock != Clock()} == {
         "s2": off
     }

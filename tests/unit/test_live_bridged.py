@@ -61,7 +61,7 @@ def policed(wanted: Intent, random: Random) -> Intent:
         name: replace(its, stream_filters_max=random.choice((4, 8, 99)))
         for name, its in wanted.network.bridges.items()
     }
-    return replace(wanted, network=replace(wanted.network, bridges=bridges), policing=rules)
+    return replace(wanted, network=replace(wanted.network, bridges=bridges)).having(rules)
 
 
 def test_a_stream_that_comes_gets_the_next_address() -> None:
@@ -160,7 +160,7 @@ def held(most: int, rules: PolicingRules, *streams: Stream) -> Intent:
     wanted = ring(*streams, macs=9)
     bridges = dict(wanted.network.bridges)
     bridges["s1"] = replace(bridges["s1"], stream_filters_max=most)
-    return replace(wanted, network=replace(wanted.network, bridges=bridges), policing=rules)
+    return replace(wanted, network=replace(wanted.network, bridges=bridges)).having(rules)
 
 
 def test_no_switch_gets_more_stream_filters_than_it_holds() -> None:
@@ -181,7 +181,7 @@ def test_no_switch_gets_more_stream_filters_than_it_holds() -> None:
 
 
 def test_filters_that_nobody_asked_for_make_no_stream_impossible() -> None:
-    for rules in (PolicingRules(), PolicingRules(Policing.OFF)):
+    for rules in (PolicingRules(None), PolicingRules(Policing.OFF)):
         live = Live(plan(held(1, rules, named("a"))))
         live.add([named("b"), named("c")])
 

@@ -22,14 +22,14 @@ from cnc.experiments.control_loop.experiment import COLUMNS
 from cnc.experiments.experiment import ROWS
 from cnc.lab.kernels.offsets import FurthestApart
 from cnc.lab.platform import Platform
-from cnc.loops.model import LoopDelay
+from cnc.loops.model import LoopDelay, Loops
 from cnc.planner import plan
 from cnc.traffic.loop import run
 from cnc.traffic.loop.run import Curve, Period
 from tests.json_documents import documented
 
 SCHEDULES = Path(__file__).parents[2] / "schedules"
-LOOP = intents.load(SCHEDULES / "loop.yaml").loops["axis"]
+LOOP = intents.load(SCHEDULES / "loop.yaml")[Loops].by_name["axis"]
 PLANNED = LoopDelay(65_000, 50_000, 0, 65_000)
 EXACT = Platform("Linux", "virtual time", exact=True)
 US, MS = 1_000, 1_000_000
@@ -143,7 +143,7 @@ def test_a_payload_without_room_for_a_value_is_refused():
     with pytest.raises(
         InputError, match="a payload of 45 octets has no room for a value"
     ) as refused:
-        run.loop_flows(planned, planned.intent.loops["axis"])
+        run.loop_flows(planned, planned.intent[Loops].by_name["axis"])
     assert refused.value.hint == "46 octets or more: headers, two numbers and the value"
 
 

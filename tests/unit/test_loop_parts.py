@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cnc import intent as intents
-from cnc.loops.model import Accepted
+from cnc.loops.model import Accepted, Loops
 from cnc.traffic.loop import run
 from cnc.traffic.loop.parts import (
     ACT,
@@ -25,7 +25,7 @@ from cnc.traffic.loop.parts import (
 )
 from cnc.traffic.loop.response import StepResponse, step_response, step_responses
 
-LOOP = intents.load(Path(__file__).parents[2] / "schedules" / "loop.yaml").loops["axis"]
+LOOP = intents.load(Path(__file__).parents[2] / "schedules" / "loop.yaml")[Loops].by_name["axis"]
 MS = 1_000_000
 
 

@@ -19,7 +19,7 @@ from cnc.cli.render import loop as render
 from cnc.errors import InputError
 from cnc.lab.platform import Platform
 from cnc.lab.slower import slower
-from cnc.loops.model import Accepted, Arm, Conveyor, Loop, LoopDelay
+from cnc.loops.model import Accepted, Arm, Conveyor, Loop, LoopDelay, Loops
 from cnc.loops.paths import Circle, Line, Ramp, Sine
 from cnc.model import Intent
 from cnc.planner import plan
@@ -51,7 +51,7 @@ def intent(**keys: Any) -> Intent:
 
 
 def loop(**keys: Any) -> Loop:
-    return intent(**keys).loops["tip"]
+    return intent(**keys)[Loops].by_name["tip"]
 
 
 def test_an_arm_and_its_circle_are_read_as_they_are_written():
@@ -82,7 +82,7 @@ def test_a_path_is_also_for_plants_of_an_order_and_a_step_for_a_conveyor():
 
 
 def test_a_slower_lab_has_slower_drives_and_paths():
-    its = slower(intent(), 10).loops["tip"]
+    its = slower(intent(), 10)[Loops].by_name["tip"]
     assert its.plant == Arm((Decimal("0.4"), Decimal("0.3")), Decimal(1), 50 * MS)
     assert its.path == Circle((Decimal("0.45"), Decimal("0.1")), Decimal("0.1"), 5_000 * MS)
     assert its.periods == loop().periods
@@ -246,14 +246,14 @@ def test_a_frame_without_room_for_both_joints_is_refused(version: int, least: in
     changed["streams"]["speeds"] |= {"payload": f"{least - 1}B", "ip": version}
     planned = plan(intents.from_document(changed, "arm.yaml"))
     with pytest.raises(InputError) as refused:
-        run.loop_flows(planned, planned.intent.loops["tip"])
+        run.loop_flows(planned, planned.intent[Loops].by_name["tip"])
     assert str(refused.value) == (
         f"stream speeds: a payload of {least - 1} octets has no room for 2 values of a control loop"
     )
     assert refused.value.hint == f"{least} octets or more: headers, two numbers and 2 values"
     changed["streams"]["speeds"] |= {"payload": f"{least}B"}
     planned = plan(intents.from_document(changed, "arm.yaml"))
-    assert len(run.loop_flows(planned, planned.intent.loops["tip"])) == 2
+    assert len(run.loop_flows(planned, planned.intent[Loops].by_name["tip"])) == 2
 
 
 def test_the_experiment_with_steps_refuses_a_loop_that_follows_a_path(tmp_path: Path):

@@ -22,6 +22,7 @@ from cnc.loops.model import (
     Accepted,
     FirstOrder,
     LoopDelay,
+    Loops,
     PiController,
     PythonController,
     SecondOrder,
@@ -61,7 +62,7 @@ def with_stream(name: str, **keys: Any) -> dict[str, Any]:
 
 
 def test_a_loop_is_read_as_it_is_written():
-    loop = intent().loops["axis"]
+    loop = intent()[Loops].by_name["axis"]
     assert (loop.sensor, loop.actuator) == ("position", "command")
     assert (loop.period_ns, loop.compute_ns, loop.deadline_ns) == (1_000 * US, 50 * US, 500 * US)
     assert loop.plant == FirstOrder(Decimal(1), 5_000 * US)
@@ -74,7 +75,7 @@ def test_a_plant_of_order_2_and_a_controller_of_the_operator_are_read():
     loop = intent(
         plant={"order": 2, "time-constant": "2ms", "damping": 0.25},
         controller={"python": "control.axis:make"},
-    ).loops["axis"]
+    )[Loops].by_name["axis"]
     assert loop.plant == SecondOrder(Decimal(1), 2_000 * US, Decimal("0.25"))
     assert loop.controller == PythonController("control.axis:make")
 
@@ -220,7 +221,7 @@ def test_a_refusal_names_the_line(tmp_path: Path):
 
 
 def test_a_slower_lab_has_slower_loops():
-    before, after = intent().loops["axis"], slower(intent(), 10).loops["axis"]
+    before, after = intent()[Loops].by_name["axis"], slower(intent(), 10)[Loops].by_name["axis"]
     assert after.plant == FirstOrder(Decimal(1), 50_000 * US)
     assert after.controller == PiController(Decimal(1), Decimal(25), Decimal(10))
     assert (after.deadline_ns, after.compute_ns) == (5_000 * US, 500 * US)
@@ -304,10 +305,10 @@ def test_the_judge_knows_how_long_a_loop_takes():
     assert codes(loops={"axis": replace(DELAY, wait_ns=1)}) == [
         ("loop", "takes 180000 ns, the plan says 180001 ns")
     ]
-    late = planned.intent.loops["axis"]
-    tight = replace(planned.intent, loops={"axis": replace(late, deadline_ns=179_999)})
+    late = planned.intent[Loops].by_name["axis"]
+    tight = planned.intent.having(Loops({"axis": replace(late, deadline_ns=179_999)}))
     assert codes(intent=tight) == [("loop-deadline", "takes 180000 ns, 179999 ns allowed")]
-    none = replace(planned.intent, loops={})
+    none = planned.intent.having(Loops())
     assert codes(intent=none) == [("loop", "has a delay in the plan, and is no loop of the intent")]
 
 
@@ -321,7 +322,7 @@ def test_a_plan_file_has_the_delays_of_loops(tmp_path: Path):
         "axis": {"sensor_ns": 65_000, "compute_ns": 50_000, "wait_ns": 0, "actuator_ns": 65_000}
     }
     read = planfile.parse(text, "plan.json")
-    assert (read.loops, read.intent.loops) == (planned.loops, planned.intent.loops)
+    assert (read.loops, read.intent[Loops]) == (planned.loops, planned.intent[Loops])
     with pytest.raises(InputError, match=r"loops.arm: found .*, expected a loop of the intent"):
         planfile.parse(text.replace('"axis": {"sensor_ns"', '"arm": {"sensor_ns"'), "plan.json")
     done = CliRunner().invoke(cli.cnc, ["plan", str(FILE), "--json"])

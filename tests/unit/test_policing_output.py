@@ -65,7 +65,7 @@ def managed(intent: Intent, *stations: str) -> Intent:
 @pytest.fixture(scope="module")
 def made() -> Plan:
     around, stays = stream("around", "e1", "e2"), stream("stays", "e4", "e3")
-    intent = replace(bridged(RING5, around, stays), policing=DROPPED)
+    intent = bridged(RING5, around, stays).having(DROPPED)
     return plan(managed(intent, "e1", "e4"))
 
 
@@ -133,7 +133,7 @@ def test_frames_that_come_while_status_looks_are_a_problem(made: Plan) -> None:
     assert found.hints == (HINT_TALKERS,)
     stranger = seen(made, {"around": 12, "e1": 1}, {"around": 12, "e1": 9})
     assert stranger.hints == ("find the program that sends on the station at e1",)
-    counting = replace(made, intent=replace(made.intent, policing=PolicingRules(Policing.COUNT)))
+    counting = replace(made, intent=made.intent.having(PolicingRules(Policing.COUNT)))
     assert seen(counting, {"e1": 1}, {"e1": 9}).hints == (
         "find the program that sends on the station at e1; `policing: drop` keeps its frames out",
     )
@@ -174,7 +174,7 @@ def test_frames_too_long_are_told_from_those_out_of_their_window(made: Plan) -> 
 
 
 def test_status_says_that_counted_frames_passed(made: Plan) -> None:
-    counting = replace(made, intent=replace(made.intent, policing=PolicingRules(Policing.COUNT)))
+    counting = replace(made, intent=made.intent.having(PolicingRules(Policing.COUNT)))
     text, _ = verdict(counting, {"around": 3})
     assert text.endswith(
         "; 3 frames of around came by e1 out of their window or too many: counted and forwarded"
@@ -334,7 +334,7 @@ def with_room(its: Plan, filters: int) -> Plan:
 
 def test_a_switch_that_counts_by_default_keeps_former_filters_if_it_has_room(made: Plan) -> None:
     links = {port: link for port, link in made.intent.network.links.items() if port not in CUT}
-    by_default = replace(made.intent, policing=PolicingRules())
+    by_default = made.intent.having(PolicingRules(None))
     counting = replace(made, intent=by_default)
     without = replace(by_default, network=replace(by_default.network, links=links))
     new = plan(without, keep=counting)
@@ -371,14 +371,14 @@ def test_frames_that_a_new_filter_drops_before_the_base_time_are_told_beforehand
     found = transition(made, changed(made, **keys)).exposed
     stays = "its address stays: `addresses` has no other, or none was asked for"
     assert found == ({"around": f"{exposed}, from the commit on; {stays}"} if exposed else {})
-    counting = replace(made.intent, policing=PolicingRules(Policing.COUNT))
+    counting = made.intent.having(PolicingRules(Policing.COUNT))
     counted = changed(replace(made, intent=counting), **keys)
     assert transition(made, counted).exposed == {}
 
 
 def test_diff_shows_what_is_policed_otherwise(made: Plan) -> None:
     rules = PolicingRules(Policing.COUNT, streams={"stays": Policing.OFF})
-    found = difference(made, replace(made, intent=replace(made.intent, policing=rules)))
+    found = difference(made, replace(made, intent=made.intent.having(rules)))
     assert [*found.foundations] == ["policing"]
     rows = [tuple(row) for row in comparison._foundation("policing", found.foundations["policing"])]
     assert rows == [
@@ -402,7 +402,7 @@ def test_the_plan_says_of_which_streams_misfits_are_dropped(
     assert "policing: drop for 2 of 2 streams: their out-of-profile frames are dropped" in " ".join(
         capsys.readouterr().out.split()
     )
-    render.planning.plan(plan(replace(recovering, policing=PolicingRules(Policing.COUNT))), None)
+    render.planning.plan(plan(recovering.having(PolicingRules(Policing.COUNT))), None)
     assert "is dropped" not in capsys.readouterr().out
 
 
@@ -421,5 +421,5 @@ def test_the_page_of_a_plan_has_the_window_and_sizes_of_each_stream(made: Plan) 
     }
     some = PolicingRules(Policing.DROP, streams={"around": Policing.OFF})
     for rules, of in ((some, ["stays"]), (NO_POLICING, [])):
-        its = replace(made, intent=replace(made.intent, policing=rules))
+        its = replace(made, intent=made.intent.having(rules))
         assert [each["name"] for each in page_data(its)["streams"] if "filters" in each] == of

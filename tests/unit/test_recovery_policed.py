@@ -34,7 +34,7 @@ def policed(wanted: Intent, rules: PolicingRules) -> Intent:
     """The same in a bridged network, each stream on one path."""
     net = replace(wanted.network, forwarding=Forwarding.BRIDGED)
     once = {name: replace(its, paths=1) for name, its in wanted.streams.items()}
-    return replace(wanted, network=net, streams=once, policing=rules)
+    return replace(wanted, network=net, streams=once).having(rules)
 
 
 def line(rules: PolicingRules, *streams: object, net: object = None) -> Intent:
@@ -70,7 +70,7 @@ def test_a_long_stream_whose_misfits_are_not_dropped_delays_those_whose_are() ->
 
 def test_the_judge_refuses_the_promise_of_dropped_misfits_where_they_are_not_dropped() -> None:
     dropped = shipped("bridged5", "drop")
-    as_counted = replace(dropped, intent=replace(dropped.intent, policing=COUNT))
+    as_counted = replace(dropped, intent=dropped.intent.having(COUNT))
     assert {each.code for each in judge(as_counted)} == {"recovery"}
     assert {each.where for each in judge(as_counted)} == dropped.streams.keys()
 

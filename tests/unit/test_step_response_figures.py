@@ -24,12 +24,12 @@ from cnc.experiments.step_responses.figures import (
 from cnc.experiments.step_responses.impairment import Impairment
 from cnc.experiments.step_responses.sheets import grid
 from cnc.experiments.step_responses.tuning import Gains
-from cnc.loops.model import Accepted
+from cnc.loops.model import Accepted, Loops
 from cnc.traffic.loop import run
 from cnc.traffic.loop.response import step_responses
 from cnc.traffic.loop.run import Curve, Period
 
-LOOP = intents.load(Path(__file__).parents[2] / "schedules" / "touch.yaml").loops["press"]
+LOOP = intents.load(Path(__file__).parents[2] / "schedules" / "touch.yaml")[Loops].by_name["press"]
 MS = 1_000_000
 
 

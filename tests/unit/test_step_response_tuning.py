@@ -15,9 +15,9 @@ from cnc.experiments.step_responses.figures import (
     over,
 )
 from cnc.experiments.step_responses.tuning import Comparison, Gains, compare, search, separation_s
-from cnc.loops.model import Loop, PiController
+from cnc.loops.model import Loop, Loops, PiController
 
-LOOP = intents.load(Path(__file__).parents[2] / "schedules" / "touch.yaml").loops["press"]
+LOOP = intents.load(Path(__file__).parents[2] / "schedules" / "touch.yaml")[Loops].by_name["press"]
 MS = 1_000_000
 
 

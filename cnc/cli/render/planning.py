@@ -11,11 +11,12 @@ import click
 
 from cnc.cli.render.output import new_table, open_console, print_json, print_table, some
 from cnc.cli.terminal import echo
+from cnc.loops.model import Loops
 from cnc.mechanisms.clock import error as clock_error
 from cnc.mechanisms.gates import margin
 from cnc.mechanisms.registry import MECHANISMS
 from cnc.mechanisms.stream_filters.derive import uncounted
-from cnc.mechanisms.stream_filters.model import Policing
+from cnc.mechanisms.stream_filters.model import Policing, PolicingRules
 from cnc.mechanisms.talker_offsets import lateness
 from cnc.model import (
     ORDINARY_MTU_OCTETS,
@@ -160,7 +161,7 @@ def _print_loops(computed: Plan) -> None:
         *("loop", ">period", ">sample", ">compute", ">wait", ">command", ">delay", ">deadline"),
     )
     for name, delay in islice(computed.loops.items(), _ROWS_MAX):
-        loop = computed.intent.loops[name]
+        loop = computed.intent[Loops].by_name[name]
         table.add_row(
             f"{name}: {loop.sensor}, {loop.actuator}",
             duration(loop.period_ns),
@@ -278,8 +279,9 @@ def _recovery(computed: Plan) -> None:
             f"{share:.1%} of {port} from best effort"
         )
     echo(text)
+    rules = computed.intent[PolicingRules]
     dropped = sum(
-        computed.intent.policing.of_stream(name, computed.class_of(name).name) is Policing.DROP
+        rules.of_stream(name, computed.class_of(name).name) is Policing.DROP
         for name in computed.streams
     )
     if dropped:

@@ -13,8 +13,9 @@ from ipaddress import IPv6Address
 from pathlib import Path
 
 from cnc.addressing import cables, port_addresses
+from cnc.intent.lab_model import Clock, Clocks, ImpairedLinks, Impairments
 from cnc.lab.management import SWITCH_PORT
-from cnc.model import Clock, Impairments, Intent, Link, Network, PortRef, transmission_ns
+from cnc.model import Intent, Link, Network, PortRef, transmission_ns
 
 CONTROLLER = "controller"
 MARK = "CNC_LAB"  # in the environment of each process that makes up a lab: its directory
@@ -72,7 +73,7 @@ def kernels(intent: Intent) -> dict[str, Kernel]:
             node,
             Card(node, SWITCH_PORT, mac),
             tuple(cards),
-            intent.clocks.get(node, Clock()),
+            intent[Clocks].by_node.get(node, Clock()),
         )
     return result
 
@@ -88,7 +89,7 @@ def cable_lines(intent: Intent) -> list[str]:
         f"cable {one} {other} rate={network.links[one].rate_bps} "
         f"propagation={_propagation_ns(network, network.links[one])} "
         f"propagation-back={_propagation_ns(network, network.links[other])}"
-        f"{_impaired(one, other, intent.impairments.get(one))}"
+        f"{_impaired(one, other, intent[ImpairedLinks].by_port.get(one))}"
         for one, other in cables(network)
     ]
 

@@ -24,6 +24,7 @@ from pyroute2 import IPRoute
 
 from cnc import intent as intents
 from cnc.addressing import management
+from cnc.intent.lab_model import LabClocks
 from cnc.lab import inventory, namespaces, topology
 from cnc.lab.kernels import beside, gptp, layout, steps
 from cnc.lab.kernels.layout import CONTROLLER, SHARED, Kernel
@@ -34,7 +35,7 @@ from cnc.lab.process import netns_argv, spawn
 from cnc.lab.running import READY_TIMEOUT_S, Lab, management_of
 from cnc.lab.switch import CLOCK_SERVICE, PROGRAMS_OF_A_KERNEL, Switch, executable
 from cnc.lab.template import operators, template
-from cnc.model import Intent, LabClocks
+from cnc.model import Intent
 from cnc.remote.frames import Frame, Kind
 from cnc.remote.server import Server
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from cnc.errors import CncError, InputError
+from cnc.intent.lab_model import Emulation, LabClocks
 from cnc.lab import virtual_network
 from cnc.lab.kernels import beside, layout, offsets
 from cnc.lab.kernels.layout import CONTROLLER, HOME, MARK, SPECIFICATION, Kernel
@@ -19,7 +20,7 @@ from cnc.lab.switch import write_key_pair
 from cnc.lab.template import operators, template
 from cnc.lab.virtual_network.oscillator import is_constant, table
 from cnc.lab.vm import runner
-from cnc.model import Emulation, Intent, LabClocks
+from cnc.model import Intent
 
 MEMORY_MIB = 512
 # Of the controller beside it: each program that it runs on a node has one of 10 MiB that waits for

@@ -11,15 +11,17 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Iterator, Sequence
 
+from cnc.intent.lab_model import Clocks, ClockStep
 from cnc.lab.running import Lab
-from cnc.model import NS_PER_S, ClockStep
+from cnc.model import NS_PER_S
 
 LOG = "steps.log"  # in a lab's directory on its controller
 
 
 def begin(lab: Lab) -> None:
     """From now on the clocks of the lab's nodes are set as stated; to be run on its controller."""
-    stepping = {node: clock.steps for node, clock in lab.intent.clocks.items() if clock.steps}
+    clocks = lab.intent[Clocks].by_node
+    stepping = {node: clock.steps for node, clock in clocks.items() if clock.steps}
     if not stepping:
         return
     with (lab.directory / LOG).open("wb") as log:

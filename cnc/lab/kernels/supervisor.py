@@ -21,10 +21,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
+from cnc.intent.lab_model import LabTime
 from cnc.lab.kernels import pace
 from cnc.lab.kernels.layout import CONTROL, ENDED, SPECIFICATION
 from cnc.lab.kernels.pace import Pace
-from cnc.model import LabTime
 from cnc.remote.frames import Decoder, Frame, FrameError, Kind
 
 _READ_OCTETS = 65536

@@ -19,7 +19,8 @@ from collections.abc import Iterator
 from itertools import count, islice
 from statistics import NormalDist
 
-from cnc.model import NS_PER_S, Clock
+from cnc.intent.lab_model import Clock
+from cnc.model import NS_PER_S
 
 # The kernel counts in parts of 10^12 and takes so many entries, at most 10 % off.
 PARTS_PER_PPB = 1000

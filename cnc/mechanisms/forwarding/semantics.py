@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from cnc.intent import shape
 from cnc.intent.mac_addresses import check_extent, reserved_for
 from cnc.intent.problems import KeyPath, Problems
-from cnc.mechanisms.identification.semantics import check_identifications, check_individual_range
 from cnc.model import (
     DEFAULT_ADDRESS_RANGE,
     AddressRange,
@@ -41,37 +40,25 @@ def classes_of_pcp(
 def check_addresses(document: shape.Document, intent: Intent, problems: Problems) -> None:
     """Add to `problems` what is wrong with the keys of bridged networks."""
     if intent.network.forwarding is Forwarding.ROUTED:
-        for path, value in _bridged_keys(document):
-            problems.add(
-                path,
-                f"{value} in a routed network, where it has no effect",
-                "forwarding: bridged, or no such key",
-            )
+        problems.refuse_routed(_bridged_keys(document))
         return
     _check_range(intent, problems)
-    check_individual_range(intent, problems)
     for name, stream in intent.streams.items():
         _check_mac(stream, problems)
         _check_pcp(name, document.streams[name], intent, problems)
     _check_unique(intent, problems)
-    check_identifications(document, intent, problems)
     if problems.empty:
         _check_room(intent, problems)
 
 
 def _bridged_keys(document: shape.Document) -> Iterator[tuple[KeyPath, object]]:
     """The keys of a document that only bridged networks have, and what they hold."""
-    if document.defaults.elimination is not None:
-        yield ("defaults", "elimination"), document.defaults.elimination
     yield from _bridged_keys_of_nodes(document)
     for name, stream in document.streams.items():
-        identification = None if stream.identification is None else "an identification"
         for key, value in (
             ("destination-mac", stream.destination_mac),
             ("vlan", stream.vlan),
             ("pcp", stream.pcp),
-            ("identification", identification),
-            ("elimination", stream.elimination),
         ):
             if value is not None:
                 yield ("streams", name, key), value

@@ -4,25 +4,42 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from cnc.intent import shape
-from cnc.intent.problems import Problems
+from cnc.intent.problems import KeyPath, Problems
 from cnc.intent.units import DURATION
+from cnc.mechanism import Keys, Level
+from cnc.mechanisms.frer.keys import DefaultsKeys, StreamKeys
 from cnc.mechanisms.frer.model import HISTORY_LENGTH_MAX, Elimination
 from cnc.model import Forwarding, Intent, Link, Stream
 
-
-def elimination(its: shape.Stream, defaults: shape.Defaults) -> Elimination:
-    """Who takes out the second copies of a stream; of one that is sent once, nobody needs to."""
-    stated = its.elimination or defaults.elimination or Elimination.LISTENER
-    return stated if its.paths > 1 else Elimination.LISTENER
+if TYPE_CHECKING:
+    from cnc.intent import shape
 
 
-def check_elimination(document: shape.Document, intent: Intent, problems: Problems) -> None:
+def _of_stream(stream: Stream, its: shape.Stream, document: shape.Document) -> Stream:
+    """Who takes out its second copies; of one that is sent once, nobody needs to."""
+    if stream.paths == 1:
+        return stream
+    stated = its[StreamKeys].elimination or document.defaults[DefaultsKeys].elimination
+    return replace(stream, elimination=stated) if stated else stream
+
+
+def _stated(document: shape.Document) -> Iterator[tuple[KeyPath, object]]:
+    if of_all := document.defaults[DefaultsKeys].elimination:
+        yield ("defaults", "elimination"), of_all
+    for name, stream in document.streams.items():
+        if its := stream[StreamKeys].elimination:
+            yield ("streams", name, "elimination"), its
+
+
+def _check(document: shape.Document, intent: Intent, problems: Problems) -> None:
     """Add to `problems` what keeps switches from taking out second copies."""
     if intent.network.forwarding is Forwarding.ROUTED:
-        return  # the key is refused there
-    stated = document.defaults.elimination
+        problems.refuse_routed(_stated(document))
+        return
+    stated = document.defaults[DefaultsKeys].elimination
     if stated and all(stream.paths == 1 for stream in intent.streams.values()):
         problems.add(
             ("defaults", "elimination"), f"{stated}, and no stream with two paths", "one, or no key"
@@ -33,7 +50,7 @@ def check_elimination(document: shape.Document, intent: Intent, problems: Proble
             uplinks[link.source.node].append(link)
     for name, stream in intent.streams.items():
         path = ("streams", name, "elimination")
-        if (its := document.streams[name].elimination) and stream.paths == 1:
+        if (its := document.streams[name][StreamKeys].elimination) and stream.paths == 1:
             problems.add(path, f"{its}, and one path, on which no copy is", "paths: 2, or no key")
         if stream.elimination is Elimination.SWITCH:
             for found, expected in _obstacles(intent, stream, uplinks):
@@ -68,3 +85,8 @@ def _obstacles(
             f"up to {apart} frames within max-latency {DURATION.format(stream.max_latency_ns)}",
             f"at most {HISTORY_LENGTH_MAX}, whose numbers a switch remembers: {least}",
         )
+
+
+KEYS = Keys(
+    {Level.DEFAULTS: DefaultsKeys, Level.STREAM: StreamKeys}, of_stream=_of_stream, check=_check
+)

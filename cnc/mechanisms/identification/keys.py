@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from cnc.intent.mapping import Shape
+from cnc.intent.mapping import After, Shape
 from cnc.intent.values import Dscp, Leaf, Mac, TcpPort, choice
 from cnc.mechanisms.identification.model import NextProtocol
 
@@ -59,4 +59,15 @@ class Identification(Shape):
         None,
         description="by the MAC address that the talker sends them to (null stream "
         "identification, IEEE 802.1CB 6.4)",
+    )
+
+
+class StreamKeys(Shape):
+    """Of a stream."""
+
+    identification: Annotated[Identification | None, After("pcp")] = Field(
+        None,
+        description="in a bridged network, of a stream whose talker sends plain untagged frames: "
+        "by what the first switch knows them, to give them their address, VLAN and PCP, which the "
+        "last switch takes away again; default: the talker tags its frames",
     )

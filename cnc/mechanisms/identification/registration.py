@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
-from cnc.mechanism import Changed, Kept, Mechanism, Needs, Planned, Switch, streams_in_words
+from cnc.mechanism import Changed, Kept, Keys, Mechanism, Needs, Planned, Switch, streams_in_words
 from cnc.mechanisms.identification.compare import differences
 from cnc.mechanisms.identification.derive import derive, known_by
 from cnc.mechanisms.identification.model import Translation, Translations
@@ -31,6 +31,12 @@ def _within(its: Translations, vlan_ids: Collection[int]) -> Translations:
 
 def _rows(its: Translations) -> Iterator[_Row]:
     return (_Row(address, each) for address, each in its.by_stream.items())
+
+
+def _keys() -> Keys:
+    from cnc.mechanisms.identification.semantics import KEYS  # noqa: PLC0415
+
+    return KEYS
 
 
 IDENTIFICATION = Mechanism(
@@ -63,5 +69,6 @@ IDENTIFICATION = Mechanism(
         part=lambda rows: Translations({each.address: each.translation for each in rows}),
     ),
     shown=SHOWN,
+    keys=_keys,
     summary=lambda its: iter([(len(its.by_stream), "translation")]),
 )

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import replace
 from ipaddress import ip_address
+from typing import TYPE_CHECKING
 
-from cnc.intent import shape
 from cnc.intent.mac_addresses import check_extent, reserved_for
 from cnc.intent.problems import KeyPath, Problems
-from cnc.mechanisms.identification.keys import Ip
+from cnc.mechanism import Keys, Level
+from cnc.mechanisms.identification.keys import Ip, StreamKeys
 from cnc.mechanisms.identification.model import (
     Identification,
     IpIdentification,
@@ -21,12 +23,16 @@ from cnc.model import (
     DEFAULT_INDIVIDUAL_RANGE,
     AddressRange,
     EndStation,
+    Forwarding,
     Intent,
     Stream,
     StreamAddress,
     mac_number,
 )
 from cnc.support.format import counted
+
+if TYPE_CHECKING:
+    from cnc.intent import shape
 
 _BROADCAST_IPV4 = "255.255.255.255"
 
@@ -38,9 +44,14 @@ def individual_range(document: shape.Document) -> AddressRange:
     return AddressRange(*document.addresses.individual_macs, document.addresses.vlans)
 
 
-def identification(its: shape.Stream) -> Identification | None:
+def _of_stream(stream: Stream, its: shape.Stream, _document: shape.Document) -> Stream:
+    known_by = _identification(its[StreamKeys])
+    return replace(stream, identification=known_by) if known_by else stream
+
+
+def _identification(its: StreamKeys) -> Identification | None:
     """By what the first switch knows the frames of a stream; None where its talker tags them, or
-    where it is not stated as `check_identifications` wants it."""
+    where it is not stated as `_check` wants it."""
     stated = its.identification
     if stated is None:
         return None
@@ -62,12 +73,20 @@ def _ip(its: Ip) -> IpIdentification:
     )
 
 
-def check_identifications(document: shape.Document, intent: Intent, problems: Problems) -> None:
+def _check(document: shape.Document, intent: Intent, problems: Problems) -> None:
     """Add to `problems` what is wrong with untagged streams and with whom they are for."""
+    if intent.network.forwarding is Forwarding.ROUTED:
+        problems.refuse_routed(
+            (("streams", name, "identification"), "an identification")
+            for name, its in document.streams.items()
+            if its[StreamKeys].identification is not None
+        )
+        return
+    _check_range(intent, problems)
     _check_station_macs(intent, problems)
     by_talker: dict[str, list[Stream]] = defaultdict(list)
     for name, stream in intent.streams.items():
-        stated = document.streams[name].identification
+        stated = document.streams[name][StreamKeys].identification
         if stated is None:
             continue
         kinds = [
@@ -227,8 +246,8 @@ def _marks(stream: Stream) -> dict[str, object]:
     return {}
 
 
-def check_individual_range(intent: Intent, problems: Problems) -> None:
-    """Add to `problems` what is wrong with the range of addresses for one station each."""
+def _check_range(intent: Intent, problems: Problems) -> None:
+    """The range of addresses for one station each."""
     its, key = intent.individual, "individual-macs"
     for mac in (its.first_mac, its.last_mac):
         if StreamAddress(mac, 0).is_group:
@@ -244,3 +263,6 @@ def check_individual_range(intent: Intent, problems: Problems) -> None:
                 f"{station.mac}, which addresses.individual-macs may assign to a stream",
                 "an address outside that range",
             )
+
+
+KEYS = Keys({Level.STREAM: StreamKeys}, of_stream=_of_stream, check=_check)

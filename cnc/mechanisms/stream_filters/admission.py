@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from cnc.mechanisms.stream_filters.derive import stream_filters, window_gate
-from cnc.mechanisms.stream_filters.model import FilteredStream, Policing, StreamFilter
+from cnc.mechanisms.stream_filters.model import (
+    FilteredStream,
+    Policing,
+    PolicingRules,
+    StreamFilter,
+)
 from cnc.mechanisms.talker_offsets import lateness
 from cnc.model import Intent, Link, Plan, Stream
 from cnc.support.format import counted, duration
@@ -43,12 +48,12 @@ def never_out_of_window(intent: Intent, stream: Stream, link: Link) -> str | Non
 def is_dropped(intent: Intent, stream: str, class_name: str) -> bool:
     """Whether the first switch drops frames of a stream that come otherwise than planned, if the
     stream has a place in that class."""
-    return intent.policing.of_stream(stream, class_name) is Policing.DROP
+    return intent[PolicingRules].of_stream(stream, class_name) is Policing.DROP
 
 
 def may_be_dropped(intent: Intent, stream: str) -> bool:
     """Whether it does so in any class that the stream may have."""
-    return intent.policing.may_drop(stream, intent.streams[stream].traffic_classes)
+    return intent[PolicingRules].may_drop(stream, intent.streams[stream].traffic_classes)
 
 
 def _parts(filters: tuple[StreamFilter, ...]) -> str:

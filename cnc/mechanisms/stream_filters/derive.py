@@ -42,8 +42,8 @@ def stream_filters(
     filters has those that are stated only: nobody asked for the others.
     """
     names = plan.intent.network.bridges if switches is None else switches
-    found = _by_rules(plan, plan.intent.policing, names)
-    return found | _by_rules(plan, plan.intent.policing.stated, _too_small(plan, found))
+    found = _by_rules(plan, plan.intent[PolicingRules], names)
+    return found | _by_rules(plan, plan.intent[PolicingRules].stated, _too_small(plan, found))
 
 
 def derive(plan: Plan, switches: Collection[str]) -> dict[str, StreamFilters]:
@@ -54,7 +54,7 @@ def derive(plan: Plan, switches: Collection[str]) -> dict[str, StreamFilters]:
 def beside(plan: Plan, former: Mapping[str, StreamFilters]) -> dict[str, StreamFilters]:
     """`former` without filters for which a switch has no room, where nobody asked for policing and
     none of them drops: the last frames of a former way then count as those of no stream."""
-    if plan.intent.policing.network is not None:
+    if plan.intent[PolicingRules].network is not None:
         return {**former}
     own = stream_filters(plan, former)
     found = {}
@@ -86,7 +86,7 @@ def exposed(former: Plan, plan: Plan, stream: str) -> str | None:
     sends by the former plan; None if it does not. Windows change at the base time, the rest from
     the commit on."""
     before, after = former.class_of(stream), plan.class_of(stream)
-    if plan.intent.policing.of_stream(stream, after.name) is not Policing.DROP:
+    if plan.intent[PolicingRules].of_stream(stream, after.name) is not Policing.DROP:
         return None
     if plan.intent.streams[stream].payload_octets < former.intent.streams[stream].payload_octets:
         return "its first switch drops frames as long as they were, from the commit on"
@@ -98,12 +98,12 @@ def exposed(former: Plan, plan: Plan, stream: str) -> str | None:
 def uncounted(plan: Plan) -> dict[str, int]:
     """The switches that hold too few filters to count what nobody has stated, and how many each of
     them would need."""
-    found = _by_rules(plan, plan.intent.policing, plan.intent.network.bridges)
+    found = _by_rules(plan, plan.intent[PolicingRules], plan.intent.network.bridges)
     return {name: len(found[name]) for name in _too_small(plan, found)}
 
 
 def _too_small(plan: Plan, found: Mapping[str, Collection[StreamFilter]]) -> list[str]:
-    if plan.intent.policing.network is not None:
+    if plan.intent[PolicingRules].network is not None:
         return []
     bridges = plan.intent.network.bridges
     return [name for name, its in found.items() if len(its) > bridges[name].stream_filters_max]

@@ -18,6 +18,7 @@ from cnc.mechanisms.stream_filters.model import (
     FilteredStream,
     FixedGate,
     Policing,
+    PolicingRules,
     Strangers,
     StreamFilter,
     StreamFilters,
@@ -54,7 +55,7 @@ def judge_policing(
 
 
 def _asked_for(plan: Plan) -> bool:
-    rules = plan.intent.policing
+    rules = plan.intent[PolicingRules]
     return {rules.network, *rules.classes.values(), *rules.streams.values()} != {Policing.OFF}
 
 
@@ -126,7 +127,7 @@ class _Filters:
     def _too_small(self, arrivals: Iterable[tuple[Stream, Transmission, _Key]]) -> set[str]:
         """The switches that would need more filters than they hold if they counted what nobody has
         stated."""
-        if self._plan.intent.policing.network is not None:
+        if self._plan.intent[PolicingRules].network is not None:
             return set()
         needed: defaultdict[str, set[object]] = defaultdict(set)
         for stream, t, key in arrivals:
@@ -179,11 +180,11 @@ class _Filters:
             yield Violation("policing", stream.name, f"{text} at {key.port}")
 
     def _asked(self, stream: Stream, its_class: TrafficClass, switch: str) -> Policing:
-        rules = self._plan.intent.policing
+        rules = self._plan.intent[PolicingRules]
         return rules.streams.get(stream.name) or self._asked_of_class(its_class, switch)
 
     def _asked_of_class(self, its_class: TrafficClass, switch: str) -> Policing:
-        rules = self._plan.intent.policing
+        rules = self._plan.intent[PolicingRules]
         of_default = Policing.OFF if switch in self._small else Policing.COUNT
         return rules.classes.get(its_class.name) or rules.network or of_default
 

@@ -1,4 +1,4 @@
-"""The keys of filtering and policing, and of what talkers may be late."""
+"""The keys of filtering and policing."""
 
 from __future__ import annotations
 
@@ -6,48 +6,51 @@ from typing import Annotated
 
 from pydantic import Field
 
-from cnc.intent.values import Duration, choice, integer
+from cnc.intent.mapping import After, Shape
+from cnc.intent.values import choice, integer
 from cnc.mechanisms.stream_filters.model import DEFAULT_STREAM_FILTERS_MAX, Policing
 
 _STREAM_FILTERS_MAX = 1_000_000
+_MostFilters = Annotated[int, integer(1, _STREAM_FILTERS_MAX)]
 _Policing = Annotated[Policing, choice(Policing)]
 
-NetworkPolicing = Annotated[
-    _Policing | None,
-    Field(
+
+class NetworkKeys(Shape):
+    """Of the network."""
+
+    policing: Annotated[_Policing | None, After("addresses")] = Field(
+        None,
         description="in a bridged network: what switches do with frames of end stations that come "
         "otherwise than planned, out of their window, too long, too many, or with the priority of "
         "a scheduled class and of no stream (IEEE 802.1Q 8.6.5.2); off: nothing; count: count "
         "them; drop: drop and count them; default: count at switches that hold the stream filters "
-        "for that"
-    ),
-]
-ClassPolicing = Annotated[
-    _Policing | None,
-    Field(
-        description="of a scheduled class in a bridged network; default: policing of the network"
-    ),
-]
-StreamPolicing = Annotated[
-    _Policing | None,
-    Field(description="in a bridged network; default: policing of its class"),
-]
-StreamFiltersMax = Annotated[
-    Annotated[int, integer(1, _STREAM_FILTERS_MAX)] | None,
-    Field(
+        "for that",
+    )
+
+
+class ClassKeys(Shape):
+    """Of a class."""
+
+    policing: _Policing | None = Field(
+        None,
+        description="of a scheduled class in a bridged network; default: policing of the network",
+    )
+
+
+class StreamKeys(Shape):
+    """Of a stream."""
+
+    policing: _Policing | None = Field(
+        None, description="in a bridged network; default: policing of its class"
+    )
+
+
+class SwitchKeys(Shape):
+    """Of a switch."""
+
+    stream_filters_max: Annotated[_MostFilters | None, After("filtering-entries-max")] = Field(
+        None,
         description="in a bridged network: the most stream filters that it may hold, one for each "
         "policed stream at its first switch, and one for each scheduled class at each port to an "
-        "end station; default: "
-        f"{DEFAULT_STREAM_FILTERS_MAX}"
-    ),
-]
-TalkerLateness = Annotated[
-    Duration | None,
-    Field(
-        description="how much later than its offset a talker may start to send for reasons of its "
-        "own, other frames apart, a duration such as 50us; default: what its talkers measured, "
-        "where switches and end stations were asked, else gate-margin, with a warning where that "
-        "is 0 without software gates; 0ns states that the talker is exact"
-    ),
-]
-StationLateness = Annotated[Duration | None, Field(description="default: defaults.talker-lateness")]
+        f"end station; default: {DEFAULT_STREAM_FILTERS_MAX}",
+    )

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
 
-from cnc.mechanisms.stream_filters.model import Policing
+from cnc.mechanisms.stream_filters.model import Policing, PolicingRules
 from cnc.model import ClassRole, Forwarding, Intent, Link
 from cnc.planner.route import Placement
 from cnc.support.format import counted
@@ -27,7 +27,7 @@ class LiveFilters:
 
     def __init__(self, intent: Intent, links: Collection[Link]) -> None:
         """`links` in the order of their numbers in routes."""
-        self._rules = intent.policing.stated
+        self._rules = intent[PolicingRules].stated
         self._bridges = intent.network.bridges
         self._links = tuple(links)
         self._class_name = {its.number: its.name for its in intent.classes.values()}

@@ -32,10 +32,10 @@ class PolicingRules:
     the network has it.
 
     A `network` of which nothing is stated, None, counts, except at switches that do not hold the
-    filters for that: see `stated`.
+    filters for that: see `stated`. A routed network has none of it.
     """
 
-    network: Policing | None = None
+    network: Policing | None = Policing.OFF
     classes: Mapping[str, Policing] = field(default_factory=dict)
     streams: Mapping[str, Policing] = field(default_factory=dict)
 
@@ -68,7 +68,7 @@ class PolicingRules:
         return any(self.of_stream(name, each) is Policing.DROP for each in class_names)
 
 
-NO_POLICING = PolicingRules(Policing.OFF)
+NO_POLICING = PolicingRules()
 
 
 class FixedGate(StrEnum):

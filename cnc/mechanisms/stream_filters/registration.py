@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from cnc.mechanism import Changed, Kept, Mechanism, Needs, Planned, Switch
+from cnc.mechanism import Changed, Kept, Keys, Mechanism, Needs, Planned, Switch
 from cnc.mechanisms.stream_filters.compare import differences, without_lists
 from cnc.mechanisms.stream_filters.derive import beside, derive, exposed, joined
 from cnc.mechanisms.stream_filters.model import (
@@ -64,6 +64,12 @@ def _cycles_ns(its: StreamFilters) -> Iterator[int]:
     return (each.gate.period_ns for each in its.filters if isinstance(each.gate, WindowGate))
 
 
+def _keys() -> Keys:
+    from cnc.mechanisms.stream_filters.semantics import KEYS  # noqa: PLC0415
+
+    return KEYS
+
+
 STREAM_FILTERS = Mechanism(
     name="stream_filters",
     part=StreamFilters,
@@ -91,6 +97,7 @@ STREAM_FILTERS = Mechanism(
         part=StreamFilters,
     ),
     shown=SHOWN,
+    keys=_keys,
     summary=lambda its: iter([(len(its.filters), "stream filter")]),
     watched=WATCHED,
 )

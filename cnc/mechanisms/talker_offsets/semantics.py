@@ -1,23 +1,42 @@
-"""What a document says of gates of end stations, and of the best effort that they send."""
+"""What a document says of gates of end stations, of the best effort that they send, and of how late
+their talkers are."""
 
 from __future__ import annotations
 
-from cnc.intent import shape
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
 from cnc.intent.problems import Problems
-from cnc.model import ClassRole, TalkerInterference
+from cnc.intent.units import DURATION
+from cnc.mechanism import Keys, Level
+from cnc.mechanisms.talker_offsets.keys import DefaultsKeys, StationKeys
+from cnc.model import ClassRole, EndStation, Intent, TalkerInterference
+
+if TYPE_CHECKING:
+    from cnc.intent import shape
 
 
-def talker_interference(document: shape.Document, station: str) -> TalkerInterference:
-    """What is stated of a station, or of all; none where its gates keep its best effort back."""
-    its = document.end_stations[station]
-    if its.gates:
-        return TalkerInterference.NONE
-    return its.talker_interference or document.defaults.talker_interference
+def _of_station(station: EndStation, its: shape.EndStation, document: shape.Document) -> EndStation:
+    """What is stated of a station, or of all; its gates keep its best effort back."""
+    own, of_all = its[StationKeys], document.defaults[DefaultsKeys]
+    interference = own.talker_interference or of_all.talker_interference
+    lateness_ns = own.talker_lateness_ns
+    return replace(
+        station,
+        interference=TalkerInterference.NONE if its.gates else interference,
+        lateness_ns=of_all.talker_lateness_ns if lateness_ns is None else lateness_ns,
+    )
 
 
-def refuse_talker_gates(document: shape.Document, problems: Problems) -> None:
-    """Add to `problems` gates of end stations that nothing would configure, or that would not do
-    what is planned with them.
+def _check(document: shape.Document, intent: Intent, problems: Problems) -> None:
+    """Add to `problems` talkers that nothing can be planned for."""
+    _check_gates(document, problems)
+    _check_lateness(intent, problems)
+
+
+def _check_gates(document: shape.Document, problems: Problems) -> None:
+    """Gates of end stations that nothing would configure, or that would not do what is planned with
+    them.
 
     Between windows a frame that its talker sends too late has only its priority over best effort.
     """
@@ -37,10 +56,11 @@ def refuse_talker_gates(document: shape.Document, problems: Problems) -> None:
                 f"{its.gates} without management",
                 "management as well, the address at which a push brings the list, or no gates",
             )
-        if its.talker_interference is TalkerInterference.ONE_FRAME:
+        interference = its[StationKeys].talker_interference
+        if interference is TalkerInterference.ONE_FRAME:
             problems.add(
                 ("end-stations", name, "talker-interference"),
-                f"{its.talker_interference} beside gates",
+                f"{interference} beside gates",
                 "no such key: gates keep the station's best effort back",
             )
         for other, its_class in document.classes.items():
@@ -53,3 +73,31 @@ def refuse_talker_gates(document: shape.Document, problems: Problems) -> None:
                     f"({scheduled[lowest]})",
                     "scheduled classes above best effort, so that a late frame goes first",
                 )
+
+
+def _check_lateness(intent: Intent, problems: Problems) -> None:
+    """A link is reserved for its talker's lateness, in each period."""
+    reported = set()
+    for stream in intent.streams.values():
+        talker = intent.network.end_stations.get(stream.talker)
+        lateness_ns = talker.lateness_ns if talker else None
+        if lateness_ns is None or lateness_ns < stream.period_ns or stream.talker in reported:
+            continue
+        reported.add(stream.talker)
+        stations = intent.document["end-stations"]
+        station = stations.get(stream.talker) if isinstance(stations, dict) else None
+        is_own = isinstance(station, dict) and "talker-lateness" in station
+        where = ("end-stations", stream.talker) if is_own else ("defaults",)
+        problems.add(
+            (*where, "talker-lateness"),
+            DURATION.format(lateness_ns),
+            f"less than {DURATION.format(stream.period_ns)}, the period of stream {stream.name} "
+            f"of {stream.talker}",
+        )
+
+
+KEYS = Keys(
+    {Level.DEFAULTS: DefaultsKeys, Level.END_STATION: StationKeys},
+    of_station=_of_station,
+    check=_check,
+)

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from cnc.errors import InputError
+from cnc.intent.lab_model import ImpairedLinks
 from cnc.lab.kernels import layout, offsets
 from cnc.lab.kernels.offsets import TrueOffsets
 from cnc.model import Intent, PortRef
@@ -81,7 +82,7 @@ def refuse_jitter(intent: Intent) -> None:
     Raises:
         InputError: a cable has jitter.
     """
-    for port, its in intent.impairments.items():
+    for port, its in intent[ImpairedLinks].by_port.items():
         if its.jitter_ns:
             raise InputError(
                 f"the link of {port} has jitter, and a trace takes each frame to arrive when the "

@@ -1,19 +1,29 @@
-"""The clocks of the nodes of a document, as a lab is to emulate them."""
+"""What a document says of how a lab is to emulate the network."""
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
-from cnc import model
-from cnc.intent import shape
-from cnc.intent.clock_shape import FREQUENCY_OFFSET_MAX_PPB, Clock
+from cnc.intent import lab_model as model
+from cnc.intent.clock_shape import FREQUENCY_OFFSET_MAX_PPB, Clock, NodeKeys
+from cnc.intent.lab_shape import Lab, LinkKeys, NetworkKeys
 from cnc.intent.problems import KeyPath, Problems
 from cnc.intent.units import DURATION, FREQUENCY_OFFSET
+from cnc.mechanism import Keys, Level
+
+if TYPE_CHECKING:
+    from cnc.intent import shape
 
 
-def clocks(document: shape.Document, problems: Problems) -> dict[str, model.Clock]:
-    """The clock of each node that states one; what is wrong with it is added to `problems`."""
+def _read(document: shape.Document, problems: Problems) -> Iterator[object]:
+    yield _clocks(document, problems)
+    yield _emulation(document[NetworkKeys].lab, problems)
+    yield _impairments(document, problems)
+
+
+def _clocks(document: shape.Document, problems: Problems) -> model.Clocks:
     kinds: dict[str, Mapping[str, shape.Switch | shape.EndStation]] = {
         "switches": document.switches,
         "end-stations": document.end_stations,
@@ -21,9 +31,9 @@ def clocks(document: shape.Document, problems: Problems) -> dict[str, model.Cloc
     result = {}
     for kind, nodes in kinds.items():
         for name, its in nodes.items():
-            if its.clock is not None:
-                result[name] = _clock(its.clock, (kind, name, "clock"), problems)
-    return result
+            if clock := its[NodeKeys].clock:
+                result[name] = _clock(clock, (kind, name, "clock"), problems)
+    return model.Clocks(result)
 
 
 def _clock(its: Clock, path: KeyPath, problems: Problems) -> model.Clock:
@@ -65,3 +75,41 @@ def _clock(its: Clock, path: KeyPath, problems: Problems) -> model.Clock:
             for step in sorted(its.steps, key=lambda each: each.at_ns)
         ),
     )
+
+
+def _emulation(its: Lab | None, problems: Problems) -> model.Emulation:
+    if its is None:
+        return model.Emulation()
+    if its.kernels is not model.LabKernels.OWN:
+        for key in sorted({"clocks", "time"} & its.model_fields_set):
+            problems.add(
+                ("lab", key), "nodes that share a kernel, and its clock", "`kernels: own` beside it"
+            )
+    return model.Emulation(its.kernels, its.clocks, its.time)
+
+
+def _impairments(document: shape.Document, problems: Problems) -> model.ImpairedLinks:
+    result = {}
+    for index, link in enumerate(document.links):
+        its = link[LinkKeys].impairments
+        if its is None:
+            continue
+        if not its.model_fields_set:
+            expected = "one or more of jitter, frame-loss and bit-errors"
+            problems.add(("links", index, "impairments"), "no key", expected)
+        of_both = model.Impairments(
+            its.jitter_ns or 0, its.frame_loss_ppb or 0, its.bit_errors_ppt or 0
+        )
+        result.update(dict.fromkeys(link.ends, of_both))
+    return model.ImpairedLinks(result)
+
+
+KEYS = Keys(
+    {
+        Level.NETWORK: NetworkKeys,
+        Level.SWITCH: NodeKeys,
+        Level.END_STATION: NodeKeys,
+        Level.LINK: LinkKeys,
+    },
+    read=_read,
+)

@@ -1,0 +1,35 @@
+"""The keys `elimination`: who takes out second copies."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from cnc.intent.mapping import After, Shape
+from cnc.intent.values import choice
+from cnc.mechanisms.frer.model import Elimination
+
+_Elimination = Annotated[Elimination, choice(Elimination)]
+
+
+class DefaultsKeys(Shape):
+    """Of the defaults."""
+
+    elimination: Annotated[_Elimination | None, After("recovery")] = Field(
+        None,
+        description="in a bridged network, of all streams with two paths: who takes out second "
+        "copies, listener or switch; default: listener",
+    )
+
+
+class StreamKeys(Shape):
+    """Of a stream."""
+
+    elimination: Annotated[_Elimination | None, After("paths")] = Field(
+        None,
+        description="in a bridged network, of a stream with two paths: who takes out second "
+        "copies; listener: both come to it; switch: the first switch numbers the frames, the last "
+        "one before each listener passes the first copy of each (IEEE 802.1CB); default: "
+        "defaults.elimination",
+    )
