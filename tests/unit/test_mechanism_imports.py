@@ -34,10 +34,8 @@ cli.render.planning: clock.error gates.margin stream_filters.derive stream_filte
 cli.render.switches: frer.watched
 cli.render.talkers: talker_offsets.derive
 finding: gates.margin
-intent.network: stream_filters.model stream_filters.semantics talker_offsets.semantics
-intent.semantics: forwarding.semantics frer.semantics identification.semantics
-    stream_filters.semantics
-intent.shape: frer.model identification.keys stream_filters.keys
+intent.contributed: talker_offsets.semantics
+intent.semantics: forwarding.semantics identification.semantics
 intent.streams: frer.model
 lab.kernels.gptp: clock.settled
 model: frer.model identification.model stream_filters.model
@@ -85,14 +83,13 @@ BETWEEN = """
 clock.error: gates.margin
 forwarding.judge: frer.judge identification.judge
 forwarding.preflight: stream_filters.model
-forwarding.semantics: identification.semantics
 gates.margin_findings: talker_offsets.lateness
 stream_filters.admission: talker_offsets.lateness
 stream_filters.derive: frer.model
 stream_filters.judge: frer.model
 stream_filters.tree: gates.times
 talker_offsets.derive: identification.model
-talker_offsets.lateness: gates.margin
+talker_offsets.lateness: gates.margin stream_filters.model
 talker_offsets.tree: gates.wake_ups
 """
 
