@@ -11,6 +11,7 @@ from cnc.support.format import counted
 # Further differences of one kind are only counted.
 MAX_NAMED = 4
 DRAFT = "gates are on, but what is configured is no list in force (another client's draft?)"
+DRAFT_HINT = "push again, which replaces what the other client has configured by what is planned"
 GATES_WAIT_HINT = (
     "the agent sets them once the clock has settled; until then frames leave at any time, and "
     "talkers are told no offsets"

@@ -101,7 +101,7 @@ def seen(made: Plan, *met: Mapping[str, int]) -> PortStatus:
         looks[-1].state.ports["br0"],
         None,
         compared("br0", desired, looks[0], looks[-1]),
-        is_leftover=False,
+        stored=None,
         is_crossed=True,
         hint=None,
     )
