@@ -853,7 +853,9 @@ class StoredPort:
     """A port as the running datastore has it.
 
     `configuration` is None where gates are off, or where they are on and what is stored is no
-    schedule in force: `is_draft`. `dscps` are those of the stored rules, whatever else is there.
+    schedule in force: `is_draft`. `has_interface_gates`: there are gates outside its bridge port,
+    in the table of IEEE 802.1DC, which no rollout sets. `dscps` are those of the stored rules,
+    whatever else is there.
     `extras` says in words what is set that no rollout sets, and that changes what the port does
     with frames. `talker` is what a port of an end station has, `forwarding` what a bridge has;
     `identities` and `sequencing` are with it, the whole tables of stream identities and for
@@ -870,8 +872,9 @@ class StoredPort:
     sequencing: StoredSequencing = NO_SEQUENCING
     filters: tuple[StoredFilter, ...] = ()
     is_draft: bool = False
+    has_interface_gates: bool = False
 
     @property
     def is_gated(self) -> bool:
         """Whether gates are on."""
-        return self.is_draft or self.configuration is not None
+        return self.is_draft or self.has_interface_gates or self.configuration is not None

@@ -212,8 +212,8 @@ def needs_change(
 def _gates_need_change(
     desired: PortConfiguration | None, stored: StoredPort | None, report: PortReport | None
 ) -> str | None:
-    if stored and stored.is_draft:
-        return wording.DRAFT
+    if foreign := wording.foreign_gates(stored):
+        return foreign
     current = stored.configuration if stored else None
     if desired is None:
         gone = "the gate control list is removed: no stream leaves by this port"
@@ -408,9 +408,9 @@ def _port_status(
     difference = difference_of(desired, report, None)
     hints = [hint] if hint else []
     is_surplus = desired is None and report is not None and report.newest is not None
-    if stored and stored.is_draft:
-        difference = f"{difference}; {wording.DRAFT}" if difference else wording.DRAFT
-        hints.append(wording.DRAFT_HINT)
+    if foreign := wording.foreign_gates(stored):
+        difference = f"{difference}; {foreign}" if difference else foreign
+        hints.append(wording.FOREIGN_GATES_HINT)
     if is_surplus and not (stored and stored.is_gated):
         verdict = f"differs: {difference}, {_LEFTOVER}"
     elif waits and difference and _lacks_only_what_waits(desired, report):

@@ -56,33 +56,42 @@ links:
 streams:
   f: {{talker: talker, listeners: [listener], period: {period}, payload: 100B, max-latency: 500us}}
 """
-# As most clients set it: without a traffic-class-table. Class 7 never sends.
-FOREIGN = f"""
+# Class 7 never sends.
+GATES = """
+<gate-parameter-table xmlns="urn:ieee:std:802.1Q:yang:{module}">
+ <gate-enabled>true</gate-enabled>
+ <admin-control-list>
+  <gate-control-entry>
+   <index>0</index>
+   <operation-name xmlns:s="urn:ieee:std:802.1Q:yang:ieee802-dot1q-sched"
+    >s:set-gate-states</operation-name>
+   <time-interval-value>1000000</time-interval-value>
+   <gate-states-value>127</gate-states-value>
+  </gate-control-entry>
+ </admin-control-list>
+ <admin-cycle-time><numerator>1</numerator><denominator>1000</denominator></admin-cycle-time>
+ <config-change>{config_change}</config-change>
+</gate-parameter-table>"""
+# As most clients set it: without a traffic-class-table.
+GATED_PORT = f"""
+<bridge-port xmlns="urn:ieee:std:802.1Q:yang:ieee802-dot1q-bridge" nc:operation="replace">
+{GATES.replace("{module}", "ieee802-dot1q-sched-bridge")}
+</bridge-port>"""
+GATED_INTERFACE = GATES.replace("{module}", "ieee802-dot1dc-sched-if")
+CONFIG = f"""
 <config xmlns="{BASE}" xmlns:nc="{BASE}">
  <interfaces xmlns="{INTERFACES}">
   <interface>
    <name>{{port}}</name>
    <type xmlns:i="urn:ietf:params:xml:ns:yang:iana-if-type">i:ethernetCsmacd</type>
-   <bridge-port xmlns="urn:ieee:std:802.1Q:yang:ieee802-dot1q-bridge" nc:operation="replace">
-    <gate-parameter-table xmlns="urn:ieee:std:802.1Q:yang:ieee802-dot1q-sched-bridge">
-     <gate-enabled>true</gate-enabled>
-     <admin-control-list>
-      <gate-control-entry>
-       <index>0</index>
-       <operation-name xmlns:s="urn:ieee:std:802.1Q:yang:ieee802-dot1q-sched"
-        >s:set-gate-states</operation-name>
-       <time-interval-value>1000000</time-interval-value>
-       <gate-states-value>127</gate-states-value>
-      </gate-control-entry>
-     </admin-control-list>
-     <admin-cycle-time><numerator>1</numerator><denominator>1000</denominator></admin-cycle-time>
-     <config-change>{{config_change}}</config-change>
-    </gate-parameter-table>
-   </bridge-port>
+   {{gates}}
   </interface>
  </interfaces>
 </config>"""
 DRAFT = "gates are on, but what is configured is no list in force (another client's draft?)"
+ELSEWHERE = (
+    "gates are configured in ieee802-dot1dc-sched-if:gate-parameter-table, which no plan uses"
+)
 
 
 @dataclass
@@ -453,10 +462,12 @@ class Foreign:
     configured: str  # by watch
     verdict: str  # of status, a part of it
     reason: str  # of a push
+    gates: str = GATED_PORT
 
     @property
     def config(self) -> str:
-        return FOREIGN.format(port=self.port, config_change=self.config_change)
+        gates = self.gates.format(config_change=self.config_change)
+        return CONFIG.format(port=self.port, gates=gates)
 
 
 @pytest.mark.parametrize(
@@ -478,8 +489,15 @@ class Foreign:
         ),
         Foreign("p1", "false", DRAFT, f"differs: {DRAFT}", DRAFT),
         Foreign("p2", "false", DRAFT, f"; {DRAFT}", DRAFT),
+        Foreign("p1", "true", ELSEWHERE, f"(taprio); {ELSEWHERE}", ELSEWHERE, GATED_INTERFACE),
     ],
-    ids=["none planned", "another planned", "draft, none planned", "draft, one planned"],
+    ids=[
+        "none planned",
+        "another planned",
+        "draft, none planned",
+        "draft, one planned",
+        "of the interface",
+    ],
 )
 def test_gates_of_another_client_are_told_and_left_until_the_operator_pushes(
     network: Network, watch: Start, foreign: Foreign
