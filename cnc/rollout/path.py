@@ -246,7 +246,7 @@ class _Walk:
         if running != planned:
             return (
                 f"frames of the stream are {running.identification} at {running.port}, as PCP "
-                f"{running.pcp}; planned is {planned.identification} at {planned.port}, as PCP "
+                f"{running.pcp}; planned: {planned.identification} at {planned.port}, as PCP "
                 f"{planned.pcp}"
             )
         return None
@@ -260,7 +260,7 @@ class _Walk:
         does_so = "tagged" if running is None else f"to {running.listener_mac} by {running.port}"
         if planned is None:
             return f"frames leave untagged {does_so}, which is not planned"
-        return f"frames leave {does_so}; planned is to {planned.listener_mac} by {planned.port}"
+        return f"frames leave {does_so}; planned: to {planned.listener_mac} by {planned.port}"
 
     def _not_filtered(self, ingress: PortRef, does: BridgeForwarding) -> str | None:
         """How the stream filters of a switch are otherwise than planned; None: they are not."""
@@ -268,7 +268,7 @@ class _Walk:
         running = filter_in_words(does, self._address, ingress.port)
         if running == planned:
             return None
-        return f"stream filter: {running or 'none'}; planned is {planned or 'none'}"
+        return f"stream filter: {running or 'none'}; planned: {planned or 'none'}"
 
     def _translation(self, ingress: PortRef, does: BridgeForwarding) -> str | None:
         """What becomes of address and tag in a switch, in words."""
@@ -325,7 +325,7 @@ def _not_sequenced(
     does_so = (
         f"frames are {done(running)}" if running else "frames are neither numbered nor recovered"
     )
-    return f"{does_so}; planned is {done(wanted)}" if wanted else f"{does_so}, not as planned"
+    return f"{does_so}; planned: {done(wanted)}" if wanted else f"{does_so}, not as planned"
 
 
 def _without_link(ports: Iterable[str], link_faults: Mapping[str, str]) -> str | None:

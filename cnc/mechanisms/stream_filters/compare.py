@@ -60,7 +60,7 @@ def _kernel(was: StreamFilter | None, now: StreamFilter | None) -> str:
         return "are filtered, which is not planned"
     if was is None:
         return "are not filtered: the kernel has no stream filter"
-    return f"are filtered otherwise than planned: {_does(was)}; planned is {_does(now)}"
+    return f"are filtered otherwise than planned: {_does(was)}; planned: {_does(now)}"
 
 
 def _does(its: StreamFilter) -> str:
@@ -69,14 +69,23 @@ def _does(its: StreamFilter) -> str:
         Policing.COUNT: "violations are counted",
         Policing.DROP: "violations are dropped",
     }[its.policing]
-    if not isinstance(its.gate, WindowGate):
-        return f"{verb}, the gate is always {its.gate}"
     gate = its.gate
-    sizes = f"{its.max_sdu_octets} octets at most, {gate.octets_max} in all"
+    if gate is FixedGate.CLOSED and its.policing in _VIOLATIONS:
+        return _VIOLATIONS[its.policing]
+    if not isinstance(gate, WindowGate):
+        return f"{verb}, the gate is always {gate}"
     return (
-        f"{verb}, the gate opens at {duration(gate.start_ns)} of {duration(gate.period_ns)} for "
-        f"{duration(gate.open_ns)}, {sizes}"
+        f"{verb}, the gate opens at {duration(gate.start_ns)} for {duration(gate.open_ns)} of each "
+        f"{duration(gate.period_ns)}, for frames of at most {its.max_sdu_octets} octets, "
+        f"{gate.octets_max} octets in all"
     )
+
+
+# What becomes of frames none of which is planned.
+_VIOLATIONS = {
+    Policing.COUNT: "all are counted as violations and forwarded",
+    Policing.DROP: "all are dropped as violations",
+}
 
 
 def without_lists(desired: StreamFilters) -> StreamFilters:
@@ -174,8 +183,8 @@ def _refused(
     if len(met) == 1:
         (why,) = (f" {_WRONG[cause]}" for cause in met)
     else:
-        why = f", {' and '.join(f'{count} {_WRONG[cause]}' for cause, count in met.items())}"
+        why = f", {', and '.join(f'{count} {_WRONG[cause]}' for cause, count in met.items())}"
     return f"{frames} of {stream} came by {its.of.port}{why}: {fate}"
 
 
-_WRONG = {Cause.GATE: "out of their window or too many", Cause.LENGTH: "too long"}
+_WRONG = {Cause.GATE: "outside their window, or more than planned", Cause.LENGTH: "too long"}
