@@ -761,7 +761,9 @@ class StoredPort:
     """A port as the running datastore has it.
 
     `configuration` is None where gates are off, or where they are on and what is stored is no
-    schedule in force: `is_draft`. `dscps` are those of the stored rules, whatever else is there.
+    schedule in force: `is_draft`. `has_interface_gates`: there are gates outside its bridge port,
+    in the table of IEEE 802.1DC, which no rollout sets. `dscps` are those of the stored rules,
+    whatever else is there.
     `extras` says in words what is set that no rollout sets, and that changes what the port does
     with frames. `talker` is what a port of an end station has, `forwarding` what a bridge has; with
     it are the `tables` of mechanisms, whole, whoever set their entries: an edit keeps to numbers
@@ -776,8 +778,9 @@ class StoredPort:
     forwarding: BridgeForwarding | None = None
     tables: Parts = Parts()
     is_draft: bool = False
+    has_interface_gates: bool = False
 
     @property
     def is_gated(self) -> bool:
         """Whether gates are on."""
-        return self.is_draft or self.configuration is not None
+        return self.is_draft or self.has_interface_gates or self.configuration is not None

@@ -89,7 +89,8 @@ def status(
 
     def compared(device: Device, state: SwitchState) -> list[PortStatus]:
         desired = settings[device.name]
-        leftover = _leftover_ports(device, desired, state)
+        gated = {port for port, its in desired.items() if _owns_gates(its)}
+        stored = device.stored(gated).ports if gated else {}
         starved = starvation.starved_ports(device, state, plan.intent)
         if state.agent is None:
             raise agent_down(device.name)
@@ -101,8 +102,8 @@ def status(
                 state.ports.get(port),
                 starved.get(port),
                 counts.get(port, NO_COUNTS),
+                stored=stored.get(port),
                 waits=state.agent.gates_wait,
-                is_leftover=port in leftover,
                 is_crossed=PortRef(device.name, port) in crossed,
                 hint=left.hint(device.name, state.ports.get(port)) if left else None,
             )
@@ -188,19 +189,11 @@ def _of_each_node(
         return [port for ports in pool.map(read, nodes) for port in ports]
 
 
-def _leftover_ports(
-    device: Device, desired: Mapping[str, PortSettings | None], state: SwitchState
-) -> set[str]:
-    """The ports with gates that neither the plan nor the switch's configuration has."""
-    surplus = {
-        port
-        for port, configuration in desired.items()
-        if configuration is None and (report := state.ports.get(port)) and report.newest
-    }
-    if not surplus:
-        return surplus
-    stored = device.stored(surplus).ports
-    return {port for port in surplus if port not in stored or not stored[port].is_gated}
+def _owns_gates(desired: PortSettings | None) -> bool:
+    """Whether it is the plan that says what gates a port has."""
+    if isinstance(desired, TalkerConfiguration):
+        return desired.owns_gates
+    return not isinstance(desired, BridgeForwarding)
 
 
 def needs_change(
@@ -220,21 +213,28 @@ def needs_change(
 def _gates_need_change(
     desired: PortConfiguration | None, stored: StoredPort | None, report: PortReport | None
 ) -> str | None:
+    if foreign := wording.foreign_gates(stored):
+        return foreign
     current = stored.configuration if stored else None
     if desired is None:
         gone = "the gate control list is removed: no stream leaves by this port"
-        return gone if stored and stored.is_gated else None
+        return gone if current else None
     if current is None or stored is None:
-        return wording.DRAFT if stored and stored.is_draft else "no gate control list yet"
+        return "no gate control list yet"
     if current != desired:
         return (
             "the gate control list changes" if current.gates != desired.gates else "classes change"
         )
     if stored.extras:
         return wording.configured_beside(stored.extras)
-    if stored.base_time_ns % desired.gates.cycle_ns:
+    return _drift(desired, stored.base_time_ns, report)
+
+
+def _drift(desired: PortConfiguration, base_time_ns: int, report: PortReport | None) -> str | None:
+    """Why a port must be configured again that stores what is desired."""
+    if base_time_ns % desired.gates.cycle_ns:
         return "the base time is not a multiple of the cycle"
-    difference = _kernel_difference(desired, report, stored.base_time_ns, ())
+    difference = _kernel_difference(desired, report, base_time_ns, ())
     return f"the kernel drifted: {difference}" if difference else None
 
 
@@ -401,14 +401,18 @@ def _port_status(
     starved: str | None,
     counts: Counts,
     *,
-    is_leftover: bool,
+    stored: StoredPort | None,
     is_crossed: bool,
     hint: str | None,
     waits: str | None = None,
 ) -> PortStatus:
     difference = difference_of(desired, report, None)
     hints = [hint] if hint else []
-    if is_leftover:
+    is_surplus = desired is None and report is not None and report.newest is not None
+    if foreign := wording.foreign_gates(stored):
+        difference = f"{difference}; {foreign}" if difference else foreign
+        hints.append(wording.FOREIGN_GATES_HINT)
+    if is_surplus and not (stored and stored.is_gated):
         verdict = f"differs: {difference}, {_LEFTOVER}"
     elif waits and difference and _lacks_only_what_waits(desired, report):
         verdict = wording.gates_wait(waits)

@@ -18,6 +18,8 @@ from cnc.model import Bridge, EndStation, Intent, Plan
 from cnc.rollout.parallel import answers
 from cnc.rollout.preflight import Check, Finding, Verdict, examine
 from cnc.rollout.preflight.cabling import examine_cabling
+from cnc.support.wording import named
+from cnc.switch import startup
 from cnc.switch.device import (
     ConnectOptions,
     Device,
@@ -35,6 +37,11 @@ from cnc.switch.tree import NETCONF
 
 T = TypeVar("T")
 
+_DAMAGED = (
+    "push the plan, or copy running to startup (copy-config) if the switch is to boot with what it "
+    "runs: either ends this warning; the unreadable file is on the switch beside startup, as "
+    "MODULE.startup.damaged: look for a full or failing disk"
+)
 _CAPABILITY = "urn:ietf:params:netconf:capability:"
 # RFC 6241 8.3, 8.4, 8.6, 8.7; in these versions, since 1.0 has neither <persist> nor test-only.
 NEEDED_CAPABILITIES = ("candidate:1.0", "confirmed-commit:1.1", "validate:1.1", "startup:1.0")
@@ -129,6 +136,8 @@ class _Visit:
         if server:
             self._modules(server)
             self._locks(server)
+            if startup.MODULE in server.modules:
+                self._startup()
         state = self._attempt(Check.AGENT, lambda: device.state(ports))
         if state and state.agent:
             self._starvation(state)
@@ -189,6 +198,20 @@ class _Visit:
                 f"{lock.datastore} is locked by session {lock.session_id}: {lock.holder}",
                 "another operator or tool holds the lock; try again later",
             )
+
+    def _startup(self) -> None:
+        """A startup that was lost. Servers of the first versions have the module, not this
+        state."""
+        try:
+            damaged = self._device.damaged_startup()
+        except DeviceError:
+            return
+        if damaged:
+            text = (
+                f"its startup configuration was unreadable in {named(damaged)}: all of startup was "
+                "replaced by its last good copy, which may be older"
+            )
+            self._add(Check.STORED, Verdict.WARNING, text, _DAMAGED)
 
     def _starvation(self, state: SwitchState) -> None:
         """Starved frames. They do not prevent a push, which may correct the schedule."""

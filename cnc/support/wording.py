@@ -5,16 +5,32 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import zip_longest
 
-from cnc.model import NS_PER_S, GateControlList, GateEntry
+from cnc.model import NS_PER_S, GateControlList, GateEntry, StoredPort
 from cnc.support.format import counted
 
 # Further differences of one kind are only counted.
 MAX_NAMED = 4
 DRAFT = "gates are on, but what is configured is no list in force (another client's draft?)"
+INTERFACE_GATES = (
+    "gates are configured in ieee802-dot1dc-sched-if:gate-parameter-table, which no plan uses"
+)
+FOREIGN_GATES_HINT = (
+    "push again, which replaces what the other client has configured by what is planned"
+)
 GATES_WAIT_HINT = (
     "the agent sets them once the clock has settled; until then frames leave at any time, and "
     "talkers are told no offsets"
 )
+
+
+def foreign_gates(stored: StoredPort | None) -> str | None:
+    """Why the gates of a port are no rollout's, whatever list they have; None: they may be one's.
+    FOREIGN_GATES_HINT says what to do."""
+    if stored is None:
+        return None
+    if stored.has_interface_gates:
+        return INTERFACE_GATES
+    return DRAFT if stored.is_draft else None
 
 
 def link_hint(port: str) -> str:

@@ -36,6 +36,7 @@ from cnc.switch.node import Managed, ManagedNode, bridges_in
 from cnc.switch.options import ConnectOptions
 from cnc.switch.reply import Element
 from cnc.switch.rollout_id import RolloutId, rollout_id_filter, rollout_id_in
+from cnc.switch.startup import damaged_modules, startup_filter
 from cnc.switch.topology import TopologyReport, topology_filter, topology_report
 from cnc.switch.transport import ERRORS_MAX, PromptSession
 from cnc.switch.tree import CLOCK, AgentReport, PortReport
@@ -189,7 +190,8 @@ class Device:
 
     def stored(self, ports: Collection[str]) -> StoredSwitch:
         """The running configuration of these ports, and the id of its rollout."""
-        wanted = filters.configuration_filter(**self._parts(ports))
+        parts = self._parts(ports)
+        wanted = filters.configuration_filter(parts["ports"], parts["bridges"])
         wanted.append(rollout_id_filter())
         with self._request("get-config"):
             data = _data(self._session.get_config("running", filter=wanted))
@@ -303,6 +305,12 @@ class Device:
         """State of the NETCONF server: the holders of its locks, and its modules."""
         with self._request("get"):
             return server_report(self._operational(server_filter()))
+
+    def damaged_startup(self) -> tuple[str, ...]:
+        """The modules whose part of startup was unreadable and is an older copy now. A server
+        without `tsn-netconf-server` may refuse the request."""
+        with self._request("get"):
+            return damaged_modules(self._operational(startup_filter()))
 
     def topology(self) -> TopologyReport:
         """The switch's interfaces, and the neighbours that its LLDP daemon has heard there."""

@@ -10,7 +10,7 @@ from lxml.builder import ElementMaker
 from cnc.mechanisms.composition import naming
 from cnc.mechanisms.forwarding.tree import configured_filters, state_filters
 from cnc.mechanisms.registry import MECHANISMS
-from cnc.mechanisms.talker_offsets.tree import published_filter, talker_filter
+from cnc.mechanisms.talker_offsets.tree import published_filter
 from cnc.switch.reply import Element
 from cnc.switch.tree import BRIDGE, INTERFACES, SCHED_BRIDGE, TSN_LINUX
 
@@ -30,15 +30,10 @@ _LIMITS = (
 _COUNTERS = ("config-change-error", "queue-max-sdu-table")
 
 
-def configuration_filter(
-    ports: Iterable[str], *, talker: bool = False, bridges: Collection[str] = ()
-) -> list[Element]:
-    """Everything configured under these bridge ports, for a `talker` under its interfaces; and of
-    `bridges` how they forward frames."""
-    return [
-        *_interfaces(ports, _BRIDGE("bridge-port"), *([talker_filter()] if talker else [])),
-        *configured_filters(bridges),
-    ]
+def configuration_filter(ports: Iterable[str], bridges: Collection[str] = ()) -> list[Element]:
+    """Everything configured of these interfaces, and of `bridges` how they forward frames. Gates
+    and talkers may be there by modules that not every server knows, and no filter may name."""
+    return [*_interfaces(ports), *configured_filters(bridges)]
 
 
 def state_filter(

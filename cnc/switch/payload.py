@@ -35,6 +35,7 @@ from cnc.switch.tree import (
     PRIORITIES,
     SCHED,
     SCHED_BRIDGE,
+    SCHED_INTERFACE,
     TSN_LINUX,
 )
 
@@ -44,6 +45,7 @@ _NC = ElementMaker(namespace=NETCONF, nsmap={"nc": NETCONF})
 _IF = ElementMaker(namespace=INTERFACES, nsmap={None: INTERFACES, "ianaift": IF_TYPE})
 _BRIDGE = ElementMaker(namespace=BRIDGE, nsmap={None: BRIDGE})
 _GATES = ElementMaker(namespace=SCHED_BRIDGE, nsmap={None: SCHED_BRIDGE, "sched": SCHED})
+_INTERFACE_GATES = ElementMaker(namespace=SCHED_INTERFACE, nsmap={None: SCHED_INTERFACE})
 _TSNL = ElementMaker(namespace=TSN_LINUX, nsmap={None: TSN_LINUX})
 
 _OPERATION = f"{{{NETCONF}}}operation"
@@ -227,6 +229,13 @@ def _interface(
             interface.append(_bridge_port(desired.gates, base_time_ns, stored))
     else:
         interface.append(_bridge_port(desired, base_time_ns, stored))
+    # Servers may not know its module: it is named only where it is there.
+    if (
+        stored
+        and stored.has_interface_gates
+        and interface.find(f"{{{BRIDGE}}}bridge-port") is not None
+    ):
+        interface.append(_INTERFACE_GATES("gate-parameter-table", _REMOVE))
     return interface
 
 

@@ -36,6 +36,7 @@ from cnc.switch.tree import (
     NMDA,
     PRIORITIES,
     SCHED_BRIDGE,
+    SCHED_INTERFACE,
     TSN_LINUX,
     AgentReport,
     ClassTraffic,
@@ -82,7 +83,13 @@ def operational_data(message: str) -> Element:
     return data
 
 
-_NAMESPACES = {"if": INTERFACES, "b": BRIDGE, "g": SCHED_BRIDGE, "t": TSN_LINUX}
+_NAMESPACES = {
+    "if": INTERFACES,
+    "b": BRIDGE,
+    "g": SCHED_BRIDGE,
+    "i": SCHED_INTERFACE,
+    "t": TSN_LINUX,
+}
 
 
 def stored_ports(data: Element, bridges: Iterable[str] = ()) -> dict[str, StoredPort]:
@@ -91,14 +98,26 @@ def stored_ports(data: Element, bridges: Iterable[str] = ()) -> dict[str, Stored
     for interface in reply.entries(data, "if:interfaces/if:interface", _NAMESPACES):
         port = interface.find("b:bridge-port", _NAMESPACES)
         talker = stored_talker(interface)
-        if port is not None or talker is not None:
+        has_gates = _has_interface_gates(interface)
+        if port is not None or talker is not None or has_gates:
             stored = _NO_BRIDGE_PORT if port is None else _stored_port(port)
-            ports[_require(interface, "if:name")] = replace(stored, talker=talker)
+            ports[_require(interface, "if:name")] = replace(
+                stored, talker=talker, has_interface_gates=has_gates
+            )
     # A bridge is an interface, too; what matters of it is how it forwards.
     return ports | stored_bridges(data, bridges) if bridges else ports
 
 
 _NO_BRIDGE_PORT = StoredPort(None, 0, frozenset())
+
+
+def _has_interface_gates(interface: Element) -> bool:
+    """Whether gates are configured that are not the bridge port's."""
+    table = interface.find("i:gate-parameter-table", _NAMESPACES)
+    return table is not None and (
+        _text(table, "i:gate-enabled") == "true"
+        or table.find("i:admin-control-list/i:gate-control-entry", _NAMESPACES) is not None
+    )
 
 
 def _stored_port(port: Element) -> StoredPort:

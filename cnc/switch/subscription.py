@@ -132,7 +132,8 @@ class Subscription(Device):
         state = self._established(push.establish_periodic("operational", watched, period_s))
         if state is None:
             return None
-        stored = filters.configuration_filter(**self._parts(ports))
+        parts = self._parts(ports)
+        stored = filters.configuration_filter(parts["ports"], parts["bridges"])
         stored.append(rollout_id_filter())
         configuration = self._established(push.establish_on_change("running", stored))
         if configuration is None:

@@ -28,6 +28,14 @@ def hindrance(conditions: Iterable[Condition]) -> Condition | None:
     return next((each for each in conditions if each.kind in _HINDRANCES), None)
 
 
+def postponed(by: Condition) -> str:
+    """What to tell while a condition prevents a push."""
+    where = f"{by.switch}/{by.port}" if by.port else by.switch or "the network"
+    text = f"postponed by {by.kind} of {where}: {by.text}"
+    # Whoever configured it may want it there.
+    return f"{text}; push again to replace it" if by.kind is Kind.CONFIGURATION else text
+
+
 class Backoff:
     """Determines the times of healing.
 

@@ -18,7 +18,7 @@ from cnc.model import (
     gated_port,
 )
 from cnc.rollout.compare import agent_down, difference_of
-from cnc.support.wording import DRAFT, configured_beside, gates_wait, named
+from cnc.support.wording import configured_beside, foreign_gates, gates_wait, named
 from cnc.switch.rollout_id import RolloutId
 from cnc.switch.tree import AgentReport
 from cnc.watch.condition import WHOLE, Kind, Verdicts
@@ -100,8 +100,8 @@ def _configuration_difference(
 
 def _gates_difference(desired: PortConfiguration | None, stored: StoredPort | None) -> str | None:
     configured = stored.configuration if stored else None
-    if stored and stored.is_draft:
-        return DRAFT
+    if foreign := foreign_gates(stored):
+        return foreign
     if configured == desired:
         extras = stored.extras if stored else ()
         return configured_beside(extras) if extras else None

@@ -182,8 +182,7 @@ class _Healer:
         if not is_due:
             return
         if waits_for := healing.hindrance(now.conditions):
-            where = waits_for.switch or "the network"
-            self._report_once(f"postponed by {waits_for.kind} of {where}: {waits_for.text}")
+            self._report_once(healing.postponed(waits_for))
             return
         self._report_once(f"restoring {', '.join(str(port) for port in sorted(now.drifted))}")
         self._attempt = self._thread.submit(self._heal)

@@ -146,6 +146,24 @@ def test_a_list_that_another_client_set_where_none_is_planned_is_told_and_goes_w
     assert "no change" in doctor(command="push").output
 
 
+def test_a_startup_that_was_lost_is_told_until_it_is_written_again(
+    agent, server, doctor, sysrepo_repository
+):
+    def told():
+        findings = json.loads(doctor("--json").stdout)["findings"]
+        return [each for each in findings if each["check"] == "stored configuration"]
+
+    assert told() == []
+    # Where the switch keeps what it could not read at its start.
+    (sysrepo_repository.path / "data" / "ietf-interfaces.startup.damaged").touch()
+    (found,) = told()
+    assert (found["switch"], found["port"], found["verdict"]) == ("s1", None, "warning")
+    assert "startup configuration was unreadable in ietf-interfaces" in found["text"]
+    assert "push the plan" in found["hint"]
+    assert doctor(command="push").exit_code == 0
+    assert told() == []
+
+
 def test_a_lock_is_named_with_its_holder(agent, server, doctor):
     with server.connect() as client:
         client.lock("running")

@@ -27,6 +27,7 @@ from agent.wake_ups import WakeUps
 from cnc import cli
 from cnc.model import PortRef
 from cnc.rollout.history import FILE_NAME, History
+from tests.stack.front_end import BASE, INTERFACES
 from tests.stack.lldp_client import neighbor
 from tests.stack.netconfd_process import NetconfdProcess, running_netconfd
 from tests.stack.recording_kernel import RecordingKernel, altered, port
@@ -55,6 +56,42 @@ links:
 streams:
   f: {{talker: talker, listeners: [listener], period: {period}, payload: 100B, max-latency: 500us}}
 """
+# Class 7 never sends.
+GATES = """
+<gate-parameter-table xmlns="urn:ieee:std:802.1Q:yang:{module}">
+ <gate-enabled>true</gate-enabled>
+ <admin-control-list>
+  <gate-control-entry>
+   <index>0</index>
+   <operation-name xmlns:s="urn:ieee:std:802.1Q:yang:ieee802-dot1q-sched"
+    >s:set-gate-states</operation-name>
+   <time-interval-value>1000000</time-interval-value>
+   <gate-states-value>127</gate-states-value>
+  </gate-control-entry>
+ </admin-control-list>
+ <admin-cycle-time><numerator>1</numerator><denominator>1000</denominator></admin-cycle-time>
+ <config-change>{config_change}</config-change>
+</gate-parameter-table>"""
+# As most clients set it: without a traffic-class-table.
+GATED_PORT = f"""
+<bridge-port xmlns="urn:ieee:std:802.1Q:yang:ieee802-dot1q-bridge" nc:operation="replace">
+{GATES.replace("{module}", "ieee802-dot1q-sched-bridge")}
+</bridge-port>"""
+GATED_INTERFACE = GATES.replace("{module}", "ieee802-dot1dc-sched-if")
+CONFIG = f"""
+<config xmlns="{BASE}" xmlns:nc="{BASE}">
+ <interfaces xmlns="{INTERFACES}">
+  <interface>
+   <name>{{port}}</name>
+   <type xmlns:i="urn:ietf:params:xml:ns:yang:iana-if-type">i:ethernetCsmacd</type>
+   {{gates}}
+  </interface>
+ </interfaces>
+</config>"""
+DRAFT = "gates are on, but what is configured is no list in force (another client's draft?)"
+ELSEWHERE = (
+    "gates are configured in ieee802-dot1dc-sched-if:gate-parameter-table, which no plan uses"
+)
 
 
 @dataclass
@@ -69,9 +106,23 @@ class Network:
     environment: dict[str, str]
     state_dir: Path
 
-    def cnc(self, *argv: object) -> None:
-        done = CliRunner().invoke(cli.cnc, [*map(str, argv)], env=self.environment)
+    def cnc(self, *argv: object) -> Result:
+        done = self.try_cnc(*argv)
         assert done.exit_code == 0, done.exception or done.output
+        return done
+
+    def try_cnc(self, *argv: object) -> Result:
+        return CliRunner().invoke(cli.cnc, [*map(str, argv)], env=self.environment)
+
+    def status(self) -> dict[str, str]:
+        """The ports that are not as planned by `cnc status`, with their verdicts."""
+        told = json.loads(self.try_cnc("status", "--json", self.plan).stdout)
+        return {each["port"]: each["verdict"] for each in told if not each["agrees"]}
+
+    def would_change(self) -> dict[str, str]:
+        """The ports that a push would change, with the reasons."""
+        told = json.loads(self.cnc("push", "--dry-run", "--json", self.plan).stdout)
+        return {each["port"]: each["why"] for each in told["changes"]}
 
     def lose_schedule(self) -> None:
         """What `tc qdisc del` does to the egress port."""
@@ -400,6 +451,82 @@ def test_another_plan_on_the_switch_is_told_by_whom_and_never_healed(
     refused = process.wait_for("noted", "heal")["text"]
     assert refused.startswith("postponed by ")
     assert network.kernel.states["p2"][GateState].taprio is None
+
+
+@dataclass
+class Foreign:
+    """Gates that another client sets, and how they are told."""
+
+    port: str
+    config_change: str
+    configured: str  # by watch
+    verdict: str  # of status, a part of it
+    reason: str  # of a push
+    gates: str = GATED_PORT
+
+    @property
+    def config(self) -> str:
+        gates = self.gates.format(config_change=self.config_change)
+        return CONFIG.format(port=self.port, gates=gates)
+
+
+@pytest.mark.parametrize(
+    "foreign",
+    [
+        Foreign(
+            "p1",
+            "true",
+            "a gate control list is configured, the plan has none",
+            "differs: a gate control list is still there (taprio)",
+            "the gate control list is removed: no stream leaves by this port",
+        ),
+        Foreign(
+            "p2",
+            "true",
+            "another gate control list is configured",
+            "differs: another gate control list: 1 entry, cycle 1 ms instead of 5 entries",
+            "the gate control list changes",
+        ),
+        Foreign("p1", "false", DRAFT, f"differs: {DRAFT}", DRAFT),
+        Foreign("p2", "false", DRAFT, f"; {DRAFT}", DRAFT),
+        Foreign("p1", "true", ELSEWHERE, f"(taprio); {ELSEWHERE}", ELSEWHERE, GATED_INTERFACE),
+    ],
+    ids=[
+        "none planned",
+        "another planned",
+        "draft, none planned",
+        "draft, one planned",
+        "of the interface",
+    ],
+)
+def test_gates_of_another_client_are_told_and_left_until_the_operator_pushes(
+    network: Network, watch: Start, foreign: Foreign
+):
+    process = watch(*PUSHED, "--heal")
+    with network.server.connect() as client:
+        client.edit_config(target="candidate", config=foreign.config)
+        client.commit()
+    began = process.wait_for("began", "configuration", port=foreign.port)
+    assert began["text"] == foreign.configured
+    # A draft alone changes nothing in the kernel, which is what is healed.
+    if (foreign.port, foreign.configured) != ("p1", DRAFT):
+        process.wait_for("began", "drift", port=foreign.port)
+        assert process.wait_for("noted", "heal")["text"] == (
+            f"postponed by configuration of s1/{foreign.port}: {foreign.configured}; "
+            "push again to replace it"
+        )
+    ((name, verdict),) = network.status().items()
+    assert (name, foreign.verdict in verdict) == (f"s1/{foreign.port}", True), verdict
+    assert network.would_change() == {f"s1/{foreign.port}": foreign.reason}
+
+    network.cnc("push", network.plan)
+
+    process.wait_for("ended", "configuration", port=foreign.port)
+    assert (network.status(), network.would_change()) == ({}, {})
+    assert process.stop() == 0
+    assert [each for each in process.events if each["kind"] == "heal"] == []
+    with History(network.state_dir / FILE_NAME) as history:
+        assert [each.what for each in history.rollouts()] == ["push plan.json"] * 2
 
 
 def test_a_lost_schedule_is_put_back_and_the_history_knows(network: Network, watch: Start):

@@ -144,18 +144,21 @@ def test_a_filter_for_frames_that_nobody_sends_there_is_found() -> None:
 
 
 def test_strangers_that_get_in_by_one_port_are_found() -> None:
-    expected = f"has policing off of strangers with priority {FAST.priority}, drop is asked for"
+    expected = (
+        f"has policing off of frames of no stream with priority {FAST.priority}, drop is asked for"
+    )
     assert found(told(ONCE, TWICE, SLOW)) == [f"policing s1/t: {expected}"]
     slower = replace(SLOW, of=Strangers("m"))
     assert found(told(replace(FAST, of=Strangers("s3")), slower, switch="s2")) == [
-        "policing s2/s3: polices strangers, and leads to no end station",
+        "policing s2/s3: polices frames of no stream, and leads to no end station",
         f"policing s2/m: {expected}",
     ]
 
 
 def test_strangers_whom_an_open_gate_lets_in_are_found() -> None:
+    expected = f"lets frames of no stream with priority {FAST.priority} pass by an open gate"
     assert found(told(ONCE, TWICE, replace(FAST, gate=FixedGate.OPEN), SLOW)) == [
-        f"policing s1/t: lets strangers with priority {FAST.priority} pass by an open gate"
+        f"policing s1/t: {expected}"
     ]
 
 
@@ -182,13 +185,15 @@ def test_a_switch_too_small_to_count_is_told_what_is_asked_for_and_no_more() -> 
         **told_of_it,
         "s1": TOLD["s1"].having(StreamFilters((dropping, replace(FAST, policing=COUNT)))),
     }
+    unasked = "has policing count of frames of no stream with priority 6, off is asked for"
     assert found(more, of) == [
         "policing twice: is policed at s1/t, by nobody's wish",
-        "policing s1/t: has policing count of strangers with priority 6, off is asked for",
+        f"policing s1/t: {unasked}",
     ]
     less = {**told_of_it, "s2": TOLD["s2"].having(StreamFilters(()))}
     assert found(less, of) == [
-        f"policing s2/m: has policing off of strangers with priority {priority}, count is asked for"
+        f"policing s2/m: has policing off of frames of no stream with priority {priority}, "
+        "count is asked for"
         for priority in (FAST.priority, SLOW.priority)
     ]
 

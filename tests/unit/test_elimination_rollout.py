@@ -376,7 +376,7 @@ SHORTER = replace(LAST, history_length=2)
         (
             told(axis=SHORTER),
             told(axis=LAST),
-            f"{PASSED.replace('history 4', 'history 2')}; planned is {PASSED}",
+            f"{PASSED.replace('history 4', 'history 2')}; planned: {PASSED}",
         ),
         (told(axis=LAST), told(), f"{PASSED}, which is not planned"),
     ],
@@ -541,7 +541,7 @@ def test_path_says_where_copies_are_not_taken_out() -> None:
     planned = plan(ring(Elimination.SWITCH))
     does = bridge_forwardings(planned)
     does["s3"] = does["s3"].having(SequenceFunctions({}))
-    lacking = f"s3: frames are neither numbered nor recovered; planned is {PASSED}"
+    lacking = f"s3: frames are neither numbered nor recovered; planned: {PASSED}"
     assert followed(does, planned).deviations == (lacking, lacking)
 
 

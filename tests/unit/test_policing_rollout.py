@@ -322,8 +322,8 @@ def stored(its: BridgeForwarding) -> StoredPort:
 
 FRAMES = "frames of camera (03:54:53:4e:00:00, VLAN 10) at cam"
 DOES = (
-    "violations are dropped, the gate opens at 2 µs of 1 ms for 9 µs, 200 octets at most, "
-    "400 in all"
+    "violations are dropped, the gate opens at 2 µs for 9 µs of each 1 ms, for frames of at most "
+    "200 octets, 400 octets in all"
 )
 COUNTS = DOES.replace("dropped", "counted")
 STRANGE = "frames of no stream with priority 5 at cam"
@@ -338,7 +338,7 @@ COUNTED = filtered(policing=Policing.COUNT)
         (
             told(COUNTED),
             told(filtered()),
-            f"{FRAMES} are filtered otherwise than planned: {COUNTS}; planned is {DOES}",
+            f"{FRAMES} are filtered otherwise than planned: {COUNTS}; planned: {DOES}",
         ),
         (
             told(),
@@ -364,7 +364,7 @@ def test_a_kernel_that_drifted_is_described_by_what_becomes_of_frames(
         (
             told(),
             told(strangers()),
-            f"{STRANGE} are filtered: violations are dropped, the gate is always closed",
+            f"{STRANGE} are filtered: all are dropped as violations",
         ),
     ],
 )

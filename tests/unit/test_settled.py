@@ -350,7 +350,7 @@ def status_of(
         report,
         None,
         NO_COUNTS,
-        is_leftover=False,
+        stored=None,
         is_crossed=True,
         hint=None,
         waits=waits,

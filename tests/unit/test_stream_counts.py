@@ -190,7 +190,7 @@ def seen(
         second.state.ports["br0"],
         None,
         compared("br0", desired, look(made, 0, before), second),
-        is_leftover=False,
+        stored=None,
         is_crossed=True,
         hint=None,
     )

@@ -82,13 +82,13 @@ def test_path_shows_what_becomes_of_frames_at_the_first_and_the_last_switch(
         (
             "s1",
             Translation(Inward("t1", BY_IP, 5)),
-            (f"s1: {KNOWN} as PCP 5; planned is {BY_IP} at t1, as PCP 6", "l1: gets no frame"),
+            (f"s1: {KNOWN} as PCP 5; planned: {BY_IP} at t1, as PCP 6", "l1: gets no frame"),
         ),
-        ("s3", None, ("s3: frames leave tagged; planned is to 02:00:00:00:00:0c by l1",)),
+        ("s3", None, ("s3: frames leave tagged; planned: to 02:00:00:00:00:0c by l1",)),
         (
             "s3",
             Translation(outward=Outward("l1", "02:00:00:00:00:0d")),
-            ("s3: frames leave to 02:00:00:00:00:0d by l1; planned is to 02:00:00:00:00:0c by l1",),
+            ("s3: frames leave to 02:00:00:00:00:0d by l1; planned: to 02:00:00:00:00:0c by l1",),
         ),
     ],
 )

@@ -31,7 +31,7 @@ def _configured(before: SequenceFunction | None, after: SequenceFunction | None)
 
 def _running(before: SequenceFunction | None, after: SequenceFunction | None) -> str:
     if before and after:
-        return f"{done(before)}; planned is {done(after)}"
+        return f"{done(before)}; planned: {done(after)}"
     if before:
         return f"{done(before)}, which is not planned"
     return f"not {done(after)}: the kernel has no such function" if after else "as planned"

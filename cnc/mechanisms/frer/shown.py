@@ -51,7 +51,7 @@ def _at_hop(
     does_so = (
         f"frames are {done(running)}" if running else "frames are neither numbered nor recovered"
     )
-    meant = f"; planned is {done(wanted)}" if wanted else ", not as planned"
+    meant = f"; planned: {done(wanted)}" if wanted else ", not as planned"
     return AtHop(words, f"{does_so}{meant}")
 
 

@@ -64,7 +64,7 @@ def _not_known(running: Inward | None, planned: Inward | None, port: str) -> str
         return "frames stay untagged, in no VLAN of streams: the kernel does not know them"
     return (
         f"frames of the stream are {running.identification} at {running.port}, as PCP "
-        f"{running.pcp}; planned is {planned.identification} at {planned.port}, as PCP "
+        f"{running.pcp}; planned: {planned.identification} at {planned.port}, as PCP "
         f"{planned.pcp}"
     )
 
@@ -76,7 +76,7 @@ def _not_back(running: Outward | None, planned: Outward | None) -> str | None:
     does_so = "tagged" if running is None else f"to {running.listener_mac} by {running.port}"
     if planned is None:
         return f"frames leave untagged {does_so}, which is not planned"
-    return f"frames leave {does_so}; planned is to {planned.listener_mac} by {planned.port}"
+    return f"frames leave {does_so}; planned: to {planned.listener_mac} by {planned.port}"
 
 
 def _table(plan: Plan) -> StreamTable | None:

@@ -57,7 +57,7 @@ def _kernel(was: StreamFilter | None, now: StreamFilter | None) -> str:
         return "are filtered, which is not planned"
     if was is None:
         return "are not filtered: the kernel has no stream filter"
-    return f"are filtered otherwise than planned: {_does(was)}; planned is {_does(now)}"
+    return f"are filtered otherwise than planned: {_does(was)}; planned: {_does(now)}"
 
 
 def _does(its: StreamFilter) -> str:
@@ -66,14 +66,23 @@ def _does(its: StreamFilter) -> str:
         Policing.COUNT: "violations are counted",
         Policing.DROP: "violations are dropped",
     }[its.policing]
-    if not isinstance(its.gate, WindowGate):
-        return f"{verb}, the gate is always {its.gate}"
     gate = its.gate
-    sizes = f"{its.max_sdu_octets} octets at most, {gate.octets_max} in all"
+    if gate is FixedGate.CLOSED and its.policing in _VIOLATIONS:
+        return _VIOLATIONS[its.policing]
+    if not isinstance(gate, WindowGate):
+        return f"{verb}, the gate is always {gate}"
     return (
-        f"{verb}, the gate opens at {duration(gate.start_ns)} of {duration(gate.period_ns)} for "
-        f"{duration(gate.open_ns)}, {sizes}"
+        f"{verb}, the gate opens at {duration(gate.start_ns)} for {duration(gate.open_ns)} of each "
+        f"{duration(gate.period_ns)}, for frames of at most {its.max_sdu_octets} octets, "
+        f"{gate.octets_max} octets in all"
     )
+
+
+# What becomes of frames none of which is planned.
+_VIOLATIONS = {
+    Policing.COUNT: "all are counted as violations and forwarded",
+    Policing.DROP: "all are dropped as violations",
+}
 
 
 def without_lists(desired: StreamFilters) -> StreamFilters:

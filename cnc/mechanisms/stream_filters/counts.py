@@ -93,8 +93,8 @@ def _refused(
     if len(met) == 1:
         (why,) = (f" {_WRONG[cause]}" for cause in met)
     else:
-        why = f", {' and '.join(f'{count} {_WRONG[cause]}' for cause, count in met.items())}"
+        why = f", {', and '.join(f'{count} {_WRONG[cause]}' for cause, count in met.items())}"
     return f"{frames} of {stream} came by {its.of.port}{why}: {fate}"
 
 
-_WRONG = {Cause.GATE: "out of their window or too many", Cause.LENGTH: "too long"}
+_WRONG = {Cause.GATE: "outside their window, or more than planned", Cause.LENGTH: "too long"}

@@ -220,7 +220,7 @@ class _Filters:
             if asked is Policing.DROP:
                 yield (
                     f"may come at any time of its period of {stream.period_ns} ns, within "
-                    f"{latest - earliest} ns, so that no frame is out of its window"
+                    f"{latest - earliest} ns, so that no frame is outside its window"
                 )
             if gate.open_ns < stream.period_ns:
                 yield "may come at any time, and its gate shuts"
@@ -235,21 +235,23 @@ class _Filters:
 
     def _judge_strangers(self) -> Iterator[Violation]:
         for port in sorted(self._of_strangers.keys() - self._entries):
-            yield Violation("policing", str(port), "polices strangers, and leads to no end station")
+            yield Violation(
+                "policing", str(port), "polices frames of no stream, and leads to no end station"
+            )
         for port in sorted(self._entries):
             found = {each.priority: each for _, each in reversed(self._of_strangers.get(port, []))}
             for its_class in self._plan.intent.classes.values():
                 asked = self._asked_of_strangers(its_class, port.node)
                 its = found.pop(its_class.priority, None)
                 has = its.policing if its else Policing.OFF
-                what = f"strangers with priority {its_class.priority}"
+                what = f"frames of no stream with priority {its_class.priority}"
                 if has is not asked:
                     text = f"has policing {has} of {what}, {asked} is asked for"
                     yield Violation("policing", str(port), text)
                 elif its and its.gate is not FixedGate.CLOSED:
                     yield Violation("policing", str(port), f"lets {what} pass by an open gate")
             for priority in found:
-                text = f"polices strangers with priority {priority}, which no class has"
+                text = f"polices frames of no stream with priority {priority}, which no class has"
                 yield Violation("policing", str(port), text)
 
 

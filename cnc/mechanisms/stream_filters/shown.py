@@ -77,7 +77,7 @@ def _at_hop(
     running, wanted = (filter_in_words(its, address, port) for its in (does, planned))
     if running == wanted:
         return AtHop(running)
-    return AtHop(running, f"stream filter: {running or 'none'}; planned is {wanted or 'none'}")
+    return AtHop(running, f"stream filter: {running or 'none'}; planned: {wanted or 'none'}")
 
 
 def _guards(its: StreamFilters, switch: str) -> Iterator[tuple[StreamAddress, str, object]]:

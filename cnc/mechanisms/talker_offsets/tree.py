@@ -91,11 +91,6 @@ def _address_elements(address: StreamAddress | None) -> list[Element]:
     ]
 
 
-def talker_filter() -> Element:
-    """What is configured for the talkers of a port."""
-    return _ES("talker")
-
-
 def published_filter() -> Element:
     """What is published to the talkers of a port."""
     return _ES("talker", _ES("published"))
