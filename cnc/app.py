@@ -27,23 +27,23 @@ if TYPE_CHECKING:
     from cnc.mechanisms.clock import error as clock_error
     from cnc.mechanisms.gates import margin
     from cnc.mechanisms.talker_offsets import lateness
-    from cnc.plan import exceeded, transition
-    from cnc.plan import file as planfile
-    from cnc.plan.exceeded import Exceeded
     from cnc.planner import Move
+    from cnc.plans import exceeded, transition
+    from cnc.plans import file as planfile
+    from cnc.plans.exceeded import Exceeded
     from cnc.rollout import Finding, History, Rollout
     from cnc.switch import ConnectOptions
 else:
     check = lazy_import("cnc.check")
     clock_error = lazy_import("cnc.mechanisms.clock.error")
-    exceeded = lazy_import("cnc.plan.exceeded")
+    exceeded = lazy_import("cnc.plans.exceeded")
     intents = lazy_import("cnc.intent")
     lateness = lazy_import("cnc.mechanisms.talker_offsets.lateness")
     margin = lazy_import("cnc.mechanisms.gates.margin")
-    planfile = lazy_import("cnc.plan.file")
+    planfile = lazy_import("cnc.plans.file")
     planner = lazy_import("cnc.planner")
     rollout = lazy_import("cnc.rollout")
-    transition = lazy_import("cnc.plan.transition")
+    transition = lazy_import("cnc.plans.transition")
 
 SearchListener: TypeAlias = "Callable[[planner.Progress], None]"
 

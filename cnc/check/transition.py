@@ -20,7 +20,7 @@ from cnc.mechanisms.forwarding.judge import judge_forwarding
 from cnc.mechanisms.identification.model import Translations
 from cnc.mechanisms.stream_filters.model import StreamFilters
 from cnc.model import BridgeForwarding, Forwarding, Link, Plan, PortRef, StreamAddress
-from cnc.plan.transition import Transition, joined
+from cnc.plans.transition import Transition, joined
 
 
 def judge_transition(plan: Plan, former: Plan, between: Transition) -> list[Violation]:

@@ -63,7 +63,7 @@ def diff(before: Path, after: Path, state_dir: Path, as_json: bool) -> None:
     from scratch. Lists streams that are added, removed, changed or moved, their bounds, and ports
     whose gate control lists differ.
     """
-    from cnc.plan.difference import difference  # noqa: PLC0415
+    from cnc.plans.difference import difference  # noqa: PLC0415
 
     one = app.plan_of(load(before, state_dir))
     found = difference(one, app.plan_beside(load(after, state_dir), one))

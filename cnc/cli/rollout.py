@@ -32,13 +32,13 @@ from cnc.support.lazy import lazy_import
 if TYPE_CHECKING:
     from cnc import rollout
     from cnc.model import Plan
-    from cnc.plan import difference as plandiff
-    from cnc.plan.difference import PlanDifference
     from cnc.planner import Move
+    from cnc.plans import difference as plandiff
+    from cnc.plans.difference import PlanDifference
     from cnc.rollout import Finding, Report
     from cnc.rollout.history import Rollout
 else:
-    plandiff = lazy_import("cnc.plan.difference")
+    plandiff = lazy_import("cnc.plans.difference")
     rollout = lazy_import("cnc.rollout")
 
 TAKE_OVER = click.option(

@@ -9,7 +9,6 @@ from typing import NamedTuple
 from cnc.mechanisms.frer.model import Elimination
 from cnc.mechanisms.stream_filters.admission import never_out_of_window
 from cnc.model import Forwarding, PortRef, Stream
-from cnc.plan.delays import interference_ns, sender_margin_ns
 from cnc.planner import jitter
 from cnc.planner.capacity import Overload
 from cnc.planner.circle import Circle
@@ -18,6 +17,7 @@ from cnc.planner.ports import CYCLE_MAX_NS
 from cnc.planner.problem import Problem
 from cnc.planner.route import Leg, Route
 from cnc.planner.timetable import Resource, Timetable
+from cnc.plans.delays import interference_ns, sender_margin_ns
 
 INTERRUPTED = "had no place yet when the search was interrupted"
 _NAMED_MAX = 8

@@ -24,7 +24,6 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from cnc.model import ClassRole, GateControlList, Intent, Link, PortRef, TrafficClass
-from cnc.plan.delays import longest_frame_ns
 from cnc.planner.edges import cut, list_from_edges
 from cnc.planner.explain import LIST_FULL
 from cnc.planner.floor import us
@@ -40,6 +39,7 @@ from cnc.planner.problem import Problem
 from cnc.planner.route import Placement
 from cnc.planner.spare import Stays, stays_by_port, with_spare_room
 from cnc.planner.talker_gates import talker_list
+from cnc.plans.delays import longest_frame_ns
 
 
 class Lists(NamedTuple):

@@ -11,12 +11,12 @@ from typing import NamedTuple, Protocol
 from cnc.errors import InputError
 from cnc.mechanisms.stream_filters.admission import may_be_dropped
 from cnc.model import ClassRole, Intent, Link, Plan, PortRef, StreamPlan, TrafficClass
-from cnc.plan.delays import start_delay_ns
 from cnc.planner.gates import gate_control_lists
 from cnc.planner.graph import Tree
 from cnc.planner.ports import entries_max, interval_max_ns
 from cnc.planner.problem import Problem
 from cnc.planner.route import Member, Placement
+from cnc.plans.delays import start_delay_ns
 
 _FOUNDATIONS: Mapping[str, Callable[[Intent], object]] = {
     "clock error": lambda intent: intent.network.clock_error_ns,

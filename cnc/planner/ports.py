@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cnc.model import ClassRole, GateMode, Intent, Link, transmission_ns
-from cnc.plan.delays import longest_frame_ns
+from cnc.plans.delays import longest_frame_ns
 
 SHORTEST_FRAME_OCTETS = 60  # the kernel's taprio refuses an interval that cannot hold one
 CYCLE_MAX_NS = 2**31 - 1  # the kernel keeps a cycle in a signed 32-bit number

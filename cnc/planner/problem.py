@@ -45,13 +45,13 @@ from cnc.model import (
     Stream,
     StreamPlan,
 )
-from cnc.plan.delays import control_between_ns, start_delay_ns
 from cnc.planner import jitter
 from cnc.planner.copies import talkers_with_one_link
 from cnc.planner.graph import Tree
 from cnc.planner.ports import interval_min_ns, round_up
 from cnc.planner.route import Leg, Member, Placement, Route
 from cnc.planner.routing import Router
+from cnc.plans.delays import control_between_ns, start_delay_ns
 
 _CLASSES_TO_PACE = 3  # with fewer, frames of all sizes get in each other's way in the queue
 

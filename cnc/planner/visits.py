@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from cnc.mechanisms.stream_filters.admission import is_dropped
-from cnc.plan.delays import interference_ns, start_delay_ns
 from cnc.planner.pauses import Behind, Sending
 from cnc.planner.problem import Problem
 from cnc.planner.route import Placement
+from cnc.plans.delays import interference_ns, start_delay_ns
 
 
 class Visit(NamedTuple):

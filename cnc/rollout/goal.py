@@ -14,7 +14,7 @@ from cnc.model import (
     TalkerConfiguration,
     gates_of,
 )
-from cnc.plan.transition import Transition, joined, on_ports, transition
+from cnc.plans.transition import Transition, joined, on_ports, transition
 from cnc.switch.device import Managed, SwitchState
 from cnc.switch.payload import (
     Settings,

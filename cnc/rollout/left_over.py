@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from cnc.mechanisms.forwarding.derive import bridge_forwardings
 from cnc.model import NO_FORWARDING, NS_PER_S, BridgeForwarding, Forwarding, Parts, StreamAddress
-from cnc.plan.transition import joined, transition
+from cnc.plans.transition import joined, transition
 from cnc.rollout.goal import forgetting
 from cnc.rollout.history import History, Phase, Rollout
 from cnc.switch.payload import Settings

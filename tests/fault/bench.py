@@ -24,7 +24,7 @@ from cnc.lab.process import stop
 from cnc.lab.running import management_of
 from cnc.lab.switch import AGENT, NETCONF_SERVER, PROGRAMS
 from cnc.model import NS_PER_S, Plan
-from cnc.plan import file as planfile
+from cnc.plans import file as planfile
 from cnc.rollout import left_over, unresolved
 from cnc.rollout.history import History
 from tests.fault.attackers import Attackers

@@ -18,8 +18,8 @@ from tempfile import TemporaryDirectory
 
 from agent.mechanisms.gates.model import GateState
 from cnc.model import NS_PER_S, Management, Plan, PortRef
-from cnc.plan import file as planfile
 from cnc.planner import plan as compute
+from cnc.plans import file as planfile
 from cnc.rollout import unresolved
 from cnc.rollout.history import History
 from tests.fault.director import Direction, Director

@@ -29,7 +29,7 @@ CONTROLLER = "cnc"
 # As the process calls itself.
 BROKER = "netconf-broker"
 # What the commands of `cnc` import only when they run.
-_IMPORTED_LATE = ("cnc.check", "cnc.plan.file", "cnc.rollout", "rich.table")
+_IMPORTED_LATE = ("cnc.check", "cnc.plans.file", "cnc.rollout", "rich.table")
 
 _PROGRAMS: Mapping[str, Callable[[], int | None]] = {
     AGENT: agent,

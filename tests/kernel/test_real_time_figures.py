@@ -20,7 +20,7 @@ from cnc import intent as intents
 from cnc.cli.loop import loop
 from cnc.cli.trace import trace
 from cnc.lab import lab
-from cnc.plan import file as planfile
+from cnc.plans import file as planfile
 from cnc.traffic.loop import run
 from cnc.traffic.trace import table
 from tests.bridged_networks import stream

@@ -13,8 +13,8 @@ from cnc import intent as intents
 from cnc.lab import Lab, lab
 from cnc.lab.switch import AGENT, NETCONF_SERVER
 from cnc.model import PortRef
-from cnc.plan import file as planfile
 from cnc.planner import plan as compute
+from cnc.plans import file as planfile
 from cnc.rollout import push
 from cnc.rollout.history import FILE_NAME, History
 from cnc.switch import ConnectOptions

@@ -17,9 +17,9 @@ from lxml import etree
 
 from cnc.intent import from_document
 from cnc.model import Plan
-from cnc.plan import file as planfile
 from cnc.planner import moves
 from cnc.planner import plan as compute
+from cnc.plans import file as planfile
 from cnc.rollout.history import FILE_NAME, History, Phase
 from cnc.switch.device import Device
 from cnc.switch.rollout_id import RolloutId, rollout_id_element

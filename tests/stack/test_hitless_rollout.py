@@ -24,8 +24,8 @@ from cnc.lab.rehearsal import Rehearsal, rehearsal
 from cnc.mechanisms.forwarding.derive import bridge_forwarding
 from cnc.mechanisms.stream_filters.model import StreamFilters, normal
 from cnc.model import NS_PER_S, BridgeForwarding, Plan
-from cnc.plan import file as planfile
 from cnc.planner import plan as compute
+from cnc.plans import file as planfile
 from cnc.rollout import left_over, push, status
 from cnc.rollout.events import Listener, Step, StepBegun, ignore
 from cnc.rollout.history import History, Phase

@@ -15,7 +15,7 @@ from agent.mechanisms.gates.model import GateLimits, GateState
 from agent.model import OperStatus
 from cnc import cli
 from cnc.model import PortRef
-from cnc.plan import file as planfile
+from cnc.plans import file as planfile
 from tests.stack.recording_kernel import RecordingKernel, altered, port
 
 EGRESS = PortRef("s1", "p2")

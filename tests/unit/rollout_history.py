@@ -18,7 +18,7 @@ from cnc.model import (
     PortConfiguration,
     StoredPort,
 )
-from cnc.plan import file as planfile
+from cnc.plans import file as planfile
 from cnc.rollout.history import History, Journal, SwitchChange, encoding
 
 LINE3 = planfile.load(Path(__file__).parent / "data" / "line3-plan.json")

@@ -1,5 +1,6 @@
 """The application layer and the public API: composed without a command line, imported when used."""
 
+import pkgutil
 import re
 import subprocess
 import sys
@@ -142,3 +143,8 @@ def test_a_search_can_be_watched() -> None:
     steps: list[str] = []
     app.plan(app.load_intent(LINE3), listener=lambda now: steps.append(now.step))
     assert steps
+
+
+def test_no_package_takes_the_name_of_a_public_function() -> None:
+    """A package that is imported becomes an attribute of `cnc`, in the function's place."""
+    assert not {*cnc.__all__} & {module.name for module in pkgutil.iter_modules(cnc.__path__)}

@@ -12,8 +12,8 @@ from click.testing import CliRunner
 
 from cnc import cli, intent
 from cnc.mechanisms.talker_offsets.derive import transmissions
-from cnc.plan import file as planfile
 from cnc.planner import plan
+from cnc.plans import file as planfile
 
 SCHEDULES = Path(__file__).parents[2] / "schedules"
 BRIDGED = SCHEDULES / "bridged5.yaml"

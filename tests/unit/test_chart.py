@@ -11,7 +11,7 @@ from cnc import chart
 from cnc.chart.axis import tick_ns
 from cnc.chart.terminal import cells
 from cnc.model import Plan
-from cnc.plan import file as planfile
+from cnc.plans import file as planfile
 
 LINE3 = Path(__file__).parent / "data" / "line3-plan.json"
 SVG = "{http://www.w3.org/2000/svg}"

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from cnc import check, cli, planner, rollout
 from cnc.cli import planning
 from cnc.model import GateLimits, Network, Plan, PortRef
-from cnc.plan import file as planfile
+from cnc.plans import file as planfile
 from cnc.rollout.stated_ports import StatedPorts
 
 NOTHING_PUSHED = rollout.Report((), None, None, None, {}, 0)

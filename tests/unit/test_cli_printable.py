@@ -17,7 +17,7 @@ from cnc import cli
 from cnc.cli import render
 from cnc.cli.watch import _print_json, _print_line
 from cnc.errors import RolloutError
-from cnc.plan import file as planfile
+from cnc.plans import file as planfile
 from cnc.support.format import printable
 from cnc.switch.device import Device, DeviceError
 from cnc.watch import Event

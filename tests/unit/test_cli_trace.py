@@ -14,7 +14,7 @@ from cnc.cli.render import trace as render
 from cnc.cli.trace import trace
 from cnc.lab.platform import Platform
 from cnc.model import Plan
-from cnc.plan import file as planfile
+from cnc.plans import file as planfile
 from cnc.traffic.trace.account import Account
 from cnc.traffic.trace.clocks import ClockSpan, OneClock, TrueTime
 from cnc.traffic.trace.columns import gather

@@ -14,8 +14,8 @@ from cnc import cli
 from cnc.cli import render
 from cnc.errors import InputError
 from cnc.model import GateControlList, GateEntry, Plan, PortRef, StreamPlan
-from cnc.plan import file as planfile
-from cnc.plan.difference import Change, differ_from_ns, difference
+from cnc.plans import file as planfile
+from cnc.plans.difference import Change, differ_from_ns, difference
 from cnc.rollout.history import FILE_NAME, History
 from tests.unit.rollout_history import LINE3, begin
 

@@ -24,8 +24,8 @@ from cnc.mechanisms.frer.model import (
     SequenceFunctions,
 )
 from cnc.model import BridgeForwarding, Intent, Network, Plan, PortRef, Stream
-from cnc.plan.packets import longest_packets
 from cnc.planner import plan
+from cnc.plans.packets import longest_packets
 from tests.simulator.adversary import Chance
 from tests.simulator.outcome import misses
 from tests.unit.bridged_networks import RING5, bridged

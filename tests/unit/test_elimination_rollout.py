@@ -55,8 +55,8 @@ from cnc.model import (
     StreamAddress,
 )
 from cnc.page.data import page_data
-from cnc.plan.transition import joined, on_ports, transition
 from cnc.planner import plan
+from cnc.plans.transition import joined, on_ports, transition
 from cnc.rollout.compare import difference_of, needs_change
 from cnc.rollout.history import Outcome, SwitchChange, encoding
 from cnc.rollout.path import Seen, StreamPath, walk

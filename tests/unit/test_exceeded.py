@@ -23,8 +23,8 @@ from cnc.model import (
     PortRef,
     WakeUps,
 )
-from cnc.plan import file as planfile
 from cnc.planner import plan as compute
+from cnc.plans import file as planfile
 from cnc.rollout import StatedPorts
 
 LINE3 = Path(__file__).parents[2] / "schedules" / "line3.yaml"

@@ -32,7 +32,7 @@ from cnc.mechanisms.stream_filters.model import (
     WindowGate,
 )
 from cnc.model import BridgeForwarding, Plan
-from cnc.plan.transition import transition
+from cnc.plans.transition import transition
 from tests.fault import guards, ways
 from tests.fault.copies import kept
 from tests.fault.kernels import Side

@@ -10,7 +10,7 @@ import pytest
 from agent.mechanisms.gates.model import GateEntry, GateSchedule
 from cnc.check.transition import judge_transition
 from cnc.model import Plan, StreamAddress
-from cnc.plan.transition import transition
+from cnc.plans.transition import transition
 from tests.fault.copies import kept
 from tests.fault.director import Direction
 from tests.fault.kernels import Gates, Side, Sides

@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from cnc import app, cli
 from cnc.errors import CncError, InputError
 from cnc.model import Plan
-from cnc.plan import file as planfile
+from cnc.plans import file as planfile
 from cnc.rollout.history import FILE_NAME, History, Outcome, Phase
 from tests.unit.rollout_history import LINE3, begin, change
 

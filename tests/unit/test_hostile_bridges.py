@@ -13,8 +13,8 @@ import pytest
 
 from cnc import intent as intents
 from cnc.mechanisms.forwarding.tree import bridge_reports
-from cnc.plan import file as planfile
 from cnc.planner import plan as compute
+from cnc.plans import file as planfile
 from cnc.switch import reply
 from cnc.switch.device import ConnectOptions, DeviceError
 from cnc.switch.node import Managed

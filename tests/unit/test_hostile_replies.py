@@ -17,7 +17,7 @@ from cnc.discover.draft import draft
 from cnc.errors import CncError
 from cnc.mechanisms.gates.starvation import Starvation
 from cnc.model import GateControlList, GateEntry, Management
-from cnc.plan import file as planfile
+from cnc.plans import file as planfile
 from cnc.support.format import printable
 from cnc.switch import reply
 from cnc.switch.device import ConnectOptions, Device, DeviceError

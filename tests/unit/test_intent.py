@@ -24,8 +24,8 @@ from cnc.model import (
     Network,
     PortRef,
 )
-from cnc.plan import file as planfile
 from cnc.planner import plan as compute
+from cnc.plans import file as planfile
 
 SCHEDULES = Path(__file__).parents[2] / "schedules"
 LINE3 = SCHEDULES / "line3.yaml"

@@ -15,8 +15,8 @@ from cnc import chart, cli, intent, page
 from cnc.cli.render import traffic
 from cnc.errors import InputError
 from cnc.lab.platform import Platform
-from cnc.plan import file as planfile
 from cnc.planner import plan
+from cnc.plans import file as planfile
 from cnc.traffic.flows import Flow
 from cnc.traffic.measure import RESOLUTION_NS, Spread, Summary, summarise
 from cnc.traffic.recording import Frame

@@ -25,7 +25,7 @@ from cnc.lab.lifecycle import up
 from cnc.lab.running import Lab
 from cnc.lab.slower import slower
 from cnc.model import NS_PER_S, Plan
-from cnc.plan import file as planfile
+from cnc.plans import file as planfile
 from cnc.traffic import endpoint, flowfile, recording
 from cnc.traffic.recording import Flow, Pattern, flows, run, start_grid_ns
 from cnc.traffic.sockets import PROBE

@@ -12,8 +12,8 @@ import pytest
 
 from cnc.mechanisms.forwarding.derive import bridge_forwarding, bridge_forwardings
 from cnc.model import BridgeForwarding, Management, Plan, StoredPort
-from cnc.plan.transition import joined, transition
 from cnc.planner import plan
+from cnc.plans.transition import joined, transition
 from cnc.rollout.history import History, Phase, SwitchChange
 from cnc.rollout.left_over import left_over
 from cnc.switch import ConnectOptions

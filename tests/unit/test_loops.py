@@ -28,9 +28,9 @@ from cnc.loops.model import (
     SecondOrder,
 )
 from cnc.model import Intent
-from cnc.plan import file as planfile
-from cnc.plan.difference import difference
 from cnc.planner import plan
+from cnc.plans import file as planfile
+from cnc.plans.difference import difference
 from tests.json_documents import documented
 
 FILE = Path(__file__).parents[2] / "schedules" / "loop.yaml"

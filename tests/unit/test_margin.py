@@ -24,9 +24,9 @@ from cnc.model import (
     PortRef,
     WakeUps,
 )
-from cnc.plan import file as planfile
 from cnc.planner import plan as compute
 from cnc.planner.margin_cost import best_effort_shares
+from cnc.plans import file as planfile
 from cnc.rollout import doctor
 from cnc.rollout.doctor import Visit
 from cnc.rollout.preflight import Check, Finding, Verdict

@@ -13,7 +13,7 @@ from cnc.errors import InputError
 from cnc.intent import from_document
 from cnc.mechanisms.clock import error as clock_error
 from cnc.model import ClocksApart, Intent, Plan
-from cnc.plan import file as planfile
+from cnc.plans import file as planfile
 from cnc.rollout import stated
 from tests.unit.test_clock_tree import line as switches_in_a_line
 

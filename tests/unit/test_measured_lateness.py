@@ -17,7 +17,7 @@ from cnc.mechanisms.stream_filters.admission import never_out_of_window
 from cnc.mechanisms.stream_filters.derive import stream_filters
 from cnc.mechanisms.talker_offsets import lateness
 from cnc.model import Intent, MeasuredMargin, Plan, PortRef, WakeUps
-from cnc.plan import file as planfile
+from cnc.plans import file as planfile
 from cnc.rollout import doctor
 from cnc.rollout.doctor import Visit
 from cnc.rollout.preflight import Check, Finding, Verdict

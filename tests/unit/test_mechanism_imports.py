@@ -41,10 +41,6 @@ lab.kernels.gptp: clock.settled
 model: frer.model identification.model stream_filters.model
 page.data: frer.derive gates.margin
 page.guards: forwarding.derive
-plan.delays: frer.derive
-plan.exceeded: gates.margin talker_offsets.lateness
-plan.packets: frer.derive
-plan.transition: forwarding.derive
 planner: stream_filters.admission
 planner.addresses: frer.model
 planner.capacity: frer.derive
@@ -54,6 +50,10 @@ planner.live: stream_filters.live
 planner.problem: frer.derive stream_filters.admission
 planner.routing: frer.derive frer.model
 planner.visits: stream_filters.admission
+plans.delays: frer.derive
+plans.exceeded: gates.margin talker_offsets.lateness
+plans.packets: frer.derive
+plans.transition: forwarding.derive
 rollout.compare: forwarding.compare gates.starvation talker_offsets.compare
 rollout.doctor: gates.margin gates.starvation
 rollout.left_over: forwarding.derive

@@ -31,7 +31,7 @@ from cnc.model import (
     StoredPort,
     StreamAddress,
 )
-from cnc.plan.transition import joined, on_ports
+from cnc.plans.transition import joined, on_ports
 from cnc.rollout.history import encoding
 from cnc.rollout.history.record import Outcome, SwitchChange
 from tests.unit.mechanism_examples import ADDRESSES, CAMERA, EXAMPLES, NAMES, PORTS, VLAN_ID

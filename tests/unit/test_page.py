@@ -22,8 +22,8 @@ from cnc.errors import InputError
 from cnc.model import EndStation, Network, Plan
 from cnc.page.data import page_data
 from cnc.page.layout import positions
-from cnc.plan import file as planfile
 from cnc.planner import plan as compute
+from cnc.plans import file as planfile
 from tests.unit.planner_networks import intent, network, stream
 
 LINE3 = Path(__file__).parent / "data" / "line3-plan.json"

@@ -15,7 +15,7 @@ import pytest
 from cnc.check import judge
 from cnc.errors import InputError
 from cnc.model import GateLimits, Intent, MeasuredMargin, Plan, PortRef
-from cnc.plan import file as planfile
+from cnc.plans import file as planfile
 
 DATA = Path(__file__).parent / "data"
 REFUSED = DATA / "plan-refused"

@@ -12,8 +12,8 @@ import pytest
 from cnc import intent
 from cnc.errors import InputError
 from cnc.model import Forwarding, StreamAddress
-from cnc.plan import file as planfile
 from cnc.planner import plan
+from cnc.plans import file as planfile
 
 SCHEDULES = Path(__file__).parents[2] / "schedules"
 BRIDGED = plan(intent.load(SCHEDULES / "bridged5.yaml"))

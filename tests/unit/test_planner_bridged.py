@@ -15,11 +15,11 @@ from cnc.check import judge
 from cnc.errors import InputError, Unschedulable
 from cnc.mechanisms.forwarding.derive import bridge_forwarding, bridge_forwardings
 from cnc.model import AddressRange, Forwarding, Intent, StreamAddress
-from cnc.plan.difference import Change, difference
 from cnc.planner import moves, plan
 from cnc.planner.copies import keep_apart, node_disjoint_pair
 from cnc.planner.graph import Graph
 from cnc.planner.route import Member, Placement
+from cnc.plans.difference import Change, difference
 from cnc.switch import ConnectOptions
 from tests.unit.bridged_networks import RING5, bridged, deliveries
 from tests.unit.planner_networks import MS, RING, US, examples, intents, network, problem, stream

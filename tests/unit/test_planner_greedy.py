@@ -156,7 +156,7 @@ def test_another_seed_searches_elsewhere() -> None:
 
 
 PLAN_A_CROWD = """
-from cnc.plan import file as planfile
+from cnc.plans import file as planfile
 from cnc.planner import plan
 from tests.unit.test_planner_greedy import crowd
 for algorithm in ("waiting", "ejection"):

@@ -12,10 +12,10 @@ from cnc import planner
 from cnc.check import judge
 from cnc.errors import Unschedulable
 from cnc.model import Intent, Plan
-from cnc.plan import file as planfile
 from cnc.planner import Budget, plan
 from cnc.planner.greedy import Dense
 from cnc.planner.neighbourhood import Neighbourhood
+from cnc.plans import file as planfile
 from tests.unit.planner_networks import examples, intents, problem
 
 ALGORITHMS = ["no-wait", "waiting", "dense", "ejection"]

@@ -24,8 +24,8 @@ from cnc.mechanisms.stream_filters.model import (
     WindowGate,
 )
 from cnc.model import Plan
-from cnc.plan import file as planfile
 from cnc.planner import plan
+from cnc.plans import file as planfile
 from tests.bridged_networks import line, stream
 
 FAST, SLOW = 6, 5

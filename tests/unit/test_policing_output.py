@@ -28,9 +28,9 @@ from cnc.mechanisms.stream_filters.model import (
 from cnc.mechanisms.stream_filters.watched import HINT_TALKERS, FilteredFrames
 from cnc.model import NS_PER_S, BridgeForwarding, EndStation, Intent, Management, Plan, PortRef
 from cnc.page.data import page_data
-from cnc.plan.difference import difference
-from cnc.plan.transition import joined, transition
 from cnc.planner import plan
+from cnc.plans.difference import difference
+from cnc.plans.transition import joined, transition
 from cnc.rollout.compare import PortStatus
 from cnc.rollout.compare import _port_status as port_status
 from cnc.rollout.goal import Goal

@@ -9,8 +9,8 @@ import pytest
 
 from cnc.cli import render
 from cnc.model import Plan, PortRef
-from cnc.plan.difference import PlanDifference, difference
 from cnc.planner import plan
+from cnc.plans.difference import PlanDifference, difference
 from cnc.rollout.goal import Goal
 from cnc.rollout.rollout import PortChange, Report
 from tests.unit.bridged_networks import RING5, bridged

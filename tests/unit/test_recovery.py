@@ -22,9 +22,9 @@ from cnc.model import (
     PortRef,
     TalkerInterference,
 )
-from cnc.plan import file as planfile
 from cnc.planner import Budget, Live, plan
 from cnc.planner.greedy import Dense
+from cnc.plans import file as planfile
 from tests.simulator.adversary import Adversary, Chance, Nobody, Slow
 from tests.simulator.outcome import missed
 from tests.simulator.ports import Disturbance, LateFrame

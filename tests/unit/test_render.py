@@ -10,7 +10,7 @@ import pytest
 
 from cnc.cli import progress, render
 from cnc.model import GateControlList, GateEntry, Plan, PortRef
-from cnc.plan import file as planfile
+from cnc.plans import file as planfile
 
 REASON = "no room on s1/s2: [its cable] is full, and so is every other way that could have been" * 3
 

@@ -14,7 +14,7 @@ from cnc import cli, intent
 from cnc.cli import settings
 from cnc.errors import InputError
 from cnc.model import Management
-from cnc.plan import file as planfile
+from cnc.plans import file as planfile
 from cnc.support import whole_file
 from cnc.switch import ConnectOptions
 from cnc.switch.device import Device, DeviceError, Managed

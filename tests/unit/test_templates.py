@@ -14,8 +14,8 @@ from cnc import intent
 from cnc.errors import InputError
 from cnc.intent import templates
 from cnc.intent.templates import STREAMS_MAX
-from cnc.plan import file as planfile
 from cnc.planner import plan
+from cnc.plans import file as planfile
 
 SERVO = {"class": "cyclic", "period": "1ms", "payload": "100B", "max-latency": "200us"}
 SET = {"for": {"axis": "1-3"}, "template": "servo", "talker": "plc", "listeners": ["d{axis}"]}

@@ -12,8 +12,8 @@ import pandas
 import pytest
 
 from cnc.model import GateControlList, GateEntry, Plan, PortRef
-from cnc.plan import file as planfile
 from cnc.planner import plan as compute
+from cnc.plans import file as planfile
 from cnc.traffic.probe_filter import ETHERTYPE, probe_of
 from cnc.traffic.recording import Recording
 from cnc.traffic.sockets import PROBE, tai_offset_ns

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from cnc.model import Plan
-from cnc.plan import file as planfile
+from cnc.plans import file as planfile
 from cnc.traffic.column import Column
 from cnc.traffic.trace.account import Account, Layer
 from cnc.traffic.trace.columns import PathColumns, gather

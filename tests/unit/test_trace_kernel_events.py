@@ -15,7 +15,7 @@ from cnc.errors import CncError, InputError
 from cnc.lab import lifecycle, namespaces, wires
 from cnc.lab.kernels import layout
 from cnc.model import Plan, PortRef
-from cnc.plan import file as planfile
+from cnc.plans import file as planfile
 from cnc.traffic.tap import Tap
 from cnc.traffic.trace import account, circumstances, trace_text, tracefs
 from cnc.traffic.trace.account import Account, Layer

@@ -20,7 +20,7 @@ from cnc.lab.kernels.layout import CONTROL, HOME, INTENT_FILE
 from cnc.lab.kernels.offsets import Offset, TrueOffsets
 from cnc.lab.vm.runner import VIRTUAL_EPOCH_NS
 from cnc.model import NS_PER_S, Plan, PortRef
-from cnc.plan import file as planfile
+from cnc.plans import file as planfile
 from cnc.remote.frames import Frame, Kind
 from cnc.traffic.pcapng import CaptureFile, Direction
 from cnc.traffic.trace import account, circumstances

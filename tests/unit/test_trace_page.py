@@ -12,7 +12,7 @@ from cnc.cli.render import trace
 from cnc.cli.render.trace_page import page
 from cnc.experiments.trace_pictures import pictures_of
 from cnc.lab.platform import Platform
-from cnc.plan import file as planfile
+from cnc.plans import file as planfile
 from cnc.traffic.trace.columns import gather
 from cnc.traffic.trace.correlation import correlations
 from cnc.traffic.trace.drift import drifts

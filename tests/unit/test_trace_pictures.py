@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from cnc.cli.trace import trace
 from cnc.experiments import pictures, trace_pictures
-from cnc.plan import file as planfile
+from cnc.plans import file as planfile
 from cnc.traffic.trace.account import Layer
 from cnc.traffic.trace.columns import PathColumns, gather
 from tests.unit.traced_frames import T0, Record, torque

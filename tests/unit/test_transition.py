@@ -24,8 +24,8 @@ from cnc.model import (
     StreamAddress,
     StreamPlan,
 )
-from cnc.plan.transition import Transition, joined, on_ports, transition
 from cnc.planner import plan
+from cnc.plans.transition import Transition, joined, on_ports, transition
 from cnc.rollout.goal import Goal
 from cnc.switch.device import SwitchState
 from tests.unit.bridged_networks import RING5, bridged

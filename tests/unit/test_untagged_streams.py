@@ -35,9 +35,9 @@ from cnc.mechanisms.identification.model import (
 )
 from cnc.mechanisms.talker_offsets.derive import transmissions
 from cnc.model import BridgeForwarding, EndStation, Intent, Network, Plan, PortRef, StreamAddress
-from cnc.plan import file as planfile
 from cnc.planner import plan
 from cnc.planner.route import Member
+from cnc.plans import file as planfile
 from tests import bridged_networks as documents
 from tests.unit.bridged_networks import bridged
 from tests.unit.planner_networks import LINE, MS, RING, network, problem, stream, with_links

@@ -125,7 +125,7 @@ class LoopDelay(Document):
 class PlanFile(Document):
     """`cnc plan`: the plan, as -o writes it. `cnc show` prints it as well."""
 
-    # Only described here: cnc.plan.file writes it, one line for each stream and port.
+    # Only described here: cnc.plans.file writes it, one line for each stream and port.
 
     format: Literal["cnc-plan/3"]
     intent: dict[str, Any]

@@ -13,7 +13,7 @@ from cnc.support.format import counted, duration, gate_summary
 
 if TYPE_CHECKING:
     from cnc.loops.model import LoopDelay
-    from cnc.plan.difference import Change, PlanDifference
+    from cnc.plans.difference import Change, PlanDifference
 
 _ROWS_MAX = 100
 _NOTHING = "–"  # noqa: RUF001
@@ -186,7 +186,7 @@ def _route(placed: StreamPlan) -> str:
 
 
 def _gates(port: PortRef, change: Change[GateControlList]) -> _Row:
-    from cnc.plan.difference import differ_from_ns  # noqa: PLC0415
+    from cnc.plans.difference import differ_from_ns  # noqa: PLC0415
 
     before, after = change.before, change.after
     what = "gate control list"

@@ -21,7 +21,7 @@ from cnc.support.lazy import lazy_import
 
 if TYPE_CHECKING:
     from cnc.mechanisms import composition
-    from cnc.plan.difference import Change
+    from cnc.plans.difference import Change
     from cnc.rollout.history import Rollout, SwitchChange
 else:
     composition = lazy_import("cnc.mechanisms.composition")
@@ -144,7 +144,7 @@ def _forwarding(settings: PortSettings | None) -> BridgeForwarding | None:
 
 def _gates(change: SwitchChange) -> Mapping[str, Change[GateControlList]]:
     """What the gates of each port were and were to be."""
-    from cnc.plan.difference import Change  # noqa: PLC0415
+    from cnc.plans.difference import Change  # noqa: PLC0415
 
     changes: dict[str, Change[GateControlList]] = {}
     for port, after in change.after.items():

@@ -28,7 +28,7 @@ from cnc.model import (
     PortRef,
     StreamPlan,
 )
-from cnc.plan.packets import longest_packets
+from cnc.plans.packets import longest_packets
 from cnc.support.format import counted, duration, gate_limits
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from cnc.support.lazy import lazy_import
 if TYPE_CHECKING:
     from cnc.mechanisms import composition
     from cnc.mechanisms.frer.watched import Copies
-    from cnc.plan.difference import PlanDifference
     from cnc.planner import Move
+    from cnc.plans.difference import PlanDifference
     from cnc.rollout import Finding, PortStatus, Report
 else:
     composition = lazy_import("cnc.mechanisms.composition")

@@ -25,7 +25,7 @@ from cnc.mechanisms.stream_filters.model import (
     WindowGate,
 )
 from cnc.model import ClassRole, Forwarding, Intent, Link, Network, Plan, Stream
-from cnc.plan.delays import control_between_ns, start_delay_ns
+from cnc.plans.delays import control_between_ns, start_delay_ns
 
 
 def stream_filters(

@@ -35,7 +35,7 @@ from cnc.model import (
     StreamAddress,
     TalkerConfiguration,
 )
-from cnc.plan import file as planfile
+from cnc.plans import file as planfile
 from cnc.rollout.history.record import Outcome, SwitchChange
 
 _FORMAT = "cnc-change/1"

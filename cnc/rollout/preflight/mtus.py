@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 
 from cnc.finding import Check, Finding, Verdict
 from cnc.model import ORDINARY_MTU_OCTETS, PortRef
-from cnc.plan.packets import Packets
+from cnc.plans.packets import Packets
 
 
 def examine_mtu(

@@ -22,7 +22,7 @@ from cnc.model import (
     TalkerConfiguration,
     gated_port,
 )
-from cnc.plan.packets import longest_packets
+from cnc.plans.packets import longest_packets
 from cnc.rollout.compare import agent_down
 from cnc.rollout.preflight.mtus import examine_mtu
 from cnc.rollout.preflight.streams import examine_kernel, examine_tags

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from cnc.mechanisms.frer.derive import client_octets
 from cnc.model import Hop, Plan, PortRef
-from cnc.plan.delays import start_delay_ns
+from cnc.plans.delays import start_delay_ns
 from cnc.traffic.recording import BridgedFlow
 from cnc.traffic.trace.clocks import Clocks
 from cnc.traffic.trace.join import Row

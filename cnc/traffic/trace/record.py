@@ -9,7 +9,7 @@ from pathlib import Path
 
 from cnc.lab.running import Lab
 from cnc.model import Plan, PortRef
-from cnc.plan import file as planfile
+from cnc.plans import file as planfile
 from cnc.traffic import recording as records
 from cnc.traffic.endpoint import PORT
 from cnc.traffic.flows import UntaggedFlow, flows

@@ -73,7 +73,7 @@ from cnc.model import (
     StreamAddress,
     StreamPlan,
 )
-from cnc.plan.file_shape import (
+from cnc.plans.file_shape import (
     GATE_STATES,
     HINT,
     OBJECT,

@@ -1,6 +1,6 @@
 """The shape of a plan file: its keys, their types and ranges, names that its intent must have.
 
-`cnc.plan.file` describes the format. Messages read `FILE: PATH: found X, expected Y`.
+`cnc.plans.file` describes the format. Messages read `FILE: PATH: found X, expected Y`.
 """
 
 from __future__ import annotations
