@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import shlex
 import signal
@@ -69,9 +70,35 @@ def chosen(options: argparse.Namespace, lanes: Table) -> list[Lane]:
         return picked
     if options.timing:
         return [lane for lane in every if lane.name in {lanes.home(p) for p in lanes.timing}]
+    short = short_form(lanes)
     if options.all:
-        return order.at_commit([lane for lane in every if not lane.short], commits())
-    return [lane for lane in every if lane.short]
+        rest = [lane for lane in every if lane not in short]
+        return everything_else(rest, limited=options.budget is not None)
+    for lane in every:
+        if lane.short and lane not in short:
+            print(f"{lane.name}: no change starts it here; --all begins with it")
+    return short
+
+
+def short_form(lanes: Table) -> list[Lane]:
+    """The lanes of the short form. Where nothing can be compared, nothing has changed."""
+    touched: list[Lane] = []
+    with contextlib.suppress(changed.NoSuchReference):
+        touched, _ = changed.lanes(lanes, changed.paths(None))
+    return [
+        lane
+        for lane in lanes.lanes.values()
+        if lane.short and (lane in touched or not lane.when_changed)
+    ]
+
+
+def everything_else(rest: Sequence[Lane], *, limited: bool) -> list[Lane]:
+    """The lanes of `--all`; where the time is limited without those whose turn it is not."""
+    number = commits()
+    later = order.waiting(rest, number) if limited else []
+    for lane in later:
+        print(f"{lane.name}: once in {lane.once_in} commits, and not at this one")
+    return order.at_commit([lane for lane in rest if lane not in later], number)
 
 
 def commits() -> int:
@@ -101,7 +128,10 @@ def listing(lanes: Table) -> None:
     """Print every lane with its cost."""
     for lane in lanes.lanes.values():
         form = "short" if lane.short else "--all"
-        print(f"{lane.name:18} {form:6} {lane.place:5} {lane.cost.cpu_s:5.0f} s CPU")
+        when = ", where a change starts it; else --all" if lane.when_changed else ""
+        if lane.once_in > 1:
+            when = f", with a budget at one commit in {lane.once_in}"
+        print(f"{lane.name:18} {form:6} {lane.place:5} {lane.cost.cpu_s:5.0f} s CPU{when}")
 
 
 def main(argv: Sequence[str]) -> int:

@@ -141,6 +141,8 @@ def test_a_repeated_test_runs_in_its_own_lane_too(tmp_path):
         ('place = "moon"', "place is moon, not one of lint, host, uml, uml-real-time, qemu"),
         ('needs = ["gold"]', "needs gold, which nothing makes"),
         ("quick = true", "unknown key quick"),
+        ("when_changed = true", "when_changed is for a lane of the short form"),
+        ("short = true\nonce_in = 6", "once_in is for a lane that is neither short nor first"),
     ],
 )
 def test_a_table_that_cannot_be_is_refused_with_its_place(tmp_path, lane, reason):
