@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import datetime
 import os
 import shlex
 import signal
@@ -13,7 +14,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.runner import changed, order, repeat, table
+from tests.runner import changed, order, repeat, table, unsteady
 from tests.runner.lanes import MOST_AT_ONCE, Options, Outcome, Run
 from tests.runner.table import CHECKOUT, Lane, Table, TableError
 
@@ -101,6 +102,12 @@ def everything_else(rest: Sequence[Lane], *, limited: bool) -> list[Lane]:
     return order.at_commit([lane for lane in rest if lane not in later], number)
 
 
+def runs_again(options: argparse.Namespace) -> bool:
+    """Whether a test that fails runs once more: not where runs are counted, nor after an option of
+    pytest such as -x, with which the others may not have run at all."""
+    return options.all and options.repeat is None and not options.pytest
+
+
 def commits() -> int:
     """How many commits the checkout has; 0 outside a repository."""
     command = ["git", "rev-list", "--count", "HEAD"]
@@ -118,10 +125,22 @@ def run_once(lanes: Sequence[Lane], options: Options) -> Outcome:
         print(account.line(run.cost(account.name)))
     for reason in [reason for account in outcome.accounts for reason in account.counts.reasons]:
         print(f"skipped: {reason}")
+    for remark in outcome.remarks:
+        print(remark)
     for name in outcome.left_out:
         print(f"left out, since the time does not suffice: {name}")
     print(f"\n{outcome.passed} passed, {outcome.failed} failed, {outcome.skipped} skipped")
+    if outcome.second:
+        show_second_runs(outcome.second)
     return outcome
+
+
+def show_second_runs(tests: Sequence[str]) -> None:
+    """Print the tests that failed and then passed as entries of tests/unsteady.toml."""
+    today, commit = datetime.date.fromisoformat(repeat.today()), repeat.commit()
+    print(f"passed on second run: {len(tests)}. Find out why, and add to {unsteady.FILE}:\n")
+    for test in tests:
+        print(unsteady.text(unsteady.Entry(test, today, commit, "nothing yet")))
 
 
 def listing(lanes: Table) -> None:
@@ -138,7 +157,7 @@ def main(argv: Sequence[str]) -> int:
     """Exit code: 0 all passed, 1 something failed, 2 bad arguments."""
     options = parse(argv)
     try:
-        lanes = table.load()
+        lanes, listed = table.load(), unsteady.load()
         if options.list:
             listing(lanes)
             return 0
@@ -156,6 +175,8 @@ def main(argv: Sequence[str]) -> int:
         processors=min(os.cpu_count() or 1, MOST_AT_ONCE),
         budget_s=options.budget or float("inf"),
         judge_cost=not options.busy and not pytest,
+        again=runs_again(options),
+        unsteady=listed,
     )
     if not options.repeat:
         return 0 if run_once(picked, how).good else 1

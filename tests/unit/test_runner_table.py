@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.runner import table
+from tests.runner import table, unsteady
 from tests.runner.table import CHECKOUT, PREREQUISITES, TableError
 
 
@@ -29,10 +29,19 @@ def tests() -> dict[str, set[str]]:
 def read_tests(file: Path) -> Iterator[tuple[str, set[str]]]:
     """The tests of a file and their markers, read without importing it."""
     tree = ast.parse(file.read_text(encoding="utf-8"))
+    where = str(file.relative_to(CHECKOUT))
+    yield from read_functions(where, tree.body)
     for node in tree.body:
+        if isinstance(node, ast.ClassDef) and node.name.startswith("Test"):
+            yield from read_functions(f"{where}::{node.name}", node.body)
+
+
+def read_functions(where: str, body: list[ast.stmt]) -> Iterator[tuple[str, set[str]]]:
+    """The tests of a file or a class."""
+    for node in body:
         if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
             markers = {part.rpartition(".")[2] for part in map(ast.unparse, node.decorator_list)}
-            yield f"{file.relative_to(CHECKOUT)}::{node.name}", markers
+            yield f"{where}::{node.name}", markers
 
 
 def tracked() -> list[str]:
@@ -49,6 +58,7 @@ def test_every_test_is_in_a_lane(lanes, tests):
 def test_every_entry_names_a_test(lanes, tests):
     named = [*lanes.owners, *lanes.timing]
     named += [entry for lane in lanes.lanes.values() for entry in lane.repeats if "/" in entry]
+    named += [entry.test for entry in unsteady.load()]
     there = {pattern for test in tests for pattern in table.patterns(test)}
     assert [entry for entry in named if entry.partition("[")[0] not in there] == []
 
