@@ -173,9 +173,11 @@ def seconds(text: str) -> float:
 
 
 def use_environment() -> None:
-    """Let this process and its children find the programs that scripts/setup installed."""
+    """Let this process and its children find the programs that scripts/setup installed, and keep
+    what they compile: without, pytest takes 10 s of CPU time to import the unit tests."""
     binaries = [CHECKOUT / ".venv/bin", CHECKOUT / ".venv/sysrepo/bin"]
     os.environ["PATH"] = ":".join([*map(str, binaries), os.environ["PATH"]])
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
 def _lane(name: str, entry: Mapping[str, Any], budget: Mapping[str, Any]) -> Lane:

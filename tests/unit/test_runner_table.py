@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -179,6 +180,14 @@ def test_a_time_is_written_with_its_unit(text, seconds):
 def test_what_is_not_a_time_is_refused(text):
     with pytest.raises(ValueError, match="is not a time"):
         table.seconds(text)
+
+
+def test_what_tests_compile_is_kept(monkeypatch):
+    monkeypatch.setenv("PATH", "/usr/bin")
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    table.use_environment()
+    assert os.environ["PATH"].startswith(f"{CHECKOUT}/.venv/bin:")
+    assert "PYTHONDONTWRITEBYTECODE" not in os.environ
 
 
 def written(directory: Path, **lanes: str) -> None:
