@@ -20,12 +20,13 @@ class Failure:
 
     - `tests`: their node ids; none where what failed is no test, as a file that cannot be imported.
     - `results`: how many results of the report these are.
-    - `wall_s`: what all tests of the file took.
+    - `share`: which part of the time of all tests those of its file took. Seconds would be those of
+      a guest, whose time may be virtual.
     """
 
     tests: tuple[str, ...]
     results: int = 1
-    wall_s: float = 0.0
+    share: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -94,20 +95,21 @@ def read(junit: Path) -> Counts | None:
 
 
 def _failures(cases: Iterable[ElementTree.Element]) -> tuple[Failure, ...]:
-    took_s: dict[str, float] = defaultdict(float)
+    took: dict[str, float] = defaultdict(float)
     found: dict[object, list[ElementTree.Element]] = {}
     for case in cases:
         where = case.get("classname", "")
-        took_s[where] += float(case.get("time", 0))
+        took[where] += float(case.get("time", 0))
         for why in (*case.iter("failure"), *case.iter("error")):
             message = why.get("message", "")
             setup = message.startswith("failed on setup")
             found.setdefault((where, message if setup else case.get("name")), []).append(case)
+    whole = sum(took.values())
     return tuple(
         Failure(
-            tuple(dict.fromkeys(test for case in same if (test := _node_id(case)))),
-            len(same),
-            took_s[same[0].get("classname", "")],
+            tests=tuple(dict.fromkeys(test for case in same if (test := _node_id(case)))),
+            results=len(same),
+            share=took[same[0].get("classname", "")] / whole if whole else 1.0,
         )
         for same in found.values()
     )

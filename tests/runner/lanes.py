@@ -183,10 +183,11 @@ class Run:
         self.accounts.append(made)
         if not self.options.again or name not in self.lanes or ended.status != TESTS_FAILED:
             return []
-        return self._second_runs(self.lanes[name], made.counts.failures)
+        return self._second_runs(self.lanes[name], made)
 
-    def _second_runs(self, lane: Lane, failures: Sequence[Failure]) -> list[Job]:
+    def _second_runs(self, lane: Lane, first: Account) -> list[Job]:
         """A job for each failure that may have been bad luck."""
+        failures = first.counts.failures
         self._failures += len(failures)
         if len(failures) > MOST_OF_A_LANE or self._failures > MOST_OF_A_RUN:
             self.remarks.append(
@@ -202,10 +203,10 @@ class Run:
                     f"{known.test} did not run again: {unsteady.FILE} has it since {known.date}"
                 )
             elif failure.tests:
-                jobs.append(self._second_run(lane, failure))
+                jobs.append(self._second_run(lane, failure, first.wall_s * failure.share))
         return jobs
 
-    def _second_run(self, lane: Lane, failure: Failure) -> Job:
+    def _second_run(self, lane: Lane, failure: Failure, wall_s: float) -> Job:
         name = f"{lane.name}-again-{len(self._again) + 1}"
         self._again[name] = (lane, failure)
         return replace(
@@ -213,7 +214,7 @@ class Run:
             name=name,
             command=command(lane, self._at(name), self.options, self._virtual, failure.tests),
             output=self._at(name) / OUTPUT,
-            wall_s=failure.wall_s,
+            wall_s=wall_s,
         )
 
     def _ended_again(

@@ -216,6 +216,18 @@ def test_in_a_guest_the_test_runs_in_the_same_guest_alone(tmp_path):
     assert "-n" not in command
 
 
+def test_a_second_run_is_expected_to_take_what_the_file_of_the_test_took(tmp_path):
+    (tmp_path / "report.xml").write_text(
+        '<testsuite tests="3" failures="1">'
+        '<testcase classname="tests.unit.test_cli" name="test_x" time="1.5"><failure/></testcase>'
+        '<testcase classname="tests.unit.test_cli" name="test_y" time="1.5"/>'
+        '<testcase classname="tests.unit.test_docs" name="test_z" time="9"/></testsuite>'
+    )
+    (failure,) = account.read(tmp_path / "report.xml").failures
+    assert failure.tests == ("tests/unit/test_cli.py::test_x",)
+    assert failure.share == 0.25
+
+
 def test_a_report_without_failures_asks_for_nothing(tmp_path):
     (tmp_path / "report.xml").write_text('<testsuite tests="1"><testcase name="x"/></testsuite>')
     assert account.read(tmp_path / "report.xml").failures == ()
