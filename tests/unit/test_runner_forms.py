@@ -41,7 +41,9 @@ def test_a_switch_boots_in_the_short_form_where_playbooks_units_or_packages_chan
     assert "boot-core" not in form("--all", change=[path])
 
 
-@pytest.mark.parametrize("change", [[], ["cnc/planner/exact.py", "agent/wake_ups.py"], None])
+@pytest.mark.parametrize(
+    "change", [[], ["cnc/planner/exact.py", "agent/wake_ups.py"], ["left-behind"], None]
+)
 def test_elsewhere_a_switch_boots_in_all_and_before_lanes_that_take_turns(form, change, capsys):
     assert "boot-core" not in form(change=change)
     assert "boot-core: no change starts it here; --all begins with it" in capsys.readouterr().out
