@@ -15,7 +15,7 @@ from agent.mechanisms.gates.model import UNKNOWN_LENGTHS, ClassCounters, GateSta
 from agent.mechanisms.gates.taprio import change
 from agent.model import AgentError
 from agent.switch import Switch
-from tests.kernel.conftest import FAR, NS_PER_S
+from tests.kernel.conftest import FAR, NS_PER_S, routes_of
 from tests.stack.recording_kernel import configured
 
 pytestmark = pytest.mark.virtual_time
@@ -48,7 +48,7 @@ def run(ports, eventually):
 
 @pytest.fixture
 def jumbo_frames(ports):
-    with IPRoute() as switch, IPRoute(netns=FAR) as far:
+    with IPRoute() as switch, routes_of(FAR) as far:
         for ipr, name in ((switch, "p1"), (far, "q1")):
             ipr.link("set", index=ipr.link_lookup(ifname=name)[0], mtu=9000)
 

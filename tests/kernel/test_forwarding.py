@@ -45,7 +45,7 @@ from agent.mechanisms.gates.model import GateState
 from agent.mechanisms.received_priority.model import PriorityTable, ReceivedPriorityConfig
 from agent.model import AgentError, PortConfig
 from agent.switch import Switch, differences
-from tests.kernel.conftest import FAR, QUEUES, inside
+from tests.kernel.conftest import FAR, QUEUES, inside, routes_of
 from tests.stack.filtering_entries import BRIDGE, PORTS, bridges, entry
 from tests.stack.recording_kernel import configured
 
@@ -89,7 +89,7 @@ def bridge(ports, eventually) -> Iterator[int]:
         queues = {"num_tx_queues": QUEUES, "num_rx_queues": QUEUES}
         peer = {"ifname": "q3", "net_ns_fd": FAR, **queues}
         ipr.link("add", ifname="p3", kind="veth", peer=peer, state="up", **queues)
-        with IPRoute(netns=FAR) as far:
+        with routes_of(FAR) as far:
             far.link("set", index=far.link_lookup(ifname="q3")[0], state="up")
         ipr.link("add", ifname="br0", kind="bridge", br_vlan_filtering=1, br_mcast_snooping=1)
         (index,) = ipr.link_lookup(ifname="br0")

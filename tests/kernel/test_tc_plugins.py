@@ -8,11 +8,11 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from pyroute2 import IPRoute, netns
+from pyroute2 import IPRoute
 
 from agent.kernel import tc_plugins
 from agent.kernel.cls_flower import EGRESS
-from tests.kernel.conftest import SWITCH, inside
+from tests.kernel.conftest import SWITCH, inside, new_namespace
 
 TAGGED, ANY = 0x8100, 0x0003
 IPV6 = 0x86DD
@@ -81,16 +81,12 @@ QDISCS = [
 def ipr() -> Iterator[IPRoute]:
     """In a namespace with the two ends of a cable, p1 and p2."""
     tc_plugins.register()
-    netns.create(SWITCH)
-    try:
-        with inside(SWITCH), IPRoute() as opened:
-            queues = {"num_tx_queues": 2, "num_rx_queues": 2}
-            opened.link("add", ifname="p1", kind="veth", peer={"ifname": "p2", **queues}, **queues)
-            for name in ("p1", "p2"):
-                opened.link("set", index=port(opened, name), state="up")
-            yield opened
-    finally:
-        netns.remove(SWITCH)
+    with new_namespace(SWITCH), inside(SWITCH), IPRoute() as opened:
+        queues = {"num_tx_queues": 2, "num_rx_queues": 2}
+        opened.link("add", ifname="p1", kind="veth", peer={"ifname": "p2", **queues}, **queues)
+        for name in ("p1", "p2"):
+            opened.link("set", index=port(opened, name), state="up")
+        yield opened
 
 
 def port(ipr: IPRoute, name: str) -> int:

@@ -36,7 +36,7 @@ from agent.mechanisms.identification.model import (
 )
 from agent.model import PortConfig
 from agent.switch import Switch
-from tests.kernel.conftest import FAR, QUEUES, SO_RCVBUFFORCE, SWITCH, inside
+from tests.kernel.conftest import FAR, QUEUES, SO_RCVBUFFORCE, SWITCH, inside, routes_of
 
 UNKNOWN = "02-00-00-00-00-09"
 STREAM, TALKER, LISTENER = "02-54-53-4E-00-07", "02-00-00-00-02-01", "02-00-00-00-01-03"
@@ -104,7 +104,7 @@ def bridges(ports, eventually) -> None:
     The talker finds the listener by a permanent neighbour, as after its address resolution.
     """
     queues = {"num_tx_queues": QUEUES, "num_rx_queues": QUEUES}
-    with IPRoute() as near, IPRoute(netns=FAR) as far:
+    with IPRoute() as near, routes_of(FAR) as far:
         peer = {"ifname": "q3", "net_ns_fd": FAR, **queues}
         near.link("add", ifname="p3", kind="veth", peer=peer, **queues)
         p3 = index_of(near, "p3")

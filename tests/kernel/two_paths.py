@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import pytest
-from pyroute2 import IPRoute, netns
+from pyroute2 import IPRoute
 
 from agent.kernel.ports import KernelPorts
 from agent.mechanisms import mechanisms
@@ -45,6 +45,7 @@ from tests.kernel.conftest import (
     SO_TIMESTAMPNS,
     SWITCH,
     inside,
+    new_namespace,
 )
 
 WIRES = "tsn-wires"
@@ -243,9 +244,8 @@ def wire_action() -> str:
 def network(tmp_path, eventually, wire_action) -> Iterator[Network]:
     """Both switches numbering, forwarding and eliminating."""
     with ExitStack() as cleanup:
-        for namespace in (SWITCH, FAR, WIRES):
-            netns.create(namespace)
-            cleanup.callback(netns.remove, namespace)
+        for name in (SWITCH, FAR, WIRES):
+            cleanup.enter_context(new_namespace(name))
         _cable((WIRES, "talker"), (SWITCH, "t"))
         _cable((FAR, "l"), (WIRES, "listener"))
         for path in PATHS:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import datetime
 import os
 import shlex
 import signal
@@ -12,7 +14,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.runner import changed, order, repeat, table
+from tests.runner import changed, order, repeat, table, unsteady
 from tests.runner.lanes import MOST_AT_ONCE, Options, Outcome, Run
 from tests.runner.table import CHECKOUT, Lane, Table, TableError
 
@@ -69,9 +71,43 @@ def chosen(options: argparse.Namespace, lanes: Table) -> list[Lane]:
         return picked
     if options.timing:
         return [lane for lane in every if lane.name in {lanes.home(p) for p in lanes.timing}]
+    short = short_form(lanes)
     if options.all:
-        return order.at_commit([lane for lane in every if not lane.short], commits())
-    return [lane for lane in every if lane.short]
+        rest = [lane for lane in every if lane not in short]
+        return everything_else(rest, limited=options.budget is not None)
+    for lane in every:
+        if lane.short and lane not in short:
+            print(f"{lane.name}: no change starts it here; --all begins with it")
+    return short
+
+
+def short_form(lanes: Table) -> list[Lane]:
+    """The lanes of the short form. Where nothing can be compared, nothing has changed; a path that
+    no lane names starts none, so that a file which the tests leave behind changes no answer."""
+    named: set[str] = set()
+    with contextlib.suppress(changed.NoSuchReference):
+        for path in changed.paths(None):
+            named |= set(changed.named_by(lanes, path))
+    return [
+        lane
+        for lane in lanes.lanes.values()
+        if lane.short and (lane.name in named or not lane.when_changed)
+    ]
+
+
+def everything_else(rest: Sequence[Lane], *, limited: bool) -> list[Lane]:
+    """The lanes of `--all`; where the time is limited without those whose turn it is not."""
+    number = commits()
+    later = order.waiting(rest, number) if limited else []
+    for lane in later:
+        print(f"{lane.name}: once in {lane.once_in} commits, and not at this one")
+    return order.at_commit([lane for lane in rest if lane not in later], number)
+
+
+def runs_again(options: argparse.Namespace) -> bool:
+    """Whether a test that fails runs once more: not where runs are counted, nor after an option of
+    pytest such as -x, with which the others may not have run at all."""
+    return options.all and options.repeat is None and not options.pytest
 
 
 def commits() -> int:
@@ -91,24 +127,39 @@ def run_once(lanes: Sequence[Lane], options: Options) -> Outcome:
         print(account.line(run.cost(account.name)))
     for reason in [reason for account in outcome.accounts for reason in account.counts.reasons]:
         print(f"skipped: {reason}")
+    for remark in outcome.remarks:
+        print(remark)
     for name in outcome.left_out:
         print(f"left out, since the time does not suffice: {name}")
     print(f"\n{outcome.passed} passed, {outcome.failed} failed, {outcome.skipped} skipped")
+    if outcome.second:
+        show_second_runs(outcome.second)
     return outcome
+
+
+def show_second_runs(tests: Sequence[str]) -> None:
+    """Print the tests that failed and then passed as entries of tests/unsteady.toml."""
+    today, commit = datetime.date.fromisoformat(repeat.today()), repeat.commit()
+    print(f"passed on second run: {len(tests)}. Find out why, and add to {unsteady.FILE}:\n")
+    for test in tests:
+        print(unsteady.text(unsteady.Entry(test, today, commit, "nothing yet")))
 
 
 def listing(lanes: Table) -> None:
     """Print every lane with its cost."""
     for lane in lanes.lanes.values():
         form = "short" if lane.short else "--all"
-        print(f"{lane.name:18} {form:6} {lane.place:5} {lane.cost.cpu_s:5.0f} s CPU")
+        when = ", where a change starts it; else --all" if lane.when_changed else ""
+        if lane.once_in > 1:
+            when = f", with a budget at one commit in {lane.once_in}"
+        print(f"{lane.name:18} {form:6} {lane.place:5} {lane.cost.cpu_s:5.0f} s CPU{when}")
 
 
 def main(argv: Sequence[str]) -> int:
     """Exit code: 0 all passed, 1 something failed, 2 bad arguments."""
     options = parse(argv)
     try:
-        lanes = table.load()
+        lanes, listed = table.load(), unsteady.load()
         if options.list:
             listing(lanes)
             return 0
@@ -126,6 +177,8 @@ def main(argv: Sequence[str]) -> int:
         processors=min(os.cpu_count() or 1, MOST_AT_ONCE),
         budget_s=options.budget or float("inf"),
         judge_cost=not options.busy and not pytest,
+        again=runs_again(options),
+        unsteady=listed,
     )
     if not options.repeat:
         return 0 if run_once(picked, how).good else 1

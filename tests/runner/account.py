@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree
@@ -13,6 +15,21 @@ ALLOWED = 1.5
 
 
 @dataclass(frozen=True)
+class Failure:
+    """A test that failed, or those of a file whose one setup failed.
+
+    - `tests`: their node ids; none where what failed is no test, as a file that cannot be imported.
+    - `results`: how many results of the report these are.
+    - `share`: which part of the time of all tests those of its file took. Seconds would be those of
+      a guest, whose time may be virtual.
+    """
+
+    tests: tuple[str, ...]
+    results: int = 1
+    share: float = 1.0
+
+
+@dataclass(frozen=True)
 class Counts:
     """Tests by result; `reasons` has a line for each one skipped."""
 
@@ -20,13 +37,15 @@ class Counts:
     failed: int = 0
     skipped: int = 0
     reasons: tuple[str, ...] = ()
+    failures: tuple[Failure, ...] = ()
 
 
 @dataclass(frozen=True)
 class Account:
     """One lane's run. `cpu_s` is that of its processes and guests.
 
-    `fault` says why it failed where no test did.
+    - `fault`: why it failed where no test did.
+    - `second`: tests that passed on their second run; `counts` has them as passed.
     """
 
     name: str
@@ -34,6 +53,7 @@ class Account:
     wall_s: float
     cpu_s: float
     fault: str | None = None
+    second: tuple[str, ...] = ()
 
     @property
     def bad(self) -> bool:
@@ -48,6 +68,7 @@ class Account:
             f"{counts.skipped:4} skipped {self.wall_s:6.0f} s wall {self.cpu_s:6.0f} s CPU "
             f"of {cost.cpu_s:.0f}"
         )
+        line += f"  passed on second run: {len(self.second)}" if self.second else ""
         return f"{line}  FAILED: {self.fault}" if self.fault else line
 
 
@@ -68,7 +89,40 @@ def read(junit: Path) -> Counts | None:
         for case in suite.iter("testcase")
         for why in case.iter("skipped")
     )
-    return Counts(total - failures - errors - skipped, failures + errors, skipped, reasons)
+    passed = total - failures - errors - skipped
+    failed = _failures([case for suite in suites for case in suite.iter("testcase")])
+    return Counts(passed, failures + errors, skipped, reasons, failed)
+
+
+def _failures(cases: Iterable[ElementTree.Element]) -> tuple[Failure, ...]:
+    took: dict[str, float] = defaultdict(float)
+    found: dict[object, list[ElementTree.Element]] = {}
+    for case in cases:
+        where = case.get("classname", "")
+        took[where] += float(case.get("time", 0))
+        for why in (*case.iter("failure"), *case.iter("error")):
+            message = why.get("message", "")
+            setup = message.startswith("failed on setup")
+            found.setdefault((where, message if setup else case.get("name")), []).append(case)
+    whole = sum(took.values())
+    return tuple(
+        Failure(
+            tests=tuple(dict.fromkeys(test for case in same if (test := _node_id(case)))),
+            results=len(same),
+            share=took[same[0].get("classname", "")] / whole if whole else 1.0,
+        )
+        for same in found.values()
+    )
+
+
+def _node_id(case: ElementTree.Element) -> str | None:
+    """What pytest calls the test of a report; None if it is of no file."""
+    names = case.get("classname", "").split(".")
+    for number in range(1, len(names) + 1):
+        file = f"{'/'.join(names[:number])}.py"
+        if Path(file).exists():
+            return "::".join([file, *names[number:], case.get("name", "")])
+    return None
 
 
 def judge(
@@ -96,7 +150,8 @@ def judge(
     return Account(name, counts or Counts(), *spent, fault)
 
 
-# pytest's own exit code.
+# pytest's own exit codes.
+TESTS_FAILED = 1
 NOTHING_COLLECTED = 5
 
 

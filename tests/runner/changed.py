@@ -31,14 +31,15 @@ def lanes(table: Table, changed: Iterable[str]) -> tuple[list[Lane], list[str]]:
     """
     chosen, unnamed = set(ALWAYS), []
     for path in changed:
-        for_this = set(_touched(table, path))
+        for_this = set(named_by(table, path))
         chosen |= for_this
         if not for_this:
             unnamed.append(path)
     return [lane for lane in table.lanes.values() if unnamed or lane.name in chosen], unnamed
 
 
-def _touched(table: Table, path: str) -> Iterator[str]:
+def named_by(table: Table, path: str) -> Iterator[str]:
+    """The lanes that name a path, and the one that has its tests."""
     if home := table.home(path):
         yield home
     for lane in table.lanes.values():

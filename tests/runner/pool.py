@@ -50,13 +50,13 @@ class Pool:
     """Runs jobs in their order, skipping over those that have to wait.
 
     - `slots`: how many run at once.
-    - `ended`: called with each job that has ended.
+    - `ended`: called with each job that has ended; returns those to start next, before others.
     - `result`: what a job that others need wrote last.
     - `budget_s`: no job starts that is expected to end later than this after `run` began.
     """
 
     slots: int
-    ended: Callable[[Ended], None]
+    ended: Callable[[Ended], Iterable[Job]]
     result: Callable[[Job], str]
     budget_s: float = float("inf")
     _results: dict[str, str] = field(default_factory=dict)
@@ -92,7 +92,7 @@ class Pool:
                         self._results[ended.job.name] = self.result(ended.job)
                     else:
                         failed.add(ended.job.name)
-                self.ended(ended)
+                waiting[:0] = self.ended(ended)
         finally:
             self._stop()
         return left_out

@@ -20,7 +20,19 @@ PLACES = ("lint", "host", "uml", "uml-real-time", "qemu")
 UML_PLACES = ("uml", "uml-real-time")
 # What takes long to make, is needed by several lanes and made once: `scripts/test` knows how.
 PREREQUISITES = ("image", "package", "first-version")
-_KEYS = {"place", "tests", "when", "short", "first", "needs", "processes", "repeats", "environment"}
+_KEYS = {
+    "place",
+    "tests",
+    "when",
+    "short",
+    "when_changed",
+    "first",
+    "once_in",
+    "needs",
+    "processes",
+    "repeats",
+    "environment",
+}
 # Where the tests are whose markers a lane may repeat.
 MARKED = "tests/kernel/"
 
@@ -44,7 +56,9 @@ class Lane:
     - `tests`: what it owns, see the head of this file.
     - `when`: paths (directories end in /) whose change makes `--changed` run it.
     - `short`: part of `scripts/test` without `--all`.
+    - `when_changed`: part of it only where a changed path starts the lane, else of `--all`.
     - `first`: every `--all` begins with it.
+    - `once_in`: `--all` with a budget runs it at one commit in so many (tests/runner/order.py).
     - `processes`: how many pytest-xdist starts, where tests are safe beside each other.
     - `needs`: what must be made before.
     - `repeats`: markers and files; such tests run here, too, beside their own lane.
@@ -56,7 +70,9 @@ class Lane:
     tests: tuple[str, ...]
     when: tuple[str, ...]
     short: bool
+    when_changed: bool
     first: bool
+    once_in: int
     needs: tuple[str, ...]
     processes: int
     repeats: tuple[str, ...]
@@ -120,8 +136,8 @@ def patterns(node_id: str) -> Iterator[str]:
 
 def load(directory: Path = CHECKOUT / "tests") -> Table:
     """Read both files of `directory`. Raises TableError for what they may not say."""
-    document = _read(directory / "lanes.toml")
-    budget = _read(directory / "budget.toml")
+    document = read(directory / "lanes.toml")
+    budget = read(directory / "budget.toml")
     listed: dict[str, dict[str, Any]] = document.get("lane", {})
     lanes = {name: _lane(name, entry, budget) for name, entry in listed.items()}
     if unknown := budget.keys() - lanes.keys() - set(PREREQUISITES):
@@ -145,7 +161,7 @@ def load(directory: Path = CHECKOUT / "tests") -> Table:
 
 def prerequisite_cost(name: str, directory: Path = CHECKOUT / "tests") -> Cost:
     """What making a prerequisite takes with full caches."""
-    return _cost(name, _read(directory / "budget.toml"))
+    return _cost(name, read(directory / "budget.toml"))
 
 
 def seconds(text: str) -> float:
@@ -157,9 +173,11 @@ def seconds(text: str) -> float:
 
 
 def use_environment() -> None:
-    """Let this process and its children find the programs that scripts/setup installed."""
+    """Let this process and its children find the programs that scripts/setup installed, and keep
+    what they compile: without, pytest takes 10 s of CPU time to import the unit tests."""
     binaries = [CHECKOUT / ".venv/bin", CHECKOUT / ".venv/sysrepo/bin"]
     os.environ["PATH"] = ":".join([*map(str, binaries), os.environ["PATH"]])
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
 def _lane(name: str, entry: Mapping[str, Any], budget: Mapping[str, Any]) -> Lane:
@@ -170,13 +188,19 @@ def _lane(name: str, entry: Mapping[str, Any], budget: Mapping[str, Any]) -> Lan
         raise TableError(f"{where}: place is {entry.get('place')}, not one of {', '.join(PLACES)}")
     if unknown := set(entry.get("needs", ())) - set(PREREQUISITES):
         raise TableError(f"{where}: needs {', '.join(sorted(unknown))}, which nothing makes")
+    if entry.get("when_changed") and not entry.get("short"):
+        raise TableError(f"{where}: when_changed is for a lane of the short form")
+    if "once_in" in entry and (entry.get("short") or entry.get("first")):
+        raise TableError(f"{where}: once_in is for a lane that is neither short nor first")
     return Lane(
         name=name,
         place=entry["place"],
         tests=tuple(entry.get("tests", ())),
         when=tuple(entry.get("when", ())),
         short=entry.get("short", False),
+        when_changed=entry.get("when_changed", False),
         first=entry.get("first", False),
+        once_in=entry.get("once_in", 1),
         needs=tuple(entry.get("needs", ())),
         processes=entry.get("processes", 1),
         repeats=tuple(entry.get("repeats", ())),
@@ -193,7 +217,8 @@ def _cost(name: str, budget: Mapping[str, Any]) -> Cost:
         raise TableError(f"budget.toml: {name} needs cpu_s, a number of seconds") from None
 
 
-def _read(path: Path) -> dict[str, Any]:
+def read(path: Path) -> dict[str, Any]:
+    """A TOML file. Raises TableError where it cannot be read."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, tomllib.TOMLDecodeError) as error:

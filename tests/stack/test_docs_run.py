@@ -84,6 +84,22 @@ def test_a_page_that_is_not_there_is_bad_input(tmp_path: Path):
     assert check_docs("--only", tmp_path / "none.md").returncode == 2
 
 
+def test_a_reference_that_git_does_not_know_is_bad_input():
+    done = check_docs("--changed", "no-such-reference")
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "no-such-reference" in done.stderr
+
+
+# The lane docs runs this one each time, docs-all the other one.
+@pytest.mark.timeout(2400)
+def test_a_page_does_what_it_says_after_a_change_of_it_or_of_its_commands():
+    done = check_docs("--changed", "--place", "host", "--place", "lab", "--place", "no")
+    print(done.stdout)
+
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 @pytest.mark.timeout(2400)
 def test_every_page_of_this_tree_does_what_it_says():
     done = check_docs("--place", "host", "--place", "lab", "--place", "no")

@@ -12,7 +12,14 @@ from tests.runner.speed import REFERENCE_S, Speed
 from tests.runner.table import Cost, Lane
 
 REPORT = '<testsuites><testsuite tests="3" failures="0" errors="0" skipped="0"/></testsuites>'
-REST = {"needs": (), "processes": 1, "repeats": (), "environment": {}}
+REST = {
+    "when_changed": False,
+    "once_in": 1,
+    "needs": (),
+    "processes": 1,
+    "repeats": (),
+    "environment": {},
+}
 
 
 def lane(name: str = "one", place: str = "host", **how) -> Lane:

@@ -13,7 +13,9 @@ from tests.runner.table import Cost, Lane
 
 def lanes(*walls_s: float) -> list[Lane]:
     return [
-        Lane(f"lane{n}", "host", (), (), False, False, (), 1, (), {}, Cost(wall_s, wall_s))
+        Lane(
+            f"lane{n}", "host", (), (), False, False, False, 1, (), 1, (), {}, Cost(wall_s, wall_s)
+        )
         for n, wall_s in enumerate(walls_s)
     ]
 
@@ -32,6 +34,32 @@ def test_some_lanes_are_first_at_every_commit_and_the_others_take_turns():
     for commits in range(20):
         ordered = order.at_commit([*circle, always], commits)
         assert ordered == [always, *order.rotated(circle, commits)]
+
+
+def test_lanes_that_run_seldom_go_before_those_that_take_turns():
+    circle = lanes(10, 20, 30)
+    always = replace(lanes(40)[0], name="always", first=True)
+    seldom = replace(lanes(50)[0], name="seldom", once_in=6)
+    for commits in range(20):
+        ordered = order.at_commit([seldom, *circle, always], commits)
+        assert ordered == [always, seldom, *order.rotated(circle, commits)]
+
+
+@pytest.mark.parametrize("commits", [1, 2, 3, 6, 10, 12, 60])
+def test_a_lane_runs_once_in_as_many_pushes_as_it_says_whatever_their_size(commits):
+    seldom = [replace(lane, once_in=6) for lane in lanes(1, 1, 1, 1)]
+    pushes = 600
+    turns = [
+        [lane for lane in seldom if lane not in order.waiting(seldom, 1000 + push * commits)]
+        for push in range(pushes)
+    ]
+    for lane in seldom:
+        assert sum(lane in turn for turn in turns) == pytest.approx(pushes / 6, abs=10)
+    assert max(map(len, turns)) == 1
+
+
+def test_a_lane_that_always_runs_never_waits():
+    assert all(order.waiting(lanes(1, 2, 3), commits) == [] for commits in range(50))
 
 
 def test_the_same_commit_has_the_same_order():

@@ -18,8 +18,12 @@ def shell(name: str, text: str, **how) -> Job:
 
 def run(jobs, slots=2, **how) -> tuple[dict[str, Ended], list[Job]]:
     done: dict[str, Ended] = {}
-    pool = Pool(slots, lambda one: done.update({one.job.name: one}), lambda _: "made", **how)
-    left_out = pool.run(jobs)
+
+    def note(one: Ended) -> list[Job]:
+        done[one.job.name] = one
+        return []
+
+    left_out = Pool(slots, note, lambda _: "made", **how).run(jobs)
     return done, left_out
 
 
@@ -73,6 +77,17 @@ def test_a_job_too_long_for_the_budget_is_left_out_and_a_shorter_one_is_not():
     assert list(done) == ["short"]
 
 
+def test_what_the_end_of_a_job_asks_for_runs_before_all_that_waits():
+    order = []
+
+    def ended(one: Ended) -> list[Job]:
+        order.append(one.job.name)
+        return [shell("again", "true")] if one.job.name == "first" else []
+
+    Pool(1, ended, lambda _: "").run([shell("first", "true"), shell("second", "true")])
+    assert order == ["first", "again", "second"]
+
+
 def test_cpu_time_is_that_of_all_descendants_and_not_of_waiting():
     busy = "import time\nwhile time.process_time() < 0.2: pass"
     command = f"{sys.executable} -c '{busy}'; sleep 0.05"
@@ -99,7 +114,7 @@ def test_when_the_run_is_interrupted_no_job_and_no_child_of_it_is_left(tmp_path)
     class Interrupted(Exception):
         pass
 
-    def interrupt(_ended: Ended) -> None:
+    def interrupt(_ended: Ended) -> list[Job]:
         while not (tmp_path / "pid").exists():
             time.sleep(0.01)
         raise Interrupted

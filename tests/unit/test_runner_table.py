@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ast
+import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.runner import table
+from tests.runner import table, unsteady
 from tests.runner.table import CHECKOUT, PREREQUISITES, TableError
 
 
@@ -29,10 +30,19 @@ def tests() -> dict[str, set[str]]:
 def read_tests(file: Path) -> Iterator[tuple[str, set[str]]]:
     """The tests of a file and their markers, read without importing it."""
     tree = ast.parse(file.read_text(encoding="utf-8"))
+    where = str(file.relative_to(CHECKOUT))
+    yield from read_functions(where, tree.body)
     for node in tree.body:
+        if isinstance(node, ast.ClassDef) and node.name.startswith("Test"):
+            yield from read_functions(f"{where}::{node.name}", node.body)
+
+
+def read_functions(where: str, body: list[ast.stmt]) -> Iterator[tuple[str, set[str]]]:
+    """The tests of a file or a class."""
+    for node in body:
         if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
             markers = {part.rpartition(".")[2] for part in map(ast.unparse, node.decorator_list)}
-            yield f"{file.relative_to(CHECKOUT)}::{node.name}", markers
+            yield f"{where}::{node.name}", markers
 
 
 def tracked() -> list[str]:
@@ -49,6 +59,7 @@ def test_every_test_is_in_a_lane(lanes, tests):
 def test_every_entry_names_a_test(lanes, tests):
     named = [*lanes.owners, *lanes.timing]
     named += [entry for lane in lanes.lanes.values() for entry in lane.repeats if "/" in entry]
+    named += [entry.test for entry in unsteady.load()]
     there = {pattern for test in tests for pattern in table.patterns(test)}
     assert [entry for entry in named if entry.partition("[")[0] not in there] == []
 
@@ -141,6 +152,8 @@ def test_a_repeated_test_runs_in_its_own_lane_too(tmp_path):
         ('place = "moon"', "place is moon, not one of lint, host, uml, uml-real-time, qemu"),
         ('needs = ["gold"]', "needs gold, which nothing makes"),
         ("quick = true", "unknown key quick"),
+        ("when_changed = true", "when_changed is for a lane of the short form"),
+        ("short = true\nonce_in = 6", "once_in is for a lane that is neither short nor first"),
     ],
 )
 def test_a_table_that_cannot_be_is_refused_with_its_place(tmp_path, lane, reason):
@@ -167,6 +180,14 @@ def test_a_time_is_written_with_its_unit(text, seconds):
 def test_what_is_not_a_time_is_refused(text):
     with pytest.raises(ValueError, match="is not a time"):
         table.seconds(text)
+
+
+def test_what_tests_compile_is_kept(monkeypatch):
+    monkeypatch.setenv("PATH", "/usr/bin")
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    table.use_environment()
+    assert os.environ["PATH"].startswith(f"{CHECKOUT}/.venv/bin:")
+    assert "PYTHONDONTWRITEBYTECODE" not in os.environ
 
 
 def written(directory: Path, **lanes: str) -> None:
