@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import zlib
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from lxml import etree
 
 from cnc.mechanism import Mechanism
 from cnc.mechanisms.composition import differences, settings_summary, within
@@ -34,9 +36,14 @@ from cnc.model import (
 from cnc.plans.transition import joined, on_ports
 from cnc.rollout.history import encoding
 from cnc.rollout.history.record import Outcome, SwitchChange
+from cnc.switch.payload import edit_config
+from cnc.switch.readback import stored_ports
+from cnc.switch.rollout_id import RolloutId
 from tests.unit.mechanism_examples import ADDRESSES, CAMERA, EXAMPLES, NAMES, PORTS, VLAN_ID
 
+ID = RolloutId("0e1f3ac2-6f0c-4c6b-9f0c-2d0f6a5a7d11", "operator@cnc", "2026-11-23T09:00:00Z")
 CHECKOUT = Path(__file__).parents[2]
+FEW = settings(max_examples=25)
 ALL = pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda each: each.name)
 
 
@@ -78,6 +85,7 @@ def test_a_mechanism_that_is_asked_for_nothing_says_nothing(mechanism: Mechanism
 
 
 @ALL
+@FEW
 @given(data=st.data())
 def test_what_is_asked_for_is_said(mechanism: Mechanism[Any], data: st.DataObject) -> None:
     its = data.draw(examples(mechanism))
@@ -87,6 +95,7 @@ def test_what_is_asked_for_is_said(mechanism: Mechanism[Any], data: st.DataObjec
 
 
 @ALL
+@FEW
 @given(data=st.data())
 def test_only_what_differs_is_a_difference(mechanism: Mechanism[Any], data: st.DataObject) -> None:
     first, second = (data.draw(examples(mechanism)) for _ in range(2))
@@ -98,6 +107,7 @@ def test_only_what_differs_is_a_difference(mechanism: Mechanism[Any], data: st.D
 
 
 @ALL
+@FEW
 @given(data=st.data())
 def test_between_two_plans_both_are_there_and_what_is_asked_for_now_wins(
     mechanism: Mechanism[Any], data: st.DataObject
@@ -112,6 +122,7 @@ def test_between_two_plans_both_are_there_and_what_is_asked_for_now_wins(
 
 
 @ALL
+@FEW
 @given(data=st.data())
 def test_of_ports_that_are_gone_nothing_is_asked(
     mechanism: Mechanism[Any], data: st.DataObject
@@ -123,6 +134,7 @@ def test_of_ports_that_are_gone_nothing_is_asked(
 
 
 @ALL
+@FEW
 @given(data=st.data())
 def test_of_other_vlans_and_streams_nothing_is_a_rollouts(
     mechanism: Mechanism[Any], data: st.DataObject
@@ -136,7 +148,41 @@ def test_of_other_vlans_and_streams_nothing_is_a_rollouts(
     assert others == mechanism.part()
 
 
+def stored_after(desired: BridgeForwarding) -> BridgeForwarding | None:
+    """What is configured of a bridge by the edit that sets `desired` where nothing was."""
+    edit = edit_config({"br0": desired}, 0, {"br0": None}, ID)
+    return stored_ports(edit, ["br0"])["br0"].forwarding
+
+
 @ALL
+@FEW
+@given(data=st.data())
+def test_what_is_sent_to_a_switch_is_what_is_read_back(
+    mechanism: Mechanism[Any], data: st.DataObject
+) -> None:
+    its = bridge(data.draw(examples(mechanism)))
+    assert stored_after(its) == its
+
+
+@FEW
+@given(data=st.data())
+def test_what_mechanisms_send_together_is_what_is_read_back(data: st.DataObject) -> None:
+    """Numbers and filters, each of a stream of its own: one table tells whose frames they are."""
+    about = zip(MECHANISMS, itertools.cycle(ADDRESSES), strict=False)
+    parts = [
+        each.changed.of_streams(data.draw(examples(each)), [address]) for each, address in about
+    ]
+    assert stored_after(bridge(*parts)) == bridge(*parts)
+
+
+def test_a_mechanism_that_is_asked_for_nothing_sends_nothing() -> None:
+    edit = etree.tostring(edit_config({"br0": bridge()}, 0, {"br0": None}, ID))
+    for namespace in ("ieee802-dot1cb", "dot1q-psfp", "dot1q-stream-filters-gates"):
+        assert namespace.encode() not in edit
+
+
+@ALL
+@FEW
 @given(data=st.data())
 def test_the_history_gives_back_what_it_was_given(
     mechanism: Mechanism[Any], data: st.DataObject
