@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 from cnc.cli.render.output import new_table, print_json, print_table, some
 from cnc.cli.terminal import echo
+from cnc.mechanisms.frer.watched import Copies
 from cnc.model import NS_PER_S, StreamPlan
 from cnc.support.format import counted, duration, gate_summary, nodes
 from cnc.support.lazy import lazy_import
 
 if TYPE_CHECKING:
     from cnc.mechanisms import composition
-    from cnc.mechanisms.frer.watched import Copies
     from cnc.planner import Move
     from cnc.plans.difference import PlanDifference
     from cnc.rollout import Finding, PortStatus, Report
