@@ -15,7 +15,7 @@ from cnc import chart
 from cnc.cli import render
 from cnc.model import GateControlList, GateLimits, Plan, PortRef
 from cnc.model import GateEntry as Entry
-from cnc.plan import file as planfile
+from cnc.plans import file as planfile
 from cnc.rollout.preflight import Check, Finding, Verdict
 from cnc.support import format as words
 from tests.stack.recording_kernel import configured, port
