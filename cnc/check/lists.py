@@ -51,9 +51,10 @@ def readable_lists(plan: Plan) -> dict[PortRef, GateCycle]:
     intent = plan.intent
     others = [c for c in intent.classes.values() if c.role is not ClassRole.CONTROL]
     best_effort = intent.classes_with(ClassRole.BEST_EFFORT)
+    hyperperiod_ns = intent.hyperperiod_ns()
     readable = {}
     for port, gates in plan.gates.items():
-        if not is_gated_port(intent.network, port) or _cycle_fault(gates, intent):
+        if not is_gated_port(intent.network, port) or _cycle_fault(gates, intent, hyperperiod_ns):
             continue
         link = intent.network.links[port]
         readable[port] = GateCycle(
@@ -67,13 +68,13 @@ def readable_lists(plan: Plan) -> dict[PortRef, GateCycle]:
 
 def judge_lists(plan: Plan, readable: Mapping[PortRef, GateCycle]) -> Iterator[Violation]:
     """What is wrong with any list, whatever frames are planned."""
-    network = plan.intent.network
+    network, hyperperiod_ns = plan.intent.network, plan.intent.hyperperiod_ns()
     for port, gates in plan.gates.items():
         if not is_gated_port(network, port):
             text = "is no connected port of a switch, nor of an end station with gates"
             yield Violation("gate-stray", str(port), text)
             continue
-        if port not in readable and (fault := _cycle_fault(gates, plan.intent)):
+        if port not in readable and (fault := _cycle_fault(gates, plan.intent, hyperperiod_ns)):
             yield Violation("gate-cycle", str(port), fault)
         if network.links[port].preemption:
             text = (
@@ -97,7 +98,7 @@ def _mask(classes: Iterable[TrafficClass]) -> int:
     return sum(1 << c.number for c in classes)
 
 
-def _cycle_fault(gates: GateControlList, intent: Intent) -> str | None:
+def _cycle_fault(gates: GateControlList, intent: Intent, hyperperiod_ns: int) -> str | None:
     cycle = gates.cycle_ns
     intervals = [entry.interval_ns for entry in gates.entries]
     if cycle <= 0 or sum(intervals) != cycle:
@@ -108,7 +109,6 @@ def _cycle_fault(gates: GateControlList, intent: Intent) -> str | None:
         return (
             "the plan has no streams, by whose periods a cycle is judged; state them in its intent"
         )
-    hyperperiod_ns = intent.hyperperiod_ns()
     if hyperperiod_ns % cycle:
         return (
             f"the streams repeat every {hyperperiod_ns} ns, which is not a multiple of the cycle "

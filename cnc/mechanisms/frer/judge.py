@@ -7,7 +7,7 @@ turn. Its history of sequence numbers must reach as far back as a copy may come 
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
@@ -28,15 +28,15 @@ _NS_PER_MS = 1_000_000
 
 def judge_sequencing(plan: Plan, forwarding: Mapping[str, BridgeForwarding]) -> Iterator[Violation]:
     """What is wrong with the numbers and copies of frames, by what the bridges are told."""
+    by_address: defaultdict[StreamAddress, dict[str, SequenceFunction]] = defaultdict(dict)
+    for switch, its in forwarding.items():
+        for address, function in its[SequenceFunctions].by_stream.items():
+            by_address[address][switch] = function
     for name, address in plan.addresses.items():
         stream = plan.intent.streams.get(name)
         if stream is None or name not in plan.streams:
             continue
-        told = {
-            switch: its[SequenceFunctions].by_stream[address]
-            for switch, its in forwarding.items()
-            if address in its[SequenceFunctions].by_stream
-        }
+        told = by_address[address]
         if stream.elimination is Elimination.SWITCH:
             yield from _judge_stream(plan, name, address, forwarding, told)
         for switch in told if stream.elimination is Elimination.LISTENER else ():
