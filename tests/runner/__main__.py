@@ -155,6 +155,12 @@ def listing(lanes: Table) -> None:
         print(f"{lane.name:18} {form:6} {lane.place:5} {lane.cost.cpu_s:5.0f} s CPU{when}")
 
 
+def spare(picked: Sequence[Lane]) -> int:
+    """How many lanes run beside those that the processors are for: where all are short, the one
+    that waits for servers is always among them."""
+    return 1 if len(picked) > 1 and all(each.short for each in picked) else 0
+
+
 def main(argv: Sequence[str]) -> int:
     """Exit code: 0 all passed, 1 something failed, 2 bad arguments."""
     options = parse(argv)
@@ -174,7 +180,7 @@ def main(argv: Sequence[str]) -> int:
     how = Options(
         pytest=pytest,
         selecting=any(option.startswith(SELECTING) for option in pytest),
-        processors=min(os.cpu_count() or 1, MOST_AT_ONCE),
+        processors=min(os.cpu_count() or 1, MOST_AT_ONCE) + spare(picked),
         budget_s=options.budget or float("inf"),
         judge_cost=not options.busy and not pytest,
         again=runs_again(options),
