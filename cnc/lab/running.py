@@ -190,7 +190,7 @@ class Lab:
                 netconf.Device(bridge, self.connect) as device,
             ):
                 if agent := device.state([management.SWITCH_PORT]).agent:
-                    return agent.gates_refused
+                    return agent.refused.get("gates")
         return None
 
 

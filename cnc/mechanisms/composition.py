@@ -82,13 +82,20 @@ class Reply:
     @property
     def streams(self) -> Mapping[int, KnownStream]:
         """The streams that tables of the switch refer to, by handle."""
-        _, table = naming()
-        return self.once(table.known)
+        return self.once(identity_table().known)
 
 
-def naming() -> tuple[Mechanism[Any], IdentityTable[Any]]:
-    """The mechanism that names streams for all, and its table."""
-    return next((each, table) for each in MECHANISMS if (table := each.tree().streams))
+def naming() -> Mechanism[Any]:
+    """The mechanism that names streams for all."""
+    return next(each for each in MECHANISMS if each.switch.names_streams)
+
+
+def identity_table() -> IdentityTable[Any]:
+    """The table in which it does. Raises ValueError if it has none."""
+    table = naming().tree().streams
+    if table is None:
+        raise ValueError(f"{naming().name} names streams, and has no table of them")
+    return table
 
 
 def edits(
@@ -103,9 +110,8 @@ def edits(
     whole = next(iter(tables.values()), Parts())
     referred = {a: ports for each in bridges.values() for a, ports in named(each).items()}
     vlan_ids = {vlan_id for each in bridges.values() for vlan_id in each.vlans}
-    mechanism, table = naming()
-    own_parts = [each[mechanism.part] for each in bridges.values()]
-    of_switch, handles = table.edit(own_parts, referred, vlan_ids, whole)
+    own_parts = [each[naming().part] for each in bridges.values()]
+    of_switch, handles = identity_table().edit(own_parts, referred, vlan_ids, whole)
     for each in MECHANISMS:
         parts = [desired[each.part] for desired in bridges.values()]
         of_switch += each.tree().edit(parts, Edit(base_time_ns, handles, whole))

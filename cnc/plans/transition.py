@@ -148,11 +148,10 @@ def _exposed(former: Plan, plan: Plan, moved: set[str]) -> dict[str, str]:
         address, now = former.addresses.get(name), plan.addresses.get(name)
         if address is None or now is None or name not in plan.streams:
             continue
-        if known_by := [its for each in (former, plan) if (its := _known_by(each, name))]:
-            is_same = (
-                address == now and before[address] == after[now] and known_by[1:] == known_by[:1]
-            )
-            if not is_same:
+        known_before, known_after = (_known_by(each, name) for each in (former, plan))
+        if known_before or known_after:
+            stays = address == now and before[address] == after[now]
+            if not stays or known_before != known_after:
                 found[name] = "switches give its frames their address, from the commit on"
         elif name in moved:
             if unmanaged := _unmanaged(plan, name):

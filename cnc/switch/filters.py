@@ -65,8 +65,7 @@ def counter_filter(ports: Iterable[str], bridges: Collection[str] = ()) -> list[
     of_port = _bridge_port(_COUNTERS, kernel)
     if not bridges:
         return _interfaces(ports, of_port)
-    mechanism, _ = naming()
-    return [*_interfaces(ports, of_port, _of_streams()), *mechanism.tree().filters()]
+    return [*_interfaces(ports, of_port, _of_streams()), *naming().tree().filters()]
 
 
 def _of_streams() -> Element:

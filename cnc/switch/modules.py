@@ -15,6 +15,7 @@ _LIBRARY = "urn:ietf:params:xml:ns:yang:ietf-yang-library"
 _NAMESPACES = {"y": _LIBRARY}
 _YANG = ElementMaker(namespace=_LIBRARY, nsmap={None: _LIBRARY})
 _BRIDGE_MODULE = "ieee802-dot1q-bridge"
+_OF_MECHANISMS = frozenset(name for each in MECHANISMS for name in each.switch.modules)
 
 
 def needs_modules(settings: Mapping[str, PortSettings | None]) -> bool:
@@ -26,8 +27,9 @@ def needs_modules(settings: Mapping[str, PortSettings | None]) -> bool:
 def module_filter() -> Element:
     """A subtree filter: which of the modules of mechanisms are installed. One that is in use is
     asked for as well: without it nobody may read what is."""
-    names = {each for mechanism in MECHANISMS for each in mechanism.switch.modules}
-    modules = (_YANG("module", _YANG("name", name)) for name in [*sorted(names), _BRIDGE_MODULE])
+    modules = (
+        _YANG("module", _YANG("name", name)) for name in [*sorted(_OF_MECHANISMS), _BRIDGE_MODULE]
+    )
     return _YANG("yang-library", _YANG("module-set", *modules))
 
 
@@ -36,5 +38,4 @@ def lacking_modules(data: Element) -> frozenset[str]:
     no other, either."""
     modules = reply.entries(data, "y:yang-library/y:module-set/y:module", _NAMESPACES)
     found = {reply.text(each, "y:name", _NAMESPACES) for each in modules}
-    wanted = {each for mechanism in MECHANISMS for each in mechanism.switch.modules}
-    return frozenset(wanted - found) if found else frozenset()
+    return _OF_MECHANISMS - found if found else frozenset()

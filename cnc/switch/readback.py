@@ -292,7 +292,6 @@ def agent_report(data: Element) -> AgentReport | None:
     return AgentReport(
         tai_offset_s=_number(agent, "t:tai-offset"),
         last_change_us=_number(agent, "t:last-change/t:duration-us"),
-        gates_refused=_text(agent, "t:gates-refused"),
         classifier=_text(agent, "t:classifier"),
         ptp=_ptp_report(agent.find("t:ptp", _NAMESPACES)),
         refused=dict(_refused(agent)),

@@ -320,10 +320,9 @@ class ClockReport:
 class AgentReport:
     """State of the agent: the duration of its last change, and the features of its kernel.
 
-    `gates_refused` says why the kernel can run no gate control list; None: it can. `refused` says
-    it of other mechanisms, by their names. `classifier` is the back end that applies DSCP rules
-    (tsn-linux's name). `ptp` is None where no PTP daemon answers, `clock` where the agent does not
-    say what keeps the clock.
+    `refused` says by the names of mechanisms why the kernel cannot run them. `classifier` is the
+    back end that applies DSCP rules (tsn-linux's name). `ptp` is None where no PTP daemon answers,
+    `clock` where the agent does not say what keeps the clock.
     `gates_wait` is what stored gates wait for since the agent has started; None: none waits.
     `refuses_late_rollouts`: it heeds the instant until which a rollout may be applied.
     `not_applied` is by port why what the switch has stored of it is not in force.
@@ -331,7 +330,6 @@ class AgentReport:
 
     tai_offset_s: int | None
     last_change_us: int | None
-    gates_refused: str | None = None
     classifier: str | None = None
     ptp: PtpReport | None = None
     refused: Mapping[str, str] = field(default_factory=dict)

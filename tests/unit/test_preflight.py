@@ -176,7 +176,7 @@ def test_without_an_intent_rates_and_limits_are_nobodys_business(plan):
 @pytest.mark.parametrize(
     ("agent", "words"),
     [
-        ({"gates_refused": "this kernel has no sch_taprio"}, "no sch_taprio"),
+        ({"refused": {"gates": "this kernel has no sch_taprio"}}, "no sch_taprio"),
         ({"classifier": "none"}, "neither iptables nor nftables"),
     ],
 )

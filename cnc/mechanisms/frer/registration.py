@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 
-from cnc.mechanism import Changed, Kept, Keys, Mechanism, Needs, Planned, Switch, streams_in_words
+from cnc.mechanism import Changed, Kept, Mechanism, Needs, Planned, Switch, streams_in_words
 from cnc.mechanisms.frer.compare import differences
 from cnc.mechanisms.frer.derive import derive, exposed
 from cnc.mechanisms.frer.model import (
@@ -21,6 +21,7 @@ from cnc.mechanisms.frer.watched import WATCHED
 from cnc.model import StreamAddress
 from cnc.support.lazy import lazy_import
 
+_SEMANTICS = lazy_import("cnc.mechanisms.frer.semantics")
 _TREE = lazy_import("cnc.mechanisms.frer.tree")
 MODULE = "ieee802-dot1cb-frer"
 
@@ -66,12 +67,6 @@ def _summary(its: SequenceFunctions) -> Iterator[tuple[int, str]]:
     yield kinds[Recovery], "sequence recovery"
 
 
-def _keys() -> Keys:
-    from cnc.mechanisms.frer.semantics import KEYS  # noqa: PLC0415
-
-    return KEYS
-
-
 FRER = Mechanism(
     name="frer",
     part=SequenceFunctions,
@@ -98,7 +93,7 @@ FRER = Mechanism(
         part=lambda rows: SequenceFunctions({each.address: each.function for each in rows}),
     ),
     shown=SHOWN,
-    keys=_keys,
+    keys=lambda: _SEMANTICS.KEYS,
     summary=_summary,
     watched=WATCHED,
 )

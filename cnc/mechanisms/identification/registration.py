@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
-from cnc.mechanism import Changed, Kept, Keys, Mechanism, Needs, Planned, Switch, streams_in_words
+from cnc.mechanism import Changed, Kept, Mechanism, Needs, Planned, Switch, streams_in_words
 from cnc.mechanisms.identification.compare import differences
 from cnc.mechanisms.identification.derive import derive, known_by
 from cnc.mechanisms.identification.model import Translation, Translations
@@ -13,6 +13,7 @@ from cnc.mechanisms.identification.shown import SHOWN
 from cnc.model import StreamAddress
 from cnc.support.lazy import lazy_import
 
+_SEMANTICS = lazy_import("cnc.mechanisms.identification.semantics")
 _TREE = lazy_import("cnc.mechanisms.identification.tree")
 MODULE = "ieee802-dot1cb-stream-identification"
 
@@ -31,12 +32,6 @@ def _within(its: Translations, vlan_ids: Collection[int]) -> Translations:
 
 def _rows(its: Translations) -> Iterator[_Row]:
     return (_Row(address, each) for address, each in its.by_stream.items())
-
-
-def _keys() -> Keys:
-    from cnc.mechanisms.identification.semantics import KEYS  # noqa: PLC0415
-
-    return KEYS
 
 
 IDENTIFICATION = Mechanism(
@@ -69,6 +64,6 @@ IDENTIFICATION = Mechanism(
         part=lambda rows: Translations({each.address: each.translation for each in rows}),
     ),
     shown=SHOWN,
-    keys=_keys,
+    keys=lambda: _SEMANTICS.KEYS,
     summary=lambda its: iter([(len(its.by_stream), "translation")]),
 )

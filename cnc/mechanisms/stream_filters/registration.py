@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from cnc.mechanism import Changed, Kept, Keys, Mechanism, Needs, Planned, Switch
+from cnc.mechanism import Changed, Kept, Mechanism, Needs, Planned, Switch
 from cnc.mechanisms.stream_filters.compare import differences, without_lists
 from cnc.mechanisms.stream_filters.derive import beside, derive, exposed, joined
 from cnc.mechanisms.stream_filters.model import (
@@ -19,6 +19,7 @@ from cnc.mechanisms.stream_filters.watched import WATCHED
 from cnc.model import StreamAddress
 from cnc.support.lazy import lazy_import
 
+_SEMANTICS = lazy_import("cnc.mechanisms.stream_filters.semantics")
 _TREE = lazy_import("cnc.mechanisms.stream_filters.tree")
 MODULE = "ieee802-dot1q-psfp-bridge"
 
@@ -64,12 +65,6 @@ def _cycles_ns(its: StreamFilters) -> Iterator[int]:
     return (each.gate.period_ns for each in its.filters if isinstance(each.gate, WindowGate))
 
 
-def _keys() -> Keys:
-    from cnc.mechanisms.stream_filters.semantics import KEYS  # noqa: PLC0415
-
-    return KEYS
-
-
 STREAM_FILTERS = Mechanism(
     name="stream_filters",
     part=StreamFilters,
@@ -97,7 +92,7 @@ STREAM_FILTERS = Mechanism(
         part=StreamFilters,
     ),
     shown=SHOWN,
-    keys=_keys,
+    keys=lambda: _SEMANTICS.KEYS,
     summary=lambda its: iter([(len(its.filters), "stream filter")]),
     watched=WATCHED,
 )

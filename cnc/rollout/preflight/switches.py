@@ -159,8 +159,8 @@ def _classes(ports: Iterable[PortSettings | None]) -> Sequence[int]:
 def _kernel(name: str, ports: Mapping[str, PortSettings | None], agent: AgentReport) -> Finding:
     """Gates and DSCP rules, which the agent refuses where the kernel lacks support."""
     gated = list(filter(None, map(gated_port, ports.values())))
-    if agent.gates_refused:
-        text, hint = agent.gates_refused, _NO_GATES
+    if refused := agent.refused.get("gates"):
+        text, hint = refused, _NO_GATES
     elif agent.classifier == "none" and any(each.dscp_priorities for each in gated):
         text = "its kernel has neither iptables nor nftables: DSCP rules are refused"
         hint = "load ip_tables and ip6_tables, or nf_tables, and install iptables on the switch"
