@@ -8,33 +8,27 @@ own. All functions are pure.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from enum import Enum, StrEnum, auto
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, Protocol, TypeVar
 
+from cnc.keys.keys import Keys
 from cnc.mechanisms.handles import Handles, KnownStream
 from cnc.model import (
-    Bridge,
     BridgeForwarding,
-    EndStation,
     Intent,
     Parts,
     Plan,
-    Stream,
     StreamAddress,
 )
 from cnc.support.wording import named
 
 if TYPE_CHECKING:
-    from cnc.intent import shape
-    from cnc.intent.mapping import Shape
-    from cnc.intent.problems import Problems
-    from cnc.mechanisms.composition import Reply
-    from cnc.switch.counters import PortCounters
-    from cnc.switch.device import SwitchState
-    from cnc.switch.reply import Element
-    from cnc.switch.tree import BridgeReport
+    from cnc.data_tree.counters import PortCounters
+    from cnc.data_tree.reply import Element, Reply
+    from cnc.data_tree.state import SwitchState
+    from cnc.data_tree.tree import BridgeReport
 
 _Part = TypeVar("_Part")
 _Row = TypeVar("_Row")
@@ -62,42 +56,6 @@ class Needs(NamedTuple):
 
     task: str
     otherwise: str
-
-
-class Level(Enum):
-    """Of what in an intent a mechanism may have keys, or another room."""
-
-    NETWORK = auto()
-    DEFAULTS = auto()
-    CLASS = auto()
-    SWITCH = auto()
-    END_STATION = auto()
-    LINK = auto()
-    STREAM = auto()
-
-
-@dataclass(frozen=True, slots=True)
-class Keys:
-    """What of an intent is a mechanism's, or another room's.
-
-    `shapes` have its keys: `document[Shape]` reads those of the network, and so on. `read` are the
-    parts of an intent that a document states; what is wrong with one by itself is added to the
-    problems. `of_switch`, `of_station` and `of_stream` are the same with what is stated of them
-    here. `check` adds to the problems what does not fit together, once all is read. `founding` are
-    the parts that a plan is made from, by what they are called where two plans are compared.
-    """
-
-    shapes: Mapping[Level, type[Shape]]
-    read: Callable[[shape.Document, Problems], Iterable[object]] = lambda _document, _problems: ()
-    of_switch: Callable[[Bridge, shape.Switch], Bridge] = lambda bridge, _its: bridge
-    of_station: Callable[[EndStation, shape.EndStation, shape.Document], EndStation] = (
-        lambda station, _its, _document: station
-    )
-    of_stream: Callable[[Stream, shape.Stream, shape.Document], Stream] = (
-        lambda stream, _its, _document: stream
-    )
-    check: Callable[[shape.Document, Intent, Problems], None] = lambda _document, _its, _found: None
-    founding: Mapping[str, type[Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

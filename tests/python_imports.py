@@ -11,7 +11,7 @@ from typing import NamedTuple
 BY_NAME = {"lazy_import", "import_module"}
 
 # The modules of the controller that name its mechanisms, one after the other, for all others.
-REGISTRY = {"cnc.mechanisms", "cnc.mechanisms.registry"}
+REGISTRY = {"cnc.mechanisms", "cnc.mechanisms.loading", "cnc.mechanisms.registry"}
 
 
 class Bound(NamedTuple):

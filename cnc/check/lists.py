@@ -6,9 +6,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from math import lcm
 
-from cnc.check.openings import GateCycle
-from cnc.check.violation import Violation
-from cnc.check.wire import guard_ns, wire_ns
+from cnc.account.openings import GateCycle
+from cnc.account.violation import Violation
+from cnc.account.wire import guard_ns, wire_ns
 from cnc.model import (
     ClassRole,
     GateControlList,

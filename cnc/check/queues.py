@@ -8,8 +8,8 @@ from itertools import pairwise
 from math import lcm
 from typing import NamedTuple
 
-from cnc.check.frames import Transmission
-from cnc.check.violation import Violation
+from cnc.account.frames import Transmission
+from cnc.account.violation import Violation
 
 
 def judge_links(transmissions: Iterable[Transmission]) -> Iterator[Violation]:

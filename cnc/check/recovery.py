@@ -16,12 +16,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import lcm
 
-from cnc.check.drains import Arrival, Drained, Interference, Port
-from cnc.check.frames import Transmission, drops_misfits
-from cnc.check.openings import GateCycle
-from cnc.check.spread import Stay, spread_ns
-from cnc.check.violation import Violation
-from cnc.check.wire import (
+from cnc.account.frames import Transmission, drops_misfits
+from cnc.account.openings import GateCycle
+from cnc.account.violation import Violation
+from cnc.account.wire import (
     best_effort_ns,
     blocking_ns,
     control_ns,
@@ -29,6 +27,8 @@ from cnc.check.wire import (
     unplanned_best_effort_ns,
     wire_ns,
 )
+from cnc.check.drains import Arrival, Drained, Interference, Port
+from cnc.check.spread import Stay, spread_ns
 from cnc.mechanisms.talker_offsets.judge import Lag, Load, lag
 from cnc.model import ClassRole, Intent, Link, Plan, PortRef
 

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from math import lcm
 
-from cnc.check.frames import Transmission
-from cnc.check.openings import GateCycle
-from cnc.check.violation import Violation
+from cnc.account.frames import Transmission
+from cnc.account.openings import GateCycle
+from cnc.account.violation import Violation
 from cnc.model import Plan, PortRef
 
 

@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
-from cnc.check.violation import Violation
+from cnc.account.violation import Violation
 from cnc.errors import PlanRejected
 from cnc.mechanisms.forwarding.derive import bridge_forwardings
 from cnc.mechanisms.forwarding.judge import judge_forwarding

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 
-from cnc.check.frames import Transmission
+from cnc.account.frames import Transmission
+from cnc.account.openings import GateCycle
+from cnc.account.violation import Violation
+from cnc.account.wire import guard_ns
 from cnc.check.lists import is_gated_port
-from cnc.check.openings import GateCycle
-from cnc.check.violation import Violation
-from cnc.check.wire import guard_ns
 from cnc.model import ClassRole, Intent, Link, Plan, PortRef
 
 

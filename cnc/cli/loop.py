@@ -132,7 +132,7 @@ def _picture(curve: Curve, undisturbed: Sequence[Sequence[float]] | None) -> Pic
 
 
 def _chosen(intent: Intent, name: str | None) -> Loop:
-    from cnc.intent.problems import one_of  # noqa: PLC0415
+    from cnc.keys.problems import one_of  # noqa: PLC0415
 
     loops = intent[Loops].by_name
     if not loops:

@@ -19,7 +19,7 @@ from cnc.support.lazy import lazy_import
 
 if TYPE_CHECKING:
     from cnc import switch
-    from cnc.intent.units import Quantity
+    from cnc.keys.units import Quantity
     from cnc.rollout.history import History
 else:
     switch = lazy_import("cnc.switch")
@@ -75,7 +75,7 @@ def quantity(kind: str) -> Callable[[click.Context, click.Parameter, str | None]
     """Callback of an option: a figure with its unit as in intents, `DURATION` or `RATE`."""
 
     def read(_context: click.Context, _option: click.Parameter, value: str | None) -> int | None:
-        from cnc.intent import units  # noqa: PLC0415
+        from cnc.keys import units  # noqa: PLC0415
 
         if value is None:
             return None

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from cnc.errors import CncError, RolloutError
 from cnc.model import Management
-from cnc.rollout.parallel import answers, unanimous
 from cnc.switch.device import ConnectOptions, Device, DeviceError, Managed
+from cnc.switch.parallel import answers, unanimous
 from cnc.switch.topology import TopologyReport
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from cnc.switch.mac_addresses import from_tree
+from cnc.data_tree.mac_addresses import from_tree
 from cnc.switch.topology import Identifier, NeighborReport, TopologyReport
 
 

@@ -12,7 +12,7 @@ from cnc.discover.bridges import bridge_of, bridge_remarks, disagreement
 from cnc.discover.cables import Attachment, Cable, Cables, Doubt, SwitchPort
 from cnc.discover.names import PORT, Names, plain, printable, quoted
 from cnc.discover.targets import shown
-from cnc.intent.units import RATE
+from cnc.keys.units import RATE
 from cnc.model import Forwarding, Management, PortRef
 from cnc.support.wording import named
 from cnc.switch.topology import NeighborReport

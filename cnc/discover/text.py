@@ -11,7 +11,7 @@ import yaml
 from cnc.discover.draft import Draft, DraftLink, Node
 from cnc.discover.names import PORT
 from cnc.discover.targets import NETCONF_PORT
-from cnc.intent.units import RATE
+from cnc.keys.units import RATE
 from cnc.model import DEFAULT_BRIDGE_DEVICE, Forwarding
 
 _ASSUMED_RATE_BPS = 1_000_000_000

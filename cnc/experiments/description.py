@@ -25,10 +25,10 @@ from cnc.experiments.unplanned_description import (
     EdgeIntelligenceDescription,
 )
 from cnc.intent import read, validate
-from cnc.intent.mapping import Shape
-from cnc.intent.problems import KeyPath, Problems, one_of, shown
-from cnc.intent.units import DURATION, FREQUENCY_OFFSET, TIME_OFFSET
-from cnc.intent.values import (
+from cnc.keys.mapping import Shape
+from cnc.keys.problems import KeyPath, Problems, one_of, shown
+from cnc.keys.units import DURATION, FREQUENCY_OFFSET, TIME_OFFSET
+from cnc.keys.values import (
     CYCLE_MAX_NS,
     Boolean,
     Dscp,

@@ -8,10 +8,10 @@ from typing import Annotated
 
 from pydantic import Field
 
-from cnc.intent.mapping import Shape
-from cnc.intent.problems import KeyPath
-from cnc.intent.units import SIZE
-from cnc.intent.values import Name, integer, quantity, text
+from cnc.keys.mapping import Shape
+from cnc.keys.problems import KeyPath
+from cnc.keys.units import SIZE
+from cnc.keys.values import Name, integer, quantity, text
 from cnc.model import ORDINARY_MTU_OCTETS
 
 FRAMES_MAX = 10_000_000

@@ -9,7 +9,7 @@ from pathlib import Path
 from cnc import intent as intents
 from cnc.errors import InputError
 from cnc.experiments.keys import NetworkDescription
-from cnc.intent.problems import one_of
+from cnc.keys.problems import one_of
 from cnc.loops.model import Loop, Loops
 from cnc.model import Forwarding, Intent, Plan
 from cnc.planner import plan as compute

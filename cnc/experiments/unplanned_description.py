@@ -14,9 +14,9 @@ from cnc.experiments.keys import (
     not_rising,
     repeated,
 )
-from cnc.intent.problems import KeyPath
-from cnc.intent.units import DURATION
-from cnc.intent.values import Duration, Name, Rate, integer, quantity
+from cnc.keys.problems import KeyPath
+from cnc.keys.units import DURATION
+from cnc.keys.values import Duration, Name, Rate, integer, quantity
 from cnc.model import NS_PER_S
 
 

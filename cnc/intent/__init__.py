@@ -14,20 +14,21 @@ from pydantic import ValidationError
 
 from cnc.errors import InputError
 from cnc.intent.errors import describe_error
-from cnc.intent.mapping import Shape
-from cnc.intent.problems import LineMap, Problems
 from cnc.intent.source import SIZE_MAX_OCTETS, parse
 from cnc.intent.templates import expand
+from cnc.keys.mapping import Shape
+from cnc.keys.problems import LineMap, Problems
 from cnc.model import Intent
 from cnc.support import gc_pause, whole_file
 from cnc.support.lazy import lazy_import
 
 # Mechanisms import other modules of this room for their keys, which these three consist of.
 if TYPE_CHECKING:
-    from cnc.intent import schema, semantics, shape
+    from cnc.intent import schema, semantics
+    from cnc.keys import shape
 else:
     schema, semantics, shape = (
-        lazy_import(f"cnc.intent.{name}") for name in ("schema", "semantics", "shape")
+        lazy_import(f"cnc.{name}") for name in ("intent.schema", "intent.semantics", "keys.shape")
     )
 
 __all__ = [

@@ -6,9 +6,9 @@ from typing import Annotated
 
 from pydantic import Field
 
-from cnc.intent.mapping import Shape
-from cnc.intent.units import DURATION, FREQUENCY_OFFSET, FREQUENCY_WALK, TIME_OFFSET
-from cnc.intent.values import integer, quantity
+from cnc.keys.mapping import Shape
+from cnc.keys.units import DURATION, FREQUENCY_OFFSET, FREQUENCY_WALK, TIME_OFFSET
+from cnc.keys.values import integer, quantity
 from cnc.model import NS_PER_S
 
 # More than thirty years: a clock that begins in 1970 or in the far future.

@@ -6,8 +6,8 @@ from typing import Any, get_args, get_origin
 
 from pydantic_core import ErrorDetails
 
-from cnc.intent.mapping import Shape, fields_of
-from cnc.intent.problems import KeyPath, Problems, one_of, shown
+from cnc.keys.mapping import Shape, fields_of
+from cnc.keys.problems import KeyPath, Problems, one_of, shown
 from cnc.support.format import counted
 
 _EXPECTED = {

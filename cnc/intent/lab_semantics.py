@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 from cnc.intent import lab_model as model
 from cnc.intent.clock_shape import FREQUENCY_OFFSET_MAX_PPB, Clock, NodeKeys
 from cnc.intent.lab_shape import Lab, LinkKeys, NetworkKeys
-from cnc.intent.problems import KeyPath, Problems
-from cnc.intent.units import DURATION, FREQUENCY_OFFSET
-from cnc.mechanism import Keys, Level
+from cnc.keys.keys import Keys, Level
+from cnc.keys.problems import KeyPath, Problems
+from cnc.keys.units import DURATION, FREQUENCY_OFFSET
 
 if TYPE_CHECKING:
-    from cnc.intent import shape
+    from cnc.keys import shape
 
 
 def _read(document: shape.Document, problems: Problems) -> Iterator[object]:

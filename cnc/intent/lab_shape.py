@@ -7,9 +7,9 @@ from typing import Annotated
 from pydantic import Field
 
 from cnc.intent.lab_model import LabClocks, LabKernels, LabTime
-from cnc.intent.mapping import Shape
-from cnc.intent.units import BIT_ERROR_RATIO, DURATION, FRAME_LOSS
-from cnc.intent.values import choice, quantity
+from cnc.keys.mapping import Shape
+from cnc.keys.units import BIT_ERROR_RATIO, DURATION, FRAME_LOSS
+from cnc.keys.values import choice, quantity
 from cnc.model import NS_PER_S
 
 _JITTER_MAX_NS = NS_PER_S

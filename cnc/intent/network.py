@@ -5,10 +5,10 @@ from __future__ import annotations
 import ipaddress
 import re
 
-from cnc.intent import shape
-from cnc.intent.contributed import KEYS
-from cnc.intent.problems import Problems, one_of, shown
-from cnc.intent.units import DURATION, SIZE
+from cnc.keys import shape
+from cnc.keys.contributed import KEYS
+from cnc.keys.problems import Problems, one_of, shown
+from cnc.keys.units import DURATION, SIZE
 from cnc.model import (
     DEFAULT_BRIDGE_DEVICE,
     DEFAULT_FILTERING_ENTRIES_MAX,

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from cnc.intent.problems import KeyPath, Problems, one_of, shown
+from cnc.keys.problems import KeyPath, Problems, one_of, shown
 
 _STEP = r"(?:[^.\[\]\s]+)"
 _PATH = re.compile(rf"{_STEP}(?:\.{_STEP}|\[[0-9]{{1,6}}\])*")

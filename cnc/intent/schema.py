@@ -9,7 +9,7 @@ from __future__ import annotations
 from copy import deepcopy
 from typing import Any
 
-from cnc.intent.shape import Document
+from cnc.keys.shape import Document
 
 _Schema = dict[str, Any]
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from cnc.intent import shape
-from cnc.intent.contributed import KEYS
 from cnc.intent.network import network, refuse_preemption
-from cnc.intent.problems import Problems
 from cnc.intent.streams import check_room, check_streams
+from cnc.keys import shape
+from cnc.keys.contributed import KEYS
+from cnc.keys.problems import Problems
 from cnc.mechanisms.forwarding.semantics import (
     address_range,
     check_addresses,

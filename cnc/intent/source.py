@@ -15,7 +15,7 @@ from typing import Any
 import yaml
 
 from cnc.errors import InputError
-from cnc.intent.problems import KeyPath, Problems, quoted, shown
+from cnc.keys.problems import KeyPath, Problems, quoted, shown
 
 SIZE_MAX_OCTETS = 4 << 20
 DEPTH_MAX = 16

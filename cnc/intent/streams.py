@@ -8,10 +8,10 @@ from math import lcm
 from typing import NamedTuple
 
 from cnc.intent.cuts import Cuts
-from cnc.intent.problems import Problems, one_of, shown
-from cnc.intent.reach import FastestPaths
-from cnc.intent.units import DURATION, SIZE
-from cnc.intent.values import CYCLE_MAX_NS
+from cnc.keys.problems import Problems, one_of, shown
+from cnc.keys.reach import FastestPaths
+from cnc.keys.units import DURATION, SIZE
+from cnc.keys.values import CYCLE_MAX_NS
 from cnc.mechanisms.frer.model import SEQUENCE_TAG_OCTETS, Elimination
 from cnc.model import ClassRole, Forwarding, Intent, Link, PortRef, Stream
 from cnc.support.format import counted

@@ -22,7 +22,7 @@ from itertools import product
 from math import prod
 from typing import Any
 
-from cnc.intent.problems import KeyPath, Origin, Problems, one_of, shown
+from cnc.keys.problems import KeyPath, Origin, Problems, one_of, shown
 from cnc.support.format import counted
 
 STREAMS_MAX = 100_000

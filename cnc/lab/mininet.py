@@ -19,7 +19,7 @@ from typing import Any
 from cnc.errors import CncError, InputError
 from cnc.intent import from_document
 from cnc.intent.source import dump
-from cnc.intent.units import DURATION, RATE
+from cnc.keys.units import DURATION, RATE
 from cnc.model import Forwarding, Intent
 
 PYTHON = "/usr/bin/python3"  # Debian's package of Mininet installs for this one

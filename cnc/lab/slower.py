@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from cnc.intent import from_document
-from cnc.intent.units import DURATION, RATE
+from cnc.keys.units import DURATION, RATE
 from cnc.lab.supported import GATES_LEAST_BPS
 from cnc.model import Intent
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cnc.check.violation import Violation
+from cnc.account.violation import Violation
 from cnc.loops.model import Loop, Loops
 from cnc.model import Plan
 

@@ -7,9 +7,9 @@ from typing import Annotated
 
 from pydantic import Field
 
-from cnc.intent.mapping import Shape
-from cnc.intent.units import DURATION
-from cnc.intent.values import CYCLE_MAX_NS, Duration, Leaf, Name, decimal, integer, quantity, text
+from cnc.keys.mapping import Shape
+from cnc.keys.units import DURATION
+from cnc.keys.values import CYCLE_MAX_NS, Duration, Leaf, Name, decimal, integer, quantity, text
 from cnc.model import NS_PER_S
 
 _NUMBER_MAX = 10**9

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from cnc.intent.problems import KeyPath, Problems
-from cnc.intent.units import DURATION
+from cnc.keys.problems import KeyPath, Problems
+from cnc.keys.units import DURATION
 from cnc.loops import paths as model
 from cnc.loops.keys import Loop, Path
 from cnc.loops.model import Arm, Plant

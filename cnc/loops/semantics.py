@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from cnc.intent.problems import KeyPath, Problems, one_of, shown
-from cnc.intent.reach import FastestPaths
-from cnc.intent.units import DURATION
+from cnc.keys.keys import Keys, Level
+from cnc.keys.problems import KeyPath, Problems, one_of, shown
+from cnc.keys.reach import FastestPaths
+from cnc.keys.units import DURATION
 from cnc.loops import model
 from cnc.loops.keys import Controller, NetworkKeys, Plant
 from cnc.loops.path_semantics import check_accepted, path_of
-from cnc.mechanism import Keys, Level
 from cnc.model import Intent, Stream
 
 if TYPE_CHECKING:
-    from cnc.intent import shape
+    from cnc.keys import shape
 
 
 def _read(document: shape.Document, problems: Problems) -> Iterator[model.Loops]:

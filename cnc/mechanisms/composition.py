@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from cnc.mechanism import Edit, IdentityTable, Mechanism, Whose
 from cnc.mechanisms.handles import KnownStream
@@ -12,9 +12,7 @@ from cnc.model import NO_FORWARDING, BridgeForwarding, GateControlList, Parts, S
 from cnc.support.format import counted, gate_summary
 
 if TYPE_CHECKING:
-    from cnc.switch.reply import Element
-
-_Read = TypeVar("_Read")
+    from cnc.data_tree.reply import Element, Reply
 
 
 def each_part(function: Callable[[Mechanism[Any]], object]) -> Parts:
@@ -65,26 +63,6 @@ def is_asked(its: BridgeForwarding, mechanism: Mechanism[Any]) -> bool:
     return is_own or (mechanism.switch.names_streams and bool(named(its)))
 
 
-class Reply:
-    """The data that a switch has sent; what several readers need of it is read once."""
-
-    def __init__(self, data: Element) -> None:
-        self.data = data
-        self._found: dict[Callable[[Reply], Any], Any] = {}
-
-    def once(self, read: Callable[[Reply], _Read]) -> _Read:
-        """What `read` finds in the reply."""
-        if read not in self._found:
-            self._found[read] = read(self)
-        found: _Read = self._found[read]
-        return found
-
-    @property
-    def streams(self) -> Mapping[int, KnownStream]:
-        """The streams that tables of the switch refer to, by handle."""
-        return self.once(identity_table().known)
-
-
 def naming() -> Mechanism[Any]:
     """The mechanism that names streams for all."""
     return next(each for each in MECHANISMS if each.switch.names_streams)
@@ -96,6 +74,11 @@ def identity_table() -> IdentityTable[Any]:
     if table is None:
         raise ValueError(f"{naming().name} names streams, and has no table of them")
     return table
+
+
+def known_streams(reply: Reply) -> Mapping[int, KnownStream]:
+    """The streams that tables of the switch refer to, by handle."""
+    return reply.once(identity_table().known)
 
 
 def edits(

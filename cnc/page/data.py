@@ -34,9 +34,9 @@ from collections import defaultdict
 from itertools import chain
 from typing import Any
 
+from cnc.account.frames import Transmission, judge_streams
 from cnc.chart.axis import classes_of, open_times, ports_along_the_way, span_ns
 from cnc.check import judge
-from cnc.check.frames import Transmission, judge_streams
 from cnc.check.lists import readable_lists
 from cnc.loops.model import Loops
 from cnc.mechanisms.frer.derive import client_octets

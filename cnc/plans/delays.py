@@ -1,6 +1,6 @@
 """How much later than planned frames may start: what plans, and what follows from them, allow for.
 
-The judge adds that up by itself (`cnc.check.wire`).
+The judge adds that up by itself (`cnc.account.wire`).
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
-from cnc.intent.contributed import KEYS
+from cnc.keys.contributed import KEYS
 from cnc.loops.model import LoopDelay
 from cnc.model import GateControlList, Intent, Plan, PortRef, Stream, StreamAddress, StreamPlan
 

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
+from cnc.data_tree.state import SwitchState
+from cnc.data_tree.tree import CLASSIFY_BRIDGED, CLOCK, KernelSchedule, PortReport
 from cnc.errors import CncError
 from cnc.mechanism import Counts
 from cnc.mechanisms.composition import parts_while_clock_settles, within
@@ -34,9 +36,8 @@ from cnc.model import (
 from cnc.rollout.left_over import LeftOver
 from cnc.rollout.stream_counts import NO_COUNTS, stream_counts
 from cnc.support import wording
-from cnc.switch.device import ADMISSION, ConnectOptions, Device, DeviceError, Managed, SwitchState
+from cnc.switch.device import ADMISSION, ConnectOptions, Device, DeviceError, Managed
 from cnc.switch.payload import desired_nodes
-from cnc.switch.tree import CLASSIFY_BRIDGED, CLOCK, KernelSchedule, PortReport
 
 _LEFTOVER = (
     "which is not configured either, so a push would change nothing: restart tsn-agent, which "

@@ -13,9 +13,10 @@ from typing import TypeVar
 
 from lxml import etree
 
+from cnc.data_tree.state import SwitchState
+from cnc.data_tree.tree import NETCONF
 from cnc.mechanisms.gates import margin, starvation
 from cnc.model import Bridge, EndStation, Intent, Plan
-from cnc.rollout.parallel import answers
 from cnc.rollout.preflight import Check, Finding, Verdict, examine
 from cnc.rollout.preflight.cabling import examine_cabling
 from cnc.support.wording import named
@@ -27,13 +28,12 @@ from cnc.switch.device import (
     HostKeyRefused,
     LoginRefused,
     Managed,
-    SwitchState,
 )
 from cnc.switch.monitoring import ServerReport
+from cnc.switch.parallel import answers
 from cnc.switch.payload import desired_nodes
 from cnc.switch.rollout_id import RolloutId, rollout_id_element
 from cnc.switch.topology import TopologyReport
-from cnc.switch.tree import NETCONF
 
 T = TypeVar("T")
 

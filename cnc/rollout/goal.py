@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+from cnc.data_tree.state import SwitchState
 from cnc.mechanisms.registry import MECHANISMS
 from cnc.model import (
     BridgeForwarding,
@@ -15,7 +16,7 @@ from cnc.model import (
     gates_of,
 )
 from cnc.plans.transition import Transition, joined, on_ports, transition
-from cnc.switch.device import Managed, SwitchState
+from cnc.switch.device import Managed
 from cnc.switch.payload import (
     Settings,
     desired_nodes,

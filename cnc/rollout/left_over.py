@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from cnc.data_tree.tree import PortReport
 from cnc.mechanisms.forwarding.derive import bridge_forwardings
 from cnc.model import NO_FORWARDING, NS_PER_S, BridgeForwarding, Forwarding, Parts, StreamAddress
 from cnc.plans.transition import joined, transition
 from cnc.rollout.goal import forgetting
 from cnc.rollout.history import History, Phase, Rollout
 from cnc.switch.payload import Settings
-from cnc.switch.tree import PortReport
 
 NEXT_PUSH = "the next push removes them; they carry no frame"
 

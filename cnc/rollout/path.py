@@ -13,16 +13,16 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import NamedTuple
 
+from cnc.data_tree.tree import BridgeReport
 from cnc.errors import InputError
 from cnc.mechanisms.forwarding.compare import NO_BRIDGE
 from cnc.mechanisms.forwarding.derive import bridge_forwardings
 from cnc.mechanisms.registry import MECHANISMS
 from cnc.model import BridgeForwarding, Forwarding, Intent, Network, Plan, PortRef, StreamAddress
 from cnc.rollout.compare import agent_down
-from cnc.rollout.parallel import answers
 from cnc.switch.device import ConnectOptions, Device, DeviceError, Managed
+from cnc.switch.parallel import answers
 from cnc.switch.payload import desired_nodes
-from cnc.switch.tree import BridgeReport
 
 
 class Seen(NamedTuple):

@@ -15,6 +15,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+from cnc.data_tree.state import SwitchState
 from cnc.errors import RolloutError
 from cnc.mechanisms.composition import within
 from cnc.model import (
@@ -31,18 +32,12 @@ from cnc.rollout.compare import needs_change
 from cnc.rollout.events import Listener, Step, StepBegun, ignore
 from cnc.rollout.goal import Goal
 from cnc.rollout.history import History, SwitchChange
-from cnc.rollout.parallel import before_any_change, unanimous
 from cnc.rollout.preflight import Check, Finding, Verdict, examine, refuse
 from cnc.rollout.sessions import Sessions, sessions
 from cnc.rollout.timing import Deadlines, base_time_ns, margin_ns
 from cnc.rollout.transaction import SwitchTimes, Transaction
-from cnc.switch.device import (
-    ConnectOptions,
-    Device,
-    DeviceError,
-    StoredSwitch,
-    SwitchState,
-)
+from cnc.switch.device import ConnectOptions, Device, DeviceError, StoredSwitch
+from cnc.switch.parallel import before_any_change, unanimous
 from cnc.switch.rollout_id import RolloutId
 
 Warn = Callable[[Sequence[Finding]], None]

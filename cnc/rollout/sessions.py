@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TypeVar
 
-from cnc.rollout.parallel import answers, threads_for, unanimous
 from cnc.switch.device import ConnectOptions, Device, DeviceError, ManagedNode
+from cnc.switch.parallel import answers, threads_for, unanimous
 
 T = TypeVar("T")
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from cnc.data_tree.state import SwitchState
 from cnc.mechanisms.clock.error import UNSEEN_NS
 from cnc.mechanisms.clock.synchronization_tree import ClockTree
 from cnc.model import (
@@ -18,8 +19,8 @@ from cnc.model import (
     WakeUps,
 )
 from cnc.rollout.compare import agent_down
-from cnc.rollout.parallel import answers, before_any_change, unanimous
-from cnc.switch.device import ConnectOptions, Device, DeviceError, SwitchState
+from cnc.switch.device import ConnectOptions, Device, DeviceError
+from cnc.switch.parallel import answers, before_any_change, unanimous
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,11 +10,12 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from cnc.data_tree.counters import PortCounters
+from cnc.data_tree.state import SwitchState
 from cnc.mechanism import Counts
 from cnc.mechanisms.registry import WATCHED
 from cnc.model import NS_PER_S, BridgeForwarding, Intent, PortSettings
-from cnc.switch.counters import PortCounters
-from cnc.switch.device import Device, SwitchState
+from cnc.switch.device import Device
 
 _LOOK_MIN_NS = NS_PER_S
 # What takes longer needs `cnc watch`.

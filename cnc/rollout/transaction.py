@@ -16,18 +16,19 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 
+from cnc.data_tree.state import SwitchState
+from cnc.data_tree.tree import PortReport
 from cnc.errors import CncError, RolloutError
 from cnc.model import BridgeForwarding, PortSettings, StoredPort, TalkerConfiguration
 from cnc.rollout.compare import difference_between, difference_of
 from cnc.rollout.events import Listener, Step, StepBegun
 from cnc.rollout.history import Journal, Outcome, Phase, SwitchChange
-from cnc.rollout.parallel import UNCHANGED, uninterrupted
 from cnc.rollout.sessions import Sessions
 from cnc.rollout.timing import SLOWER, ConfirmWindow, Deadlines
-from cnc.switch.device import Device, DeviceError, SwitchState
+from cnc.switch.device import Device, DeviceError
+from cnc.switch.parallel import UNCHANGED, uninterrupted
 from cnc.switch.payload import edit_config
 from cnc.switch.rollout_id import RolloutId
-from cnc.switch.tree import PortReport
 
 CHOICES = (
     "`cnc push --resume` moves all switches to the new lists, `cnc push --rollback` to the "

@@ -1,41 +1,16 @@
-"""Counters of a switch's ports that should not increase: a parser of replies.
-
-Counters restart at 0 when the schedule of a port is set again or the agent starts.
-"""
+"""Counters of a switch's ports that should not increase: a parser of replies."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 
-from cnc.mechanisms.composition import Reply
+from cnc.data_tree import reply
+from cnc.data_tree.counters import PortCounters
+from cnc.data_tree.reply import Element, Reply
+from cnc.data_tree.tree import BRIDGE, INTERFACES, SCHED_BRIDGE, TSN_LINUX
 from cnc.mechanisms.registry import MECHANISMS
-from cnc.model import StreamAddress
-from cnc.switch import reply
-from cnc.switch.reply import Element
-from cnc.switch.tree import BRIDGE, INTERFACES, SCHED_BRIDGE, TSN_LINUX
 
-RECOVERY_COUNTERS = ("passed", "discarded", "out-of-order", "rogue", "lost", "tagless", "resets")
 _NAMESPACES = {"if": INTERFACES, "b": BRIDGE, "g": SCHED_BRIDGE, "t": TSN_LINUX}
-
-
-@dataclass(frozen=True, slots=True)
-class PortCounters:
-    """Counters of one port, those of frames by traffic class; a counter that the switch does not
-    have is left out.
-
-    `config_change_errors`: schedules whose base time had passed when they were set (802.1Q
-    12.29.1). `overruns`: frames that were still being sent when their gate closed
-    (transmission-overrun). `drops`: frames dropped before they were sent; `window_drops` those of
-    them for which the list has no window. `recovery` is by the address of a stream of which the
-    port recovers the sequence, and by the name of the counter (802.1CB 10.8, without `rx-`).
-    """
-
-    config_change_errors: int | None = None
-    overruns: Mapping[int, int] = field(default_factory=dict)
-    drops: Mapping[int, int] = field(default_factory=dict)
-    window_drops: Mapping[int, int] = field(default_factory=dict)
-    recovery: Mapping[StreamAddress, Mapping[str, int]] = field(default_factory=dict)
 
 
 def port_counters(data: Element) -> dict[str, PortCounters]:

@@ -19,6 +19,9 @@ from ncclient.operations import RPCError
 from ncclient.operations.errors import TimeoutExpiredError
 from ncclient.xml_ import new_ele
 
+from cnc.data_tree.counters import PortCounters
+from cnc.data_tree.reply import Element
+from cnc.data_tree.state import SwitchState
 from cnc.model import EndStation, StoredPort
 from cnc.support.format import duration
 from cnc.switch import filters, readback
@@ -29,17 +32,15 @@ from cnc.switch.connection import (
     open_to,
     shortened,
 )
-from cnc.switch.counters import PortCounters, port_counters
+from cnc.switch.counters import port_counters
 from cnc.switch.modules import module_filter
 from cnc.switch.monitoring import ServerReport, server_filter, server_report
 from cnc.switch.node import Managed, ManagedNode, bridges_in
 from cnc.switch.options import ConnectOptions
-from cnc.switch.reply import Element
 from cnc.switch.rollout_id import RolloutId, rollout_id_filter, rollout_id_in
 from cnc.switch.startup import damaged_modules, startup_filter
 from cnc.switch.topology import TopologyReport, topology_filter, topology_report
 from cnc.switch.transport import ERRORS_MAX, PromptSession
-from cnc.switch.tree import CLOCK, AgentReport, PortReport
 
 __all__ = [
     "ADMISSION",
@@ -82,43 +83,6 @@ class StoredSwitch:
 
     ports: Mapping[str, StoredPort]
     rollout_id: RolloutId | None
-
-
-@dataclass(frozen=True, slots=True)
-class SwitchState:
-    """State that a switch read at some moment between `asked_ns` and `answered_ns`, which are of
-    the controller's monotonic clock: when it was requested, and when it was received."""
-
-    agent: AgentReport | None
-    ports: Mapping[str, PortReport]
-    asked_ns: int
-    answered_ns: int
-
-    def tai_minus_monotonic_ns(self) -> tuple[int, int] | None:
-        """Bounds of (switch's TAI minus controller's monotonic clock); None without a clock.
-
-        Agents up to 0.1.0 report the time of the clock on which a port's list runs: where that is
-        not TAI, the port is used only if the switch has no other, and may be wrong
-        (`is_tai_certain`).
-        """
-        clocks = self._clocks_ns(is_tai=True) or self._clocks_ns(is_tai=False)[-1:]
-        if not clocks:
-            return None
-        return max(clocks) - self.answered_ns, min(clocks) - self.asked_ns
-
-    @property
-    def is_tai_certain(self) -> bool:
-        """Whether the time was read from a clock that is certain to be TAI."""
-        return bool(self._clocks_ns(is_tai=True))
-
-    def _clocks_ns(self, *, is_tai: bool) -> list[int]:
-        """Sorted times of the ports whose list runs on TAI or that have none (`is_tai`), or of the
-        others."""
-        return sorted(
-            port.current_time_ns
-            for port in self.ports.values()
-            if port.current_time_ns is not None and (port.clock in {None, CLOCK}) is is_tai
-        )
 
 
 class _Parts(TypedDict):

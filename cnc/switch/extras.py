@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from cnc.data_tree import reply
+from cnc.data_tree.reply import Element, Row
+from cnc.data_tree.tree import BRIDGE, CLOCK, SCHED_BRIDGE, TSN_LINUX
 from cnc.support.format import counted
-from cnc.switch import reply
-from cnc.switch.reply import Element, Row
-from cnc.switch.tree import BRIDGE, CLOCK, SCHED_BRIDGE, TSN_LINUX
 
 _NAMESPACES = {"b": BRIDGE, "g": SCHED_BRIDGE, "t": TSN_LINUX}
 _SET = "set-gate-states"  # the operation of all entries that a rollout configures

@@ -7,12 +7,12 @@ from copy import deepcopy
 
 from lxml.builder import ElementMaker
 
+from cnc.data_tree.reply import Element
+from cnc.data_tree.tree import BRIDGE, INTERFACES, SCHED_BRIDGE, TSN_LINUX
 from cnc.mechanisms.composition import naming
 from cnc.mechanisms.forwarding.tree import configured_filters, state_filters
 from cnc.mechanisms.registry import MECHANISMS
 from cnc.mechanisms.talker_offsets.tree import published_filter
-from cnc.switch.reply import Element
-from cnc.switch.tree import BRIDGE, INTERFACES, SCHED_BRIDGE, TSN_LINUX
 
 _IF = ElementMaker(namespace=INTERFACES, nsmap={None: INTERFACES})
 _BRIDGE = ElementMaker(namespace=BRIDGE, nsmap={None: BRIDGE})

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 from lxml.builder import ElementMaker
 
+from cnc.data_tree import reply
+from cnc.data_tree.reply import Element
 from cnc.mechanisms.registry import MECHANISMS
 from cnc.model import BridgeForwarding, PortSettings
-from cnc.switch import reply
-from cnc.switch.reply import Element
 
 _LIBRARY = "urn:ietf:params:xml:ns:yang:ietf-yang-library"
 _NAMESPACES = {"y": _LIBRARY}

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from lxml.builder import ElementMaker
 
-from cnc.switch import reply
-from cnc.switch.reply import Element
+from cnc.data_tree import reply
+from cnc.data_tree.reply import Element
 
 MONITORING = "urn:ietf:params:xml:ns:yang:ietf-netconf-monitoring"
 YANG_LIBRARY = "urn:ietf:params:xml:ns:yang:ietf-yang-library"

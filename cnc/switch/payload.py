@@ -8,6 +8,17 @@ from dataclasses import replace
 from lxml import etree
 from lxml.builder import ElementMaker
 
+from cnc.data_tree.tree import (
+    BRIDGE,
+    IF_TYPE,
+    INTERFACES,
+    NETCONF,
+    PRIORITIES,
+    SCHED,
+    SCHED_BRIDGE,
+    SCHED_INTERFACE,
+    TSN_LINUX,
+)
 from cnc.mechanisms.composition import edits
 from cnc.mechanisms.forwarding.derive import bridge_forwarding, bridge_forwardings
 from cnc.mechanisms.forwarding.tree import bridges_element, regeneration_element, regenerations
@@ -27,17 +38,6 @@ from cnc.model import (
     TalkerConfiguration,
 )
 from cnc.switch.rollout_id import RolloutId, rollout_id_element
-from cnc.switch.tree import (
-    BRIDGE,
-    IF_TYPE,
-    INTERFACES,
-    NETCONF,
-    PRIORITIES,
-    SCHED,
-    SCHED_BRIDGE,
-    SCHED_INTERFACE,
-    TSN_LINUX,
-)
 
 Element = etree._Element  # noqa: SLF001  lxml has no public name for it
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from lxml import etree
 from lxml.builder import ElementMaker
 
-from cnc.switch import reply
-from cnc.switch.reply import Element
-from cnc.switch.tree import DATASTORES
+from cnc.data_tree import reply
+from cnc.data_tree.reply import Element
+from cnc.data_tree.tree import DATASTORES
 
 SUBSCRIBED = "urn:ietf:params:xml:ns:yang:ietf-subscribed-notifications"
 YANG_PUSH = "urn:ietf:params:xml:ns:yang:ietf-yang-push"

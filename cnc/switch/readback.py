@@ -14,22 +14,9 @@ from fractions import Fraction
 from lxml import etree
 from lxml.builder import ElementMaker
 
-from cnc.mechanisms.forwarding.tree import bridge_reports, stored_bridges
-from cnc.mechanisms.gates.wake_ups import wake_ups
-from cnc.mechanisms.talker_offsets.tree import stored_talker, talker_report
-from cnc.model import (
-    NS_PER_S,
-    GateControlList,
-    GateEntry,
-    GateLimits,
-    GateMode,
-    PortConfiguration,
-    StoredPort,
-)
-from cnc.switch import reply
-from cnc.switch.extras import kernel_extras, stored_extras
-from cnc.switch.reply import Element, Row
-from cnc.switch.tree import (
+from cnc.data_tree import reply
+from cnc.data_tree.reply import Element, Row
+from cnc.data_tree.tree import (
     BRIDGE,
     DATASTORES,
     INTERFACES,
@@ -46,6 +33,19 @@ from cnc.switch.tree import (
     PortReport,
     PtpReport,
 )
+from cnc.mechanisms.forwarding.tree import bridge_reports, stored_bridges
+from cnc.mechanisms.gates.wake_ups import wake_ups
+from cnc.mechanisms.talker_offsets.tree import stored_talker, talker_report
+from cnc.model import (
+    NS_PER_S,
+    GateControlList,
+    GateEntry,
+    GateLimits,
+    GateMode,
+    PortConfiguration,
+    StoredPort,
+)
+from cnc.switch.extras import kernel_extras, stored_extras
 
 _NMDA = ElementMaker(namespace=NMDA, nsmap={None: NMDA, "ds": DATASTORES})
 CLOCK_END_NS = 2**62  # 2116: what is added to such a time still fits into the kernel's 64 bits

@@ -15,9 +15,9 @@ from uuid import uuid4
 
 from lxml.builder import ElementMaker
 
-from cnc.switch import reply
-from cnc.switch.reply import Element
-from cnc.switch.tree import NETCONF, TSN_LINUX
+from cnc.data_tree import reply
+from cnc.data_tree.reply import Element
+from cnc.data_tree.tree import NETCONF, TSN_LINUX
 
 _TSNL = ElementMaker(namespace=TSN_LINUX, nsmap={None: TSN_LINUX})
 _NAMESPACES = {"t": TSN_LINUX}

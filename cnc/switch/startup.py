@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from lxml.builder import ElementMaker
 
-from cnc.switch import reply
-from cnc.switch.reply import Element
+from cnc.data_tree import reply
+from cnc.data_tree.reply import Element
 
 MODULE = "tsn-netconf-server"
 _NAMESPACE = "urn:tsn-control-plane:yang:tsn-netconf-server"

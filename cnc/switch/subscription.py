@@ -17,17 +17,13 @@ from typing import Any
 from lxml import etree
 from ncclient.transport.session import SessionListener
 
-from cnc.switch import filters, push, readback, reply
-from cnc.switch.counters import PortCounters, port_counters
-from cnc.switch.device import (
-    ConnectOptions,
-    Device,
-    DeviceError,
-    ManagedNode,
-    SwitchState,
-    of_ports,
-)
-from cnc.switch.reply import Element
+from cnc.data_tree import reply
+from cnc.data_tree.counters import PortCounters
+from cnc.data_tree.reply import Element
+from cnc.data_tree.state import SwitchState
+from cnc.switch import filters, push, readback
+from cnc.switch.counters import port_counters
+from cnc.switch.device import ConnectOptions, Device, DeviceError, ManagedNode, of_ports
 from cnc.switch.rollout_id import rollout_id_filter
 from cnc.switch.topology import TopologyReport
 from cnc.switch.transport import NOT_CONNECTED

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 from lxml.builder import ElementMaker
 
+from cnc.data_tree import reply
+from cnc.data_tree.reply import Element
+from cnc.data_tree.tree import INTERFACES, TSN_LINUX, BridgeReport
 from cnc.mechanisms.forwarding.tree import all_bridge_reports, settings_filter
-from cnc.switch import reply
-from cnc.switch.reply import Element
-from cnc.switch.tree import INTERFACES, TSN_LINUX, BridgeReport
 
 _IF = ElementMaker(namespace=INTERFACES, nsmap={None: INTERFACES})
 _TSNL = ElementMaker(namespace=TSN_LINUX, nsmap={None: TSN_LINUX})

@@ -30,9 +30,9 @@ from ncclient.transport.errors import (
 )
 from ncclient.transport.session import NetconfBase, NotificationHandler, SessionListener
 
+from cnc.data_tree.tree import NETCONF
 from cnc.switch.deadline import expires_after
 from cnc.switch.framing import END_OF_CHUNKS, END_OF_MESSAGE, Decoder
-from cnc.switch.tree import NETCONF
 
 LOG = logging.getLogger(__name__)
 # Without a handler Python prints records of level warning and above: paramiko logs the traceback of

@@ -13,10 +13,10 @@ from pydantic import Field
 
 from cnc.addressing import next_hops
 from cnc.intent import read, validate
-from cnc.intent.mapping import Shape
-from cnc.intent.problems import KeyPath, Problems, one_of, shown
-from cnc.intent.units import DURATION, RATE, SIZE
-from cnc.intent.values import (
+from cnc.keys.mapping import Shape
+from cnc.keys.problems import KeyPath, Problems, one_of, shown
+from cnc.keys.units import DURATION, RATE, SIZE
+from cnc.keys.values import (
     PAYLOAD_MAX_OCTETS,
     Dscp,
     Duration,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from enum import StrEnum
 
+from cnc.data_tree.tree import AgentReport
 from cnc.mechanisms.forwarding import compare as forwarding
 from cnc.mechanisms.gates.margin_findings import gates_measured, talkers_measured
 from cnc.mechanisms.talker_offsets.compare import configured_difference
@@ -20,7 +21,6 @@ from cnc.model import (
 from cnc.rollout.compare import agent_down, difference_of
 from cnc.support.wording import configured_beside, foreign_gates, gates_wait, named
 from cnc.switch.rollout_id import RolloutId
-from cnc.switch.tree import AgentReport
 from cnc.watch.condition import WHOLE, Kind, Verdicts
 from cnc.watch.observation import Poll
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from cnc.data_tree import reply, tree
 from cnc.support.format import duration
-from cnc.switch import reply, subscription, tree
+from cnc.switch import subscription
 from cnc.switch.subscription import Notification
 from cnc.watch.condition import WHOLE, Event, Note, What
 from cnc.watch.observation import SwitchNotification

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from cnc.switch.counters import PortCounters
-from cnc.switch.device import StoredSwitch, SwitchState
+from cnc.data_tree.counters import PortCounters
+from cnc.data_tree.state import SwitchState
+from cnc.switch.device import StoredSwitch
 from cnc.switch.subscription import Notification
 from cnc.switch.topology import TopologyReport
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
+from cnc.data_tree import tree
 from cnc.mechanisms.clock import watched as clocks
 from cnc.mechanisms.gates.starvation import Starvation
 from cnc.model import ClassRole, Plan, PortRef
@@ -16,7 +17,6 @@ from cnc.rollout.left_over import LeftOver
 from cnc.rollout.recovery import describe
 from cnc.support.counter_delta import CounterDelta
 from cnc.support.format import counted
-from cnc.switch import tree
 from cnc.switch.payload import desired_nodes
 from cnc.watch import judge, messages
 from cnc.watch.cabling import Cabling

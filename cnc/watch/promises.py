@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 
+from cnc.data_tree.state import SwitchState
 from cnc.mechanisms.clock.synchronization_tree import ClockTree
 from cnc.model import NS_PER_S, ClocksApart, Plan
 from cnc.support.format import counted, duration
-from cnc.switch.device import SwitchState
 from cnc.watch.condition import WHOLE
 
 # A switch asks its ptp4l once a second, and polls of all switches ask here.

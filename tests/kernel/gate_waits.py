@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import replace
 
+from cnc.data_tree.tree import KernelSchedule
 from cnc.lab import Lab
 from cnc.model import NS_PER_S
 from cnc.rollout import status
-from cnc.switch.tree import KernelSchedule
 from cnc.traffic.trace.account import Account, Layer
 from cnc.traffic.trace.record import Trace
 

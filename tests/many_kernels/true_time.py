@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from cnc.data_tree.tree import KernelSchedule
 from cnc.lab.kernels import offsets
 from cnc.lab.vm.runner import VIRTUAL_EPOCH_NS
 from cnc.model import NS_PER_S, GateControlList, GateEntry
-from cnc.switch.tree import KernelSchedule
 from cnc.traffic.trace.account import Layer
 from tests.kernel.gate_waits import CLOCK_NS, ON_LINK_OCTETS, listed_ns
 

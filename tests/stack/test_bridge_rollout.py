@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 from cnc import intent as intents
+from cnc.data_tree.counters import RECOVERY_COUNTERS
+from cnc.data_tree.state import SwitchState
 from cnc.errors import RolloutError
 from cnc.lab.rehearsal import Rehearsal, rehearsal
 from cnc.mechanisms.composition import within
@@ -23,8 +25,7 @@ from cnc.rollout import doctor, follow, push, status
 from cnc.rollout.events import Step, StepBegun
 from cnc.rollout.history import History, Outcome
 from cnc.rollout.preflight import Verdict
-from cnc.switch.counters import RECOVERY_COUNTERS
-from cnc.switch.device import Device, Managed, StoredSwitch, SwitchState
+from cnc.switch.device import Device, Managed, StoredSwitch
 from cnc.switch.payload import desired_nodes, edit_config
 from cnc.switch.rollout_id import RolloutId
 from cnc.switch.subscription import Subscription

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from lxml import etree
 
+from cnc.data_tree.tree import NETCONF
 from cnc.intent import from_document
 from cnc.model import Plan
 from cnc.planner import moves
@@ -23,7 +24,6 @@ from cnc.plans import file as planfile
 from cnc.rollout.history import FILE_NAME, History, Phase
 from cnc.switch.device import Device
 from cnc.switch.rollout_id import RolloutId, rollout_id_element
-from cnc.switch.tree import NETCONF
 from tests.json_documents import documented
 from tests.scale.inspection import Inspector, inspector
 from tests.scale.simulation import Simulation, simulated_switches

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from cnc import intent as intents
+from cnc.data_tree.tree import KernelSchedule, PortReport
 from cnc.errors import RolloutError
 from cnc.lab.rehearsal import Rehearsal, rehearsal
 from cnc.model import (
@@ -27,7 +28,6 @@ from cnc.rollout.history import History, Outcome
 from cnc.rollout.preflight import Verdict
 from cnc.switch.device import Device
 from cnc.switch.payload import desired_ports
-from cnc.switch.tree import KernelSchedule, PortReport
 from tests.intent_documents import ROUTED_CLASSES, addresses_of, defaults_of, stream, topology
 
 SWITCHES = ("s1", "s2")

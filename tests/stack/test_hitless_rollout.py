@@ -19,6 +19,7 @@ import pytest
 
 from cnc import app
 from cnc import intent as intents
+from cnc.data_tree.tree import TalkerReport
 from cnc.errors import PlanRejected, RolloutError
 from cnc.lab.rehearsal import Rehearsal, rehearsal
 from cnc.mechanisms.forwarding.derive import bridge_forwarding
@@ -33,7 +34,6 @@ from cnc.rollout.rollout import Report
 from cnc.switch.device import Device, Managed
 from cnc.switch.payload import edit_config
 from cnc.switch.rollout_id import RolloutId
-from cnc.switch.tree import TalkerReport
 from tests.intent_documents import CLASSES, addresses_of, defaults_of, stream, topology
 
 SWITCHES = ("s1", "s2", "s3")

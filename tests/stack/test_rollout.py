@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from lxml import etree
 
+from cnc.data_tree.tree import BRIDGE, INTERFACES, NETCONF, SCHED_BRIDGE
 from cnc.errors import RolloutError
 from cnc.model import Plan
 from cnc.planner import plan as compute
@@ -21,7 +22,6 @@ from cnc.rollout import Report, push, resume, roll_back, status
 from cnc.rollout.history import History, Outcome, Phase
 from cnc.switch import ConnectOptions
 from cnc.switch.device import Device, DeviceError
-from cnc.switch.tree import BRIDGE, INTERFACES, NETCONF, SCHED_BRIDGE
 from tests.scale.dying import (
     WhileItsAgentHangs,
     after_the_decision,

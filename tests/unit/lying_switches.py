@@ -14,16 +14,7 @@ from lxml import etree
 from ncclient import manager
 from ncclient.capabilities import Capabilities
 
-from cnc.mechanisms.frer.registration import MODULE as SEQUENCING
-from cnc.mechanisms.identification.registration import MODULE as IDENTIFICATION
-from cnc.mechanisms.stream_filters.registration import MODULE as POLICING
-from cnc.model import NS_PER_S, BridgeForwarding, Plan, TalkerConfiguration
-from cnc.switch import connection
-from cnc.switch.payload import desired_ports, edit_config
-from cnc.switch.push import SUBSCRIBED, YANG_PUSH
-from cnc.switch.rollout_id import RolloutId
-from cnc.switch.transport import PromptSession
-from cnc.switch.tree import (
+from cnc.data_tree.tree import (
     BRIDGE,
     DATASTORES,
     END_STATION,
@@ -36,6 +27,15 @@ from cnc.switch.tree import (
     SCHED,
     SCHED_BRIDGE,
 )
+from cnc.mechanisms.frer.registration import MODULE as SEQUENCING
+from cnc.mechanisms.identification.registration import MODULE as IDENTIFICATION
+from cnc.mechanisms.stream_filters.registration import MODULE as POLICING
+from cnc.model import NS_PER_S, BridgeForwarding, Plan, TalkerConfiguration
+from cnc.switch import connection
+from cnc.switch.payload import desired_ports, edit_config
+from cnc.switch.push import SUBSCRIBED, YANG_PUSH
+from cnc.switch.rollout_id import RolloutId
+from cnc.switch.transport import PromptSession
 from tests.unit.watched_switches import PLAN
 
 NAMESPACES = {

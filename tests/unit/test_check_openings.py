@@ -7,7 +7,7 @@ from math import lcm
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from cnc.check.openings import GateCycle
+from cnc.account.openings import GateCycle
 from cnc.model import GateControlList, GateEntry
 
 BEST_EFFORT, SLOW, FAST = 0, 1, 2

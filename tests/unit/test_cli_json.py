@@ -20,6 +20,7 @@ from cnc.cli.json_output import commands
 from cnc.cli.measure import print_measured
 from cnc.cli.render import traffic
 from cnc.cli.watch import _print_json
+from cnc.data_tree.tree import KernelSchedule
 from cnc.experiments.experiment import Report
 from cnc.lab import NodeStatus, lifecycle
 from cnc.lab.platform import Platform
@@ -29,7 +30,6 @@ from cnc.rollout.history import FILE_NAME, History
 from cnc.rollout.preflight import Check, Finding, Verdict
 from cnc.rollout.rollout import PortChange
 from cnc.rollout.transaction import SwitchTimes
-from cnc.switch.tree import KernelSchedule
 from cnc.traffic.flows import BridgedFlow, Flow
 from cnc.traffic.iperf import Throughput
 from cnc.traffic.measure import Lateness, Spread, Summary

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from cnc.data_tree.state import SwitchState
+from cnc.data_tree.tree import AgentReport, ClockReport, ClockSource, PtpReport
 from cnc.mechanisms.clock.preflight import examine_clocks
 from cnc.mechanisms.clock.synchronization_tree import ClockTree
 from cnc.model import ClocksApart
 from cnc.rollout.preflight import Check, Verdict
-from cnc.switch.device import SwitchState
-from cnc.switch.tree import AgentReport, ClockReport, ClockSource, PtpReport
 
 CLOCK_ERROR_NS = 1_000
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 from lxml import etree
 
+from cnc.data_tree.tree import BRIDGE, INTERFACES, TSN_LINUX, Recoding
 from cnc.mechanisms.forwarding.code_points import (
     configured_trust,
     misleading,
     recoded,
     trust_in_kernel,
 )
-from cnc.switch.tree import BRIDGE, INTERFACES, TSN_LINUX, Recoding
 
 IDENTITY = "".join(f"<priority{p}>{p}</priority{p}>" for p in range(8))
 REGENERATION = f"<priority-regeneration>{IDENTITY}</priority-regeneration>"

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from cnc import intent
 from cnc.cli import cnc
+from cnc.data_tree.tree import BridgeReport
 from cnc.discover import Answers, as_data, as_yaml, draft, targets
 from cnc.discover.asking import View
 from cnc.errors import InputError
@@ -26,7 +27,6 @@ from cnc.switch.topology import (
     NeighborReport,
     TopologyReport,
 )
-from cnc.switch.tree import BridgeReport
 
 GBPS = 10**9
 

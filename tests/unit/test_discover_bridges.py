@@ -7,11 +7,11 @@ import dataclasses
 import pytest
 from lxml import etree
 
+from cnc.data_tree.tree import BridgeReport
 from cnc.discover import as_yaml
 from cnc.discover.asking import View
 from cnc.model import NO_FORWARDING, Forwarding
 from cnc.switch.topology import InterfaceReport, topology_report
-from cnc.switch.tree import BridgeReport
 from tests.unit.test_discover import accepted, drafted, hears, links, mac, read, view
 
 ANSWER = """

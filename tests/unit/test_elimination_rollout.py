@@ -14,6 +14,16 @@ from lxml import etree
 
 from cnc.check.transition import judge_transition
 from cnc.cli import render
+from cnc.data_tree.tree import (
+    FRER,
+    INTERFACES,
+    NETCONF,
+    STREAM_IDENTIFICATION,
+    TSN_LINUX,
+    BridgeReport,
+    LatentErrors,
+    PortReport,
+)
 from cnc.mechanisms.composition import settings_summary
 from cnc.mechanisms.forwarding.derive import bridge_forwarding, bridge_forwardings
 from cnc.mechanisms.forwarding.preflight import examine_bridge
@@ -68,16 +78,6 @@ from cnc.switch.modules import needs_modules
 from cnc.switch.payload import edit_config
 from cnc.switch.readback import stored_ports
 from cnc.switch.rollout_id import RolloutId
-from cnc.switch.tree import (
-    FRER,
-    INTERFACES,
-    NETCONF,
-    STREAM_IDENTIFICATION,
-    TSN_LINUX,
-    BridgeReport,
-    LatentErrors,
-    PortReport,
-)
 from cnc.watch.metrics import Network
 from tests.json_documents import documented
 from tests.unit.bridged_networks import bridged

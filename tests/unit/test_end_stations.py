@@ -12,6 +12,16 @@ from lxml import etree
 from lxml.builder import ElementMaker
 
 from cnc import intent as intents
+from cnc.data_tree.state import SwitchState
+from cnc.data_tree.tree import (
+    CLOCK,
+    END_STATION,
+    INTERFACES,
+    AgentReport,
+    KernelSchedule,
+    PortReport,
+    TalkerReport,
+)
 from cnc.errors import InputError
 from cnc.mechanisms.talker_offsets.tree import talker_report
 from cnc.model import (
@@ -32,20 +42,11 @@ from cnc.rollout.compare import difference_between, difference_of, needs_change
 from cnc.rollout.goal import Goal
 from cnc.rollout.history import encoding
 from cnc.rollout.history.record import SwitchChange
-from cnc.switch.device import StoredSwitch, SwitchState
+from cnc.switch.device import StoredSwitch
 from cnc.switch.filters import state_filter
 from cnc.switch.payload import desired_ports, edit_config
 from cnc.switch.readback import stored_ports
 from cnc.switch.rollout_id import RolloutId
-from cnc.switch.tree import (
-    CLOCK,
-    END_STATION,
-    INTERFACES,
-    AgentReport,
-    KernelSchedule,
-    PortReport,
-    TalkerReport,
-)
 from cnc.watch.observation import Poll
 from cnc.watch.observer import Observer
 from tests import bridged_networks

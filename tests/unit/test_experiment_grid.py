@@ -24,7 +24,7 @@ from cnc.experiments.grid import runs
 from cnc.experiments.grid.points import EXPERIMENT, INTENT, points
 from cnc.experiments.keys import NAMES_A_FILE, NetworkDescription
 from cnc.intent.replacing import path_of, with_value
-from cnc.intent.values import text
+from cnc.keys.values import text
 from cnc.planner import executors
 
 SCHEDULES = Path(__file__).parents[2] / "schedules"

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
+from cnc.data_tree.tree import BRIDGE, INTERFACES, NETCONF, TSN_LINUX
 from cnc.mechanisms.composition import within
 from cnc.mechanisms.forwarding.tree import bridge_reports
 from cnc.model import NO_FORWARDING, BridgeForwarding, StoredPort, StreamAddress
@@ -16,7 +17,6 @@ from cnc.switch.filters import configuration_filter, state_filter
 from cnc.switch.payload import edit_config
 from cnc.switch.readback import stored_ports
 from cnc.switch.rollout_id import RolloutId
-from cnc.switch.tree import BRIDGE, INTERFACES, NETCONF, TSN_LINUX
 
 ID = RolloutId("0e1f3ac2-6f0c-4c6b-9f0c-2d0f6a5a7d11", "operator@cnc", "2026-11-23T09:00:00Z")
 CAMERA = StreamAddress("91:e0:f0:00:fe:01", 10)

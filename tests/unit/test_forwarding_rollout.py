@@ -12,6 +12,8 @@ import pytest
 import yaml
 
 from cnc import intent as intents
+from cnc.data_tree.state import SwitchState
+from cnc.data_tree.tree import AgentReport, BridgeReport, PortReport, Recoding
 from cnc.mechanisms.forwarding.preflight import examine_bridge
 from cnc.model import (
     BridgeForwarding,
@@ -26,9 +28,8 @@ from cnc.rollout.compare import difference_between, difference_of, needs_change
 from cnc.rollout.goal import Goal
 from cnc.rollout.history.record import SwitchChange
 from cnc.rollout.preflight import Verdict
-from cnc.switch.device import Managed, StoredSwitch, SwitchState
+from cnc.switch.device import Managed, StoredSwitch
 from cnc.switch.payload import desired_nodes, desired_ports
-from cnc.switch.tree import AgentReport, BridgeReport, PortReport, Recoding
 from cnc.watch.observation import Poll
 from cnc.watch.observer import Observer
 

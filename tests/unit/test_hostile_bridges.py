@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from cnc import intent as intents
+from cnc.data_tree import reply
 from cnc.mechanisms.forwarding.tree import bridge_reports
 from cnc.planner import plan as compute
 from cnc.plans import file as planfile
-from cnc.switch import reply
 from cnc.switch.device import ConnectOptions, DeviceError
 from cnc.switch.node import Managed
 from cnc.switch.payload import desired_ports

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from cnc.data_tree import reply
+from cnc.data_tree.tree import KernelSchedule
 from cnc.discover.asking import Answers, View
 from cnc.discover.draft import draft
 from cnc.errors import CncError
@@ -19,11 +21,9 @@ from cnc.mechanisms.gates.starvation import Starvation
 from cnc.model import GateControlList, GateEntry, Management
 from cnc.plans import file as planfile
 from cnc.support.format import printable
-from cnc.switch import reply
 from cnc.switch.device import ConnectOptions, Device, DeviceError
 from cnc.switch.topology import Identifier, InterfaceReport, LldpReport, NeighborReport
 from cnc.switch.topology import TopologyReport as Report
-from cnc.switch.tree import KernelSchedule
 from tests.unit.lies import invoke, places, random_changes, say
 from tests.unit.lying_switches import (
     NAMESPACES,

@@ -17,12 +17,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
+from cnc.data_tree.tree import TSN_LINUX
 from cnc.rollout.history import History
 from cnc.switch import ConnectOptions, subscription
 from cnc.switch.device import DeviceError
 from cnc.switch.push import SUBSCRIBED, YANG_PUSH, Change, Update
 from cnc.switch.subscription import NETCONF_EVENTS, Notification, Subscription
-from cnc.switch.tree import TSN_LINUX
 from cnc.watch import Event, Watcher, following, metrics, watcher
 from cnc.watch.following import Follower
 from cnc.watch.observation import Neighbors, Poll, SwitchNotification, Unreachable

@@ -8,10 +8,10 @@ from collections import Counter
 
 import pytest
 
-from cnc.intent import shape
-from cnc.intent.contributed import KEYS
-from cnc.intent.mapping import After, Shape, fields_of
-from cnc.mechanism import Level
+from cnc.keys import shape
+from cnc.keys.contributed import KEYS
+from cnc.keys.keys import Level
+from cnc.keys.mapping import After, Shape, fields_of
 
 OF_LEVEL: dict[Level, type[Shape]] = {
     Level.NETWORK: shape.Document,

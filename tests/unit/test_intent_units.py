@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cnc.intent.units import DURATION, FREQUENCY_OFFSET, RATE, SIZE, TIME_OFFSET, Quantity
+from cnc.keys.units import DURATION, FREQUENCY_OFFSET, RATE, SIZE, TIME_OFFSET, Quantity
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ import pytest
 
 from cnc import intent as intents
 from cnc.errors import InputError
-from cnc.intent import shape
-from cnc.intent.mapping import Shape, fields_of
 from cnc.intent.source import dump, parse
+from cnc.keys import shape
+from cnc.keys.mapping import Shape, fields_of
 from cnc.lab.slower import RATES, TIMES, slower
 from cnc.lab.supported import GATES_LEAST_BPS, check_rates
 from cnc.planner import plan

@@ -10,6 +10,8 @@ from uuid import uuid4
 
 import pytest
 
+from cnc.data_tree.state import SwitchState
+from cnc.data_tree.tree import AgentReport, BridgeReport, PortReport
 from cnc.mechanisms.forwarding.derive import bridge_forwarding, bridge_forwardings
 from cnc.model import BridgeForwarding, Management, Plan, StoredPort
 from cnc.planner import plan
@@ -17,8 +19,7 @@ from cnc.plans.transition import joined, transition
 from cnc.rollout.history import History, Phase, SwitchChange
 from cnc.rollout.left_over import left_over
 from cnc.switch import ConnectOptions
-from cnc.switch.device import StoredSwitch, SwitchState
-from cnc.switch.tree import AgentReport, BridgeReport, PortReport
+from cnc.switch.device import StoredSwitch
 from cnc.watch import Watcher
 from cnc.watch.observation import Poll
 from tests import bridged_networks

@@ -12,6 +12,8 @@ from cnc import intent as intents
 from cnc.app import plan
 from cnc.check import judge
 from cnc.cli.render import planning as render_planning
+from cnc.data_tree.state import SwitchState
+from cnc.data_tree.tree import TalkerReport
 from cnc.errors import InputError
 from cnc.mechanisms.stream_filters.admission import never_out_of_window
 from cnc.mechanisms.stream_filters.derive import stream_filters
@@ -21,8 +23,6 @@ from cnc.plans import file as planfile
 from cnc.rollout import doctor
 from cnc.rollout.doctor import Visit
 from cnc.rollout.preflight import Check, Finding, Verdict
-from cnc.switch.device import SwitchState
-from cnc.switch.tree import TalkerReport
 from tests.bridged_networks import line, stream
 from tests.unit.watched_switches import poll
 

@@ -19,10 +19,11 @@ JUDGES = "cnc.check"
 
 # What a judge of a mechanism imports beside its own folder: nothing that the planner, the rollout
 # or another mechanism has computed.
-FOR_JUDGES = re.compile(r"cnc\.(model|check\.(frames|violation)|support(\..*)?)")
+FOR_JUDGES = re.compile(r"cnc\.(model|account\..*|support(\..*)?)")
 
 # Modules of cnc: the modules of cnc.mechanisms that they import.
 FROM_OUTSIDE = """
+account.frames: frer.model stream_filters.model
 addressing: identification.model
 app: clock.error gates.margin talker_offsets.lateness
 chart.drawing: frer.derive
@@ -33,8 +34,8 @@ cli.render.planning: clock.error gates.margin stream_filters.derive stream_filte
     talker_offsets.lateness
 cli.render.switches: frer.watched
 cli.render.talkers: talker_offsets.derive
+data_tree.tree: stream_filters.model
 finding: gates.margin
-intent.contributed: talker_offsets.semantics
 intent.semantics: forwarding.semantics identification.semantics
 intent.streams: frer.model
 lab.kernels.gptp: clock.settled
@@ -67,7 +68,6 @@ switch.filters: forwarding.tree talker_offsets.tree
 switch.payload: forwarding.derive forwarding.tree gates.times talker_offsets.tree
 switch.readback: forwarding.tree gates.wake_ups talker_offsets.tree
 switch.topology: forwarding.tree
-switch.tree: stream_filters.model
 traffic.flows: frer.model
 traffic.measure: talker_offsets.lateness
 traffic.trace.margins: frer.derive

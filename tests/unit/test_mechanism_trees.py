@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from lxml import etree
 
+from cnc.data_tree import reply
+from cnc.data_tree.reply import Reply
 from cnc.mechanism import Edit, Mechanism
-from cnc.mechanisms.composition import Reply
 from cnc.mechanisms.forwarding.tree import bridge_reports
 from cnc.mechanisms.frer.model import Generation, SequenceFunctions
 from cnc.mechanisms.handles import Handles
@@ -22,7 +23,6 @@ from cnc.mechanisms.stream_filters.model import (
     StreamFilters,
 )
 from cnc.model import BridgeForwarding, Parts, StreamAddress
-from cnc.switch import reply
 from cnc.switch.payload import edit_config
 from cnc.switch.readback import stored_ports
 from cnc.switch.rollout_id import RolloutId

@@ -12,13 +12,14 @@ from ncclient.operations import RPCError
 from ncclient.transport.errors import SessionCloseError
 
 from cnc import intent as intents
+from cnc.data_tree.state import SwitchState
+from cnc.data_tree.tree import DATASTORES, NETCONF, NMDA, AgentReport, PortReport, TalkerReport
 from cnc.errors import RolloutError
 from cnc.model import Bridge, GateLimits, GateMode, Management, Network, PortRef, WakeUps
 from cnc.rollout import read_ports
 from cnc.rollout import stated_ports as limits
 from cnc.switch import ConnectOptions, connection, device
-from cnc.switch.device import Device, DeviceError, SwitchState
-from cnc.switch.tree import DATASTORES, NETCONF, NMDA, AgentReport, PortReport, TalkerReport
+from cnc.switch.device import Device, DeviceError
 
 LINE3 = Path(__file__).parents[2] / "schedules" / "line3.yaml"
 CONNECT = ConnectOptions(Path("/dev/null"), Path("known_hosts"))

@@ -7,6 +7,16 @@ import dataclasses
 import pytest
 from lxml import etree
 
+from cnc.data_tree.tree import (
+    BRIDGE,
+    INTERFACES,
+    NETCONF,
+    SCHED_BRIDGE,
+    TSN_LINUX,
+    ClassTraffic,
+    KernelSchedule,
+    PortReport,
+)
 from cnc.model import (
     Bridge,
     ClassRole,
@@ -30,16 +40,6 @@ from cnc.switch.filters import state_filter
 from cnc.switch.payload import desired_ports, edit_config
 from cnc.switch.readback import agent_report, port_reports, stored_ports
 from cnc.switch.rollout_id import RolloutId, rollout_id_in
-from cnc.switch.tree import (
-    BRIDGE,
-    INTERFACES,
-    NETCONF,
-    SCHED_BRIDGE,
-    TSN_LINUX,
-    ClassTraffic,
-    KernelSchedule,
-    PortReport,
-)
 
 GATES = GateControlList(1_000_000, (GateEntry(0x40, 300_000), GateEntry(0x01, 700_000)))
 MARK = RolloutId("6f0c4c6b-9f0c-4d11-8a7e-2d0f6a5a7d11", "alice@desk", "2026-01-01T00:00:00+00:00")

@@ -13,6 +13,8 @@ from cnc.check.transition import judge_transition
 from cnc.cli import render
 from cnc.cli.json_output.document import Forwarding as ForwardingDocument
 from cnc.cli.render import comparison
+from cnc.data_tree.state import SwitchState
+from cnc.data_tree.tree import AgentReport, BridgeReport, Cause, FilterCounts, PortReport
 from cnc.mechanisms.forwarding.derive import bridge_forwardings
 from cnc.mechanisms.stream_filters.counts import Refused, refused_frames
 from cnc.mechanisms.stream_filters.model import (
@@ -36,9 +38,8 @@ from cnc.rollout.compare import _port_status as port_status
 from cnc.rollout.goal import Goal
 from cnc.rollout.path import Seen, StreamPath, walk
 from cnc.rollout.stream_counts import Look, compared
-from cnc.switch.device import DeviceError, Managed, StoredSwitch, SwitchState
+from cnc.switch.device import DeviceError, Managed, StoredSwitch
 from cnc.switch.payload import desired_ports
-from cnc.switch.tree import AgentReport, BridgeReport, Cause, FilterCounts, PortReport
 from cnc.watch.condition import Event
 from cnc.watch.metrics import _of_mechanisms as metrics_of_mechanisms
 from cnc.watch.observation import Poll

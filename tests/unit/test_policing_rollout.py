@@ -10,6 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
+from cnc.data_tree.tree import (
+    NETCONF,
+    PSFP_BRIDGE,
+    STREAM_IDENTIFICATION,
+    BridgeReport,
+    Cause,
+    FilterCounts,
+    PortReport,
+)
 from cnc.finding import Verdict
 from cnc.mechanisms.composition import parts_while_clock_settles, settings_summary
 from cnc.mechanisms.forwarding.preflight import examine_bridge
@@ -40,15 +49,6 @@ from cnc.switch.modules import module_filter
 from cnc.switch.payload import edit_config
 from cnc.switch.readback import stored_ports
 from cnc.switch.rollout_id import RolloutId
-from cnc.switch.tree import (
-    NETCONF,
-    PSFP_BRIDGE,
-    STREAM_IDENTIFICATION,
-    BridgeReport,
-    Cause,
-    FilterCounts,
-    PortReport,
-)
 from tests.unit.rollout_history import recorded_without
 
 ID = RolloutId("0e1f3ac2-6f0c-4c6b-9f0c-2d0f6a5a7d11", "operator@cnc", "2026-11-23T09:00:00Z")

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from cnc import intent as intents
+from cnc.data_tree.state import SwitchState
+from cnc.data_tree.tree import AgentReport, PortReport, PtpReport
 from cnc.errors import RolloutError
 from cnc.mechanisms.clock.preflight import CONTROLLER_TOLERANCE_NS
 from cnc.model import NS_PER_S, GateControlList, GateEntry, GateLimits, Plan
 from cnc.planner import plan as compute
 from cnc.rollout.preflight import Check, Finding, Verdict, examine, refuse
-from cnc.switch.device import SwitchState
 from cnc.switch.payload import desired_ports
-from cnc.switch.tree import AgentReport, PortReport, PtpReport
 
 LINE3 = Path(__file__).parents[2] / "schedules" / "line3.yaml"
 AGENT = AgentReport(37, 100, classifier="iptables-nft", refuses_late_rollouts=True)

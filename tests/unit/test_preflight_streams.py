@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from lxml import etree
 
+from cnc.data_tree.tree import AgentReport, BridgeReport
 from cnc.mechanisms.forwarding.tree import bridge_reports
 from cnc.mechanisms.frer.model import Generation, Recovery, SequenceFunctions
 from cnc.mechanisms.identification.model import Inward, IpIdentification, Translation, Translations
@@ -19,7 +20,6 @@ from cnc.model import NO_FORWARDING, BridgeForwarding, Parts, PortRef, StreamAdd
 from cnc.rollout.preflight import Check, Finding, Verdict
 from cnc.rollout.preflight.streams import examine_kernel, examine_tags
 from cnc.switch.readback import agent_report
-from cnc.switch.tree import AgentReport, BridgeReport
 from tests.unit.test_preflight_bridges import ANSWER
 
 CAMERA, MOTION = (StreamAddress(f"91:e0:f0:00:fe:0{n}", 10) for n in (1, 2))

@@ -16,6 +16,8 @@ import paramiko
 import pytest
 
 from cnc import intent as intents
+from cnc.data_tree.state import SwitchState
+from cnc.data_tree.tree import AgentReport, ClockReport, ClockSource, KernelSchedule, PortReport
 from cnc.errors import CncError, InputError, PlanRejected, RolloutError
 from cnc.model import NS_PER_S, GateControlList, GateLimits, GateMode, Plan, PortRef, WakeUps
 from cnc.planner import plan as compute
@@ -25,11 +27,10 @@ from cnc.rollout.goal import stored_clock_error_ns
 from cnc.rollout.history import History, Outcome, Phase, record
 from cnc.support.format import counted
 from cnc.switch import ConnectOptions
-from cnc.switch.device import DeviceError, StoredSwitch, SwitchState
+from cnc.switch.device import DeviceError, StoredSwitch
 from cnc.switch.payload import desired_ports
 from cnc.switch.readback import stored_ports
 from cnc.switch.rollout_id import RolloutId, rollout_id_in
-from cnc.switch.tree import AgentReport, ClockReport, ClockSource, KernelSchedule, PortReport
 
 LINE3 = Path(__file__).parents[2] / "schedules" / "line3.yaml"
 CONNECT = ConnectOptions(Path("key"), Path("known_hosts"))

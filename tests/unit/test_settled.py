@@ -12,6 +12,15 @@ from agent.kernel.timex import KernelClock
 from agent.mechanisms.clock import kernel as clock_kernel
 from agent.mechanisms.clock.kernel import PtpDaemonAdapter
 from agent.model import PtpPortState, PtpStatus
+from cnc.data_tree.state import SwitchState
+from cnc.data_tree.tree import (
+    AgentReport,
+    BridgeReport,
+    ClockReport,
+    ClockSource,
+    PortReport,
+    PtpReport,
+)
 from cnc.mechanisms.clock.preflight import examine_clocks
 from cnc.mechanisms.clock.settled import trust
 from cnc.mechanisms.composition import parts_while_clock_settles
@@ -37,16 +46,7 @@ from cnc.rollout.compare import PortStatus
 from cnc.rollout.compare import _port_status as port_status
 from cnc.rollout.preflight import Check, Verdict
 from cnc.rollout.stream_counts import NO_COUNTS
-from cnc.switch.device import SwitchState
 from cnc.switch.payload import desired_ports
-from cnc.switch.tree import (
-    AgentReport,
-    BridgeReport,
-    ClockReport,
-    ClockSource,
-    PortReport,
-    PtpReport,
-)
 from tests.unit.watched_switches import PLAN, bare, report
 
 CLOCK_ERROR_NS = 1_000

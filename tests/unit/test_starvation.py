@@ -6,9 +6,9 @@ import dataclasses
 
 import pytest
 
+from cnc.data_tree.tree import ClassTraffic, KernelSchedule
 from cnc.mechanisms.gates.starvation import Starvation
 from cnc.model import ClassRole, GateControlList, GateEntry
-from cnc.switch.tree import ClassTraffic, KernelSchedule
 from tests.unit.watched_switches import PLAN, poll
 
 SCHEDULED, BEST_EFFORT = (

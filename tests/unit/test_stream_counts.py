@@ -15,6 +15,9 @@ from itertools import zip_longest
 import pytest
 
 from cnc.cli.render.switches import status as show
+from cnc.data_tree.counters import PortCounters
+from cnc.data_tree.state import SwitchState
+from cnc.data_tree.tree import TSN_LINUX, AgentReport, BridgeReport, LatentErrors, PortReport
 from cnc.mechanism import Counts as BridgeCounts
 from cnc.mechanisms.forwarding.derive import bridge_forwarding
 from cnc.mechanisms.frer.counts import SilentPaths
@@ -25,11 +28,9 @@ from cnc.planner import plan
 from cnc.rollout.compare import PortStatus
 from cnc.rollout.compare import _port_status as port_status
 from cnc.rollout.stream_counts import Look, compared
-from cnc.switch.counters import PortCounters
-from cnc.switch.device import StoredSwitch, SwitchState
+from cnc.switch.device import StoredSwitch
 from cnc.switch.payload import desired_ports
 from cnc.switch.subscription import Notification
-from cnc.switch.tree import TSN_LINUX, AgentReport, BridgeReport, LatentErrors, PortReport
 from cnc.watch.condition import Event
 from cnc.watch.messages import requires_poll
 from cnc.watch.observation import Poll

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from cnc.check.transition import judge_transition, require_sound_transition
+from cnc.data_tree.state import SwitchState
 from cnc.errors import PlanRejected
 from cnc.mechanisms.forwarding.derive import bridge_forwardings
 from cnc.mechanisms.identification.model import IpIdentification
@@ -27,7 +28,6 @@ from cnc.model import (
 from cnc.planner import plan
 from cnc.plans.transition import Transition, joined, on_ports, transition
 from cnc.rollout.goal import Goal
-from cnc.switch.device import SwitchState
 from tests.unit.bridged_networks import RING5, bridged
 from tests.unit.planner_networks import network, stream
 

@@ -8,6 +8,7 @@ import pytest
 
 from cnc import intent as intents
 from cnc.cli import render
+from cnc.data_tree.tree import BridgeReport
 from cnc.mechanisms.forwarding.derive import bridge_forwardings
 from cnc.mechanisms.identification.model import (
     Inward,
@@ -22,7 +23,6 @@ from cnc.planner import plan as compute
 from cnc.rollout.path import Seen, StreamPath, walk
 from cnc.switch.device import DeviceError, Managed
 from cnc.switch.payload import desired_ports
-from cnc.switch.tree import BridgeReport
 from tests import bridged_networks as documents
 from tests.json_documents import documented
 

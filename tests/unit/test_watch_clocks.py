@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 
+from cnc.data_tree.tree import AgentReport
 from cnc.mechanisms.clock.watched import odd_tai_offsets, off_beyond, offsets
 from cnc.model import NS_PER_S
-from cnc.switch.tree import AgentReport
 from tests.unit.watched_switches import poll
 
 MS = 1_000_000

@@ -6,13 +6,13 @@ import dataclasses
 
 import pytest
 
+from cnc.data_tree.counters import PortCounters
+from cnc.data_tree.state import SwitchState
+from cnc.data_tree.tree import AgentReport, ClassTraffic, PtpReport
 from cnc.mechanisms.talker_offsets.tree import TalkerReport
 from cnc.model import ClassRole, GateControlList, WakeUps
-from cnc.switch.counters import PortCounters
-from cnc.switch.device import SwitchState
 from cnc.switch.rollout_id import RolloutId
 from cnc.switch.subscription import NETCONF_EVENTS
-from cnc.switch.tree import AgentReport, ClassTraffic, PtpReport
 from cnc.watch import judge
 from cnc.watch.observer import Observer
 from tests.unit.watched_switches import PLAN, bare, poll, received, report, unreachable

@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
+from cnc.data_tree.tree import AgentReport
 from cnc.mechanisms.clock.watched import timed
 from cnc.model import NS_PER_S
 from cnc.switch.device import ConnectOptions, DeviceError
 from cnc.switch.push import Stopped
 from cnc.switch.subscription import Subscription, parse
-from cnc.switch.tree import AgentReport
 from cnc.watch import sources
 from cnc.watch.sources import Polling, Pushing, open_source
 from tests.stack.netconfd_process import wait_until

@@ -7,12 +7,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from cnc import intent as intents
+from cnc.data_tree.state import SwitchState
+from cnc.data_tree.tree import TSN_LINUX, AgentReport, KernelSchedule, PortReport
 from cnc.model import NS_PER_S, GateLimits, StoredPort
 from cnc.planner import plan as compute
-from cnc.switch.device import StoredSwitch, SwitchState
+from cnc.switch.device import StoredSwitch
 from cnc.switch.payload import desired_ports
 from cnc.switch.subscription import Notification
-from cnc.switch.tree import TSN_LINUX, AgentReport, KernelSchedule, PortReport
 from cnc.watch.observation import Poll, SwitchNotification, Unreachable
 
 PLAN = compute(intents.load(Path(__file__).parents[2] / "schedules" / "line3.yaml"))

@@ -8,10 +8,10 @@ from typing import Annotated
 from pydantic import Field
 
 from cnc.experiments.keys import NetworkDescription, PacketOctets, not_rising
-from cnc.intent.mapping import Shape
-from cnc.intent.problems import KeyPath, one_of, shown
-from cnc.intent.units import DURATION, RATE
-from cnc.intent.values import Name, integer, quantity, text
+from cnc.keys.mapping import Shape
+from cnc.keys.problems import KeyPath, one_of, shown
+from cnc.keys.units import DURATION, RATE
+from cnc.keys.values import Name, integer, quantity, text
 from cnc.model import NS_PER_S
 
 INTERLEAVED = "interleaved"

@@ -23,10 +23,10 @@ from cnc.errors import InputError, Unschedulable
 from cnc.experiments.description import description_of, kind_of
 from cnc.experiments.experiment import Experiment, OnKernels
 from cnc.experiments.keys import Description, NetworkDescription
-from cnc.intent.problems import KeyPath, Problems, one_of, shown
 from cnc.intent.replacing import path_of, with_value
-from cnc.intent.shape import Document
 from cnc.intent.source import dump, parse
+from cnc.keys.problems import KeyPath, Problems, one_of, shown
+from cnc.keys.shape import Document
 from cnc.support import whole_file
 
 EXPERIMENT = "experiment.yaml"

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 
 from lxml.builder import ElementMaker
 
+from cnc.data_tree.reply import Element
+from cnc.data_tree.tree import INTERFACES, NETCONF, PTP, TSN_LINUX
 from cnc.lab.kernels.beside import ask
 from cnc.lab.management import SWITCH_PORT
 from cnc.lab.running import Lab
@@ -22,8 +24,6 @@ from cnc.model import Intent, PortRef
 from cnc.support.format import duration
 from cnc.support.lazy import lazy_import
 from cnc.switch.payload import named_interface
-from cnc.switch.reply import Element
-from cnc.switch.tree import INTERFACES, NETCONF, PTP, TSN_LINUX
 
 if TYPE_CHECKING:
     from cnc.mechanisms.clock import settled

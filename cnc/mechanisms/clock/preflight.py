@@ -6,14 +6,14 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
+from cnc.data_tree.state import SwitchState
+from cnc.data_tree.tree import ClockReport, ClockSource
 from cnc.finding import Check, Finding, Verdict
 from cnc.mechanisms.clock.settled import trust
 from cnc.mechanisms.clock.synchronization_tree import ClockTree
 from cnc.model import NS_PER_S
 from cnc.support.format import counted, duration
 from cnc.support.wording import GATES_WAIT_HINT, gates_wait, named
-from cnc.switch.device import SwitchState
-from cnc.switch.tree import ClockReport, ClockSource
 
 # Allowed difference of two reads of one clock, beyond the time that request and reply took.
 READ_TOLERANCE_NS = 1_000_000

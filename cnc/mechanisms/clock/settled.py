@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from cnc.data_tree.tree import ClockReport, ClockSource
 from cnc.support.format import duration
-from cnc.switch.tree import ClockReport, ClockSource
 
 SETTLED_S = 10
 

@@ -11,9 +11,9 @@ from collections import Counter, defaultdict
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 
+from cnc.data_tree.state import SwitchState
+from cnc.data_tree.tree import ClockSource
 from cnc.model import ClocksApart
-from cnc.switch.device import SwitchState
-from cnc.switch.tree import ClockSource
 
 
 @dataclass(frozen=True, slots=True)

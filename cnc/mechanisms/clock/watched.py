@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from cnc.data_tree.state import SwitchState
 from cnc.mechanisms.clock.preflight import READ_TOLERANCE_NS
 from cnc.support.format import duration
-from cnc.switch.device import SwitchState
 
 # How fast a clock may move against the controller's while its last reading grows old: 100 ppm.
 DRIFT_PER_NS = 10_000

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 from lxml.builder import ElementMaker
 
-from cnc.switch import reply
-from cnc.switch.reply import Element
-from cnc.switch.tree import BRIDGE, INTERFACES, PRIORITIES, TSN_LINUX, Recoding
+from cnc.data_tree import reply
+from cnc.data_tree.reply import Element
+from cnc.data_tree.tree import BRIDGE, INTERFACES, PRIORITIES, TSN_LINUX, Recoding
 
 _IF = ElementMaker(namespace=INTERFACES, nsmap={None: INTERFACES})
 _BRIDGE = ElementMaker(namespace=BRIDGE, nsmap={None: BRIDGE})

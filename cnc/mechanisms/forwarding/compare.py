@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from cnc.data_tree.tree import PortReport
 from cnc.mechanism import Whose, described
 from cnc.mechanisms.composition import differences, within
 from cnc.model import NO_FORWARDING, BridgeForwarding, StoredPort
 from cnc.support.wording import named
-from cnc.switch.tree import PortReport
 
 NO_BRIDGE = "the switch has no such bridge"
 

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from cnc.check.violation import Violation
+from cnc.account.violation import Violation
 from cnc.mechanisms.frer.judge import judge_sequencing
 from cnc.mechanisms.identification.judge import SwitchTranslations
 from cnc.model import BridgeForwarding, Forwarding, Hop, Plan, PortRef, StreamAddress

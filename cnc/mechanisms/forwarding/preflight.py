@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from cnc.data_tree.tree import PRIORITIES, BridgeReport, PortReport
 from cnc.finding import Check, Finding, Verdict
 from cnc.mechanism import described
 from cnc.mechanisms.forwarding.code_points import misleading
@@ -12,7 +13,6 @@ from cnc.mechanisms.stream_filters.model import StreamFilters
 from cnc.model import BridgeForwarding, Network, PortRef
 from cnc.support.format import counted
 from cnc.support.wording import named
-from cnc.switch.tree import PRIORITIES, BridgeReport, PortReport
 
 EACH_PRIORITY = tuple(range(PRIORITIES))
 

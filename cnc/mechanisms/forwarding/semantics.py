@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from cnc.intent import shape
-from cnc.intent.mac_addresses import check_extent, reserved_for
-from cnc.intent.problems import KeyPath, Problems
+from cnc.keys import shape
+from cnc.keys.mac_addresses import check_extent, reserved_for
+from cnc.keys.problems import KeyPath, Problems
 from cnc.model import (
     DEFAULT_ADDRESS_RANGE,
     AddressRange,

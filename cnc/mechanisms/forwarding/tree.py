@@ -16,15 +16,10 @@ from typing import Literal, NamedTuple
 
 from lxml.builder import ElementMaker
 
-from cnc.mechanisms.composition import Reply, within
-from cnc.mechanisms.forwarding import code_points
-from cnc.mechanisms.registry import MECHANISMS
-from cnc.model import NO_FORWARDING, BridgeForwarding, Parts, StoredPort, StreamAddress
-from cnc.switch import reply
-from cnc.switch.mac_addresses import from_tree, to_tree
-from cnc.switch.modules import lacking_modules
-from cnc.switch.reply import Element
-from cnc.switch.tree import (
+from cnc.data_tree import reply
+from cnc.data_tree.mac_addresses import from_tree, to_tree
+from cnc.data_tree.reply import Element, Reply
+from cnc.data_tree.tree import (
     BRIDGE,
     NETCONF,
     PRIORITIES,
@@ -33,6 +28,11 @@ from cnc.switch.tree import (
     ForeignEntry,
     Recoding,
 )
+from cnc.mechanisms.composition import within
+from cnc.mechanisms.forwarding import code_points
+from cnc.mechanisms.registry import MECHANISMS
+from cnc.model import NO_FORWARDING, BridgeForwarding, Parts, StoredPort, StreamAddress
+from cnc.switch.modules import lacking_modules
 
 _BRIDGE = ElementMaker(namespace=BRIDGE, nsmap={None: BRIDGE})
 _TSNL = ElementMaker(namespace=TSN_LINUX, nsmap={None: TSN_LINUX})

@@ -18,8 +18,8 @@ from cnc.model import BridgeForwarding, StreamAddress
 from cnc.support.format import counted
 
 if TYPE_CHECKING:
-    from cnc.switch.counters import PortCounters
-    from cnc.switch.tree import BridgeReport
+    from cnc.data_tree.counters import PortCounters
+    from cnc.data_tree.tree import BridgeReport
 
 # What becomes of a copy that comes in by a port.
 _OUTCOMES = ("passed", "discarded", "rogue")

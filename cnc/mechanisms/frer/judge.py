@@ -11,8 +11,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from cnc.check.frames import Transmission
-from cnc.check.violation import Violation
+from cnc.account.frames import Transmission
+from cnc.account.violation import Violation
 from cnc.mechanisms.frer.model import (
     Elimination,
     Generation,

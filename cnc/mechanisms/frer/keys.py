@@ -6,8 +6,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from cnc.intent.mapping import After, Shape
-from cnc.intent.values import choice
+from cnc.keys.mapping import After, Shape
+from cnc.keys.values import choice
 from cnc.mechanisms.frer.model import Elimination
 
 _Elimination = Annotated[Elimination, choice(Elimination)]

@@ -67,7 +67,7 @@ def _summary(its: SequenceFunctions) -> Iterator[tuple[int, str]]:
     yield kinds[Recovery], "sequence recovery"
 
 
-FRER = Mechanism(
+MECHANISM = Mechanism(
     name="frer",
     part=SequenceFunctions,
     planned=Planned(derive, exposed=exposed),

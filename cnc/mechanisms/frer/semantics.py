@@ -7,15 +7,15 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from cnc.intent.problems import KeyPath, Problems
-from cnc.intent.units import DURATION
-from cnc.mechanism import Keys, Level
+from cnc.keys.keys import Keys, Level
+from cnc.keys.problems import KeyPath, Problems
+from cnc.keys.units import DURATION
 from cnc.mechanisms.frer.keys import DefaultsKeys, StreamKeys
 from cnc.mechanisms.frer.model import HISTORY_LENGTH_MAX, Elimination
 from cnc.model import Forwarding, Intent, Link, Stream
 
 if TYPE_CHECKING:
-    from cnc.intent import shape
+    from cnc.keys import shape
 
 
 def _of_stream(stream: Stream, its: shape.Stream, document: shape.Document) -> Stream:

@@ -17,8 +17,12 @@ from itertools import count
 
 from lxml.builder import ElementMaker
 
+from cnc.data_tree import reply
+from cnc.data_tree.counters import RECOVERY_COUNTERS, PortCounters
+from cnc.data_tree.reply import Element, Reply
+from cnc.data_tree.tree import FRER, INTERFACES, NETCONF, TSN_LINUX, BridgeReport, LatentErrors
 from cnc.mechanism import Edit, Stored, Tree
-from cnc.mechanisms.composition import Reply
+from cnc.mechanisms.composition import known_streams
 from cnc.mechanisms.frer.model import (
     Generation,
     LatentErrorDetection,
@@ -29,10 +33,6 @@ from cnc.mechanisms.frer.model import (
     ports_of,
 )
 from cnc.model import StreamAddress
-from cnc.switch import reply
-from cnc.switch.counters import RECOVERY_COUNTERS, PortCounters
-from cnc.switch.reply import Element
-from cnc.switch.tree import FRER, INTERFACES, NETCONF, TSN_LINUX, BridgeReport, LatentErrors
 
 _FRER = ElementMaker(namespace=FRER, nsmap={None: FRER})
 _NAMESPACES = {"f": FRER, "if": INTERFACES}
@@ -167,7 +167,7 @@ def _functions(whole: Reply) -> dict[StreamAddress, SequenceFunction]:
 
     A function of which something is missing, or is otherwise than any rollout sets it, is left out.
     """
-    data, known = whole.data, whole.streams
+    data, known = whole.data, known_streams(whole)
     written: defaultdict[int, set[str]] = defaultdict(set)
     read: defaultdict[int, set[str]] = defaultdict(set)
     for entry in _table(data, _IDENTIFICATION):
@@ -230,7 +230,7 @@ def _detection(entry: Element) -> LatentErrorDetection | None:
 
 def _latent_errors(whole: Reply) -> dict[StreamAddress, LatentErrors]:
     """What a switch has found where it is watched that copies come by all ways, by address."""
-    known = whole.streams
+    known = known_streams(whole)
     found: dict[StreamAddress, LatentErrors] = {}
     for entry in _table(whole.data, _RECOVERY):
         state = entry.find("t:latent-errors", {"t": TSN_LINUX})
@@ -263,7 +263,7 @@ def _counted(counters: PortCounters, whole: Reply, interface: Element) -> PortCo
             counts = {
                 name: row.number(leaf) for name, leaf in _COUNTERS.items() if leaf in row.leaves
             }
-            if known := whole.streams.get(row.number("handle")):
+            if known := known_streams(whole).get(row.number("handle")):
                 found[known.address] = counts
     return replace(counters, recovery=found)
 

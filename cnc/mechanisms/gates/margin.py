@@ -232,7 +232,7 @@ def cost_ns(plan: Plan, planned: StreamPlan) -> int:
 
 def in_intent(time_ns: int) -> str:
     """A time as an intent states it."""
-    from cnc.intent.units import DURATION  # noqa: PLC0415  what only warns needs no intent
+    from cnc.keys.units import DURATION  # noqa: PLC0415  what only warns needs no intent
 
     return DURATION.format(time_ns)
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from cnc.data_tree.tree import PortReport
 from cnc.finding import Check, Finding, Verdict
 from cnc.mechanisms.gates import margin
 from cnc.mechanisms.talker_offsets import lateness
 from cnc.model import GateMode, Intent, PortConfiguration, PortRef, WakeUps
 from cnc.support.format import duration
-from cnc.switch.tree import PortReport
 
 
 class Measured(NamedTuple):

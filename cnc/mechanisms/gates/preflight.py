@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from cnc.check import Violation, judge_limits
+from cnc.data_tree.tree import CLASSIFY_BRIDGED, PortReport
 from cnc.finding import Check, Finding, Verdict
 from cnc.model import (
     GateMode,
@@ -18,7 +19,6 @@ from cnc.model import (
 )
 from cnc.support.format import counted, rate
 from cnc.support.wording import link_hint
-from cnc.switch.tree import CLASSIFY_BRIDGED, PortReport
 
 # net/sched/sch_taprio.c: the speed that it assumes where none is known
 # (taprio_set_picos_per_byte), and the frame that fits the shortest interval (fill_sched_entry:

@@ -6,10 +6,11 @@ import time
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
+from cnc.data_tree.state import SwitchState
+from cnc.data_tree.tree import KernelSchedule, PortReport
 from cnc.model import NS_PER_S, ClassRole, Intent
 from cnc.support.format import counted
-from cnc.switch.device import Device, SwitchState
-from cnc.switch.tree import KernelSchedule, PortReport
+from cnc.switch.device import Device
 
 STANDSTILL_MIN_NS = 2 * NS_PER_S
 STANDSTILL_MIN_CYCLES = 3

@@ -9,8 +9,8 @@ from fractions import Fraction
 
 from lxml.builder import ElementMaker
 
+from cnc.data_tree.reply import Element
 from cnc.model import NS_PER_S
-from cnc.switch.reply import Element
 
 
 def list_times(make: ElementMaker, cycle_ns: int, base_time_ns: int) -> list[Element]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from cnc.data_tree.reply import Element, Leaves
 from cnc.model import WakeUps
-from cnc.switch.reply import Element, Leaves
 
 _TIME_MAX_NS = 2**63 - 1
 

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import combinations
 
-from cnc.check.violation import Violation
+from cnc.account.violation import Violation
 from cnc.mechanisms.identification.model import (
     Identification,
     Inward,

@@ -7,8 +7,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from cnc.intent.mapping import After, Shape
-from cnc.intent.values import Dscp, Leaf, Mac, TcpPort, choice
+from cnc.keys.mapping import After, Shape
+from cnc.keys.values import Dscp, Leaf, Mac, TcpPort, choice
 from cnc.mechanisms.identification.model import NextProtocol
 
 

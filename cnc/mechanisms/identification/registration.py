@@ -34,7 +34,7 @@ def _rows(its: Translations) -> Iterator[_Row]:
     return (_Row(address, each) for address, each in its.by_stream.items())
 
 
-IDENTIFICATION = Mechanism(
+MECHANISM = Mechanism(
     name="identification",
     part=Translations,
     planned=Planned(derive, known_by=known_by),

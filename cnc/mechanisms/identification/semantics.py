@@ -8,9 +8,9 @@ from dataclasses import replace
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
-from cnc.intent.mac_addresses import check_extent, reserved_for
-from cnc.intent.problems import KeyPath, Problems
-from cnc.mechanism import Keys, Level
+from cnc.keys.keys import Keys, Level
+from cnc.keys.mac_addresses import check_extent, reserved_for
+from cnc.keys.problems import KeyPath, Problems
 from cnc.mechanisms.identification.keys import Ip, StreamKeys
 from cnc.mechanisms.identification.model import (
     Identification,
@@ -32,7 +32,7 @@ from cnc.model import (
 from cnc.support.format import counted
 
 if TYPE_CHECKING:
-    from cnc.intent import shape
+    from cnc.keys import shape
 
 _BROADCAST_IPV4 = "255.255.255.255"
 

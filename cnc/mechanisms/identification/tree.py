@@ -17,8 +17,11 @@ from ipaddress import ip_address
 
 from lxml.builder import ElementMaker
 
+from cnc.data_tree import reply
+from cnc.data_tree.mac_addresses import from_tree, to_tree
+from cnc.data_tree.reply import Element, Reply
+from cnc.data_tree.tree import NETCONF, STREAM_IDENTIFICATION, BridgeReport
 from cnc.mechanism import IdentityTable, Stored, Tree
-from cnc.mechanisms.composition import Reply
 from cnc.mechanisms.handles import (
     Handles,
     KnownStream,
@@ -41,10 +44,6 @@ from cnc.mechanisms.identification.model import (
     parts_of,
 )
 from cnc.model import Parts, StreamAddress
-from cnc.switch import reply
-from cnc.switch.mac_addresses import from_tree, to_tree
-from cnc.switch.reply import Element
-from cnc.switch.tree import NETCONF, STREAM_IDENTIFICATION, BridgeReport
 
 _SID = ElementMaker(namespace=STREAM_IDENTIFICATION, nsmap={None: STREAM_IDENTIFICATION})
 _NAMESPACES = {"s": STREAM_IDENTIFICATION}

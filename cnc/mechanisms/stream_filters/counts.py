@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
+from cnc.data_tree.tree import BridgeReport, Cause, FilterCounts
 from cnc.mechanism import Names
 from cnc.mechanisms.stream_filters.model import Policing, Strangers, StreamFilter, StreamFilters
 from cnc.model import BridgeForwarding, StreamAddress
 from cnc.support.format import counted
-from cnc.switch.tree import BridgeReport, Cause, FilterCounts
 
 
 class Refused(NamedTuple):

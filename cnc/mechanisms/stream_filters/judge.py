@@ -11,8 +11,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from cnc.check.frames import Transmission
-from cnc.check.violation import Violation
+from cnc.account.frames import Transmission
+from cnc.account.violation import Violation
 from cnc.mechanisms.frer.model import SEQUENCE_TAG_OCTETS, Elimination
 from cnc.mechanisms.stream_filters.model import (
     FilteredStream,

@@ -6,8 +6,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from cnc.intent.mapping import After, Shape
-from cnc.intent.values import choice, integer
+from cnc.keys.mapping import After, Shape
+from cnc.keys.values import choice, integer
 from cnc.mechanisms.stream_filters.model import DEFAULT_STREAM_FILTERS_MAX, Policing
 
 _STREAM_FILTERS_MAX = 1_000_000

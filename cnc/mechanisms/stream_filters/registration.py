@@ -65,7 +65,7 @@ def _cycles_ns(its: StreamFilters) -> Iterator[int]:
     return (each.gate.period_ns for each in its.filters if isinstance(each.gate, WindowGate))
 
 
-STREAM_FILTERS = Mechanism(
+MECHANISM = Mechanism(
     name="stream_filters",
     part=StreamFilters,
     planned=Planned(derive, beside=beside, exposed=exposed, cycles_ns=_cycles_ns),

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from cnc.intent.problems import KeyPath, Problems
-from cnc.mechanism import Keys, Level
+from cnc.keys.keys import Keys, Level
+from cnc.keys.problems import KeyPath, Problems
 from cnc.mechanisms.stream_filters.keys import ClassKeys, NetworkKeys, StreamKeys, SwitchKeys
 from cnc.mechanisms.stream_filters.model import PolicingRules
 from cnc.model import Bridge, ClassRole, Forwarding, Intent
 
 if TYPE_CHECKING:
-    from cnc.intent import shape
+    from cnc.keys import shape
 
 
 def _read(document: shape.Document, _problems: Problems) -> Iterator[PolicingRules]:

@@ -16,8 +16,11 @@ from itertools import count
 
 from lxml.builder import ElementMaker
 
+from cnc.data_tree import reply
+from cnc.data_tree.reply import Element, Reply
+from cnc.data_tree.tree import NETCONF, PSFP, PSFP_BRIDGE, TSN_LINUX, BridgeReport, FilterCounts
 from cnc.mechanism import Edit, Stored, Tree
-from cnc.mechanisms.composition import Reply
+from cnc.mechanisms.composition import known_streams
 from cnc.mechanisms.gates.times import list_times
 from cnc.mechanisms.handles import KnownStream
 from cnc.mechanisms.stream_filters.model import (
@@ -34,9 +37,6 @@ from cnc.mechanisms.stream_filters.model import (
     normal,
 )
 from cnc.model import NS_PER_S, StreamAddress
-from cnc.switch import reply
-from cnc.switch.reply import Element
-from cnc.switch.tree import NETCONF, PSFP, PSFP_BRIDGE, TSN_LINUX, BridgeReport, FilterCounts
 
 _PSFP = ElementMaker(namespace=PSFP_BRIDGE, nsmap={None: PSFP_BRIDGE, "psfp": PSFP})
 _TSNL = ElementMaker(namespace=TSN_LINUX, nsmap={None: TSN_LINUX})
@@ -169,7 +169,7 @@ def _stored(whole: Reply, component: Element | None) -> Stored:
         StoredFilter(
             _number(row, f"{_FILTER}-id"),
             _number(row, "stream-gate-ref"),
-            _parsed(row, whole.streams, gates),
+            _parsed(row, known_streams(whole), gates),
         )
         for row in _filter_rows(component)
     )
@@ -190,7 +190,9 @@ def _working(component: Element, whole: Reply) -> dict[StreamFilter, FilterCount
     gates = _gates(component, is_kernel=True)
     pending = {_number(row, f"{_GATE}-id") for row in _gate_rows(component) if _is_pending(row)}
     return {
-        its: _counts(row, pending) for row in rows if (its := _parsed(row, whole.streams, gates))
+        its: _counts(row, pending)
+        for row in rows
+        if (its := _parsed(row, known_streams(whole), gates))
     }
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from cnc.data_tree.tree import BridgeReport, Cause
 from cnc.mechanism import Counts, Metric, Observed, Trouble, Watched, bridge_report
 from cnc.mechanisms.stream_filters.counts import (
     Refused,
@@ -24,7 +25,6 @@ from cnc.mechanisms.stream_filters.model import (
 from cnc.model import BridgeForwarding, Intent, StreamAddress
 from cnc.support.counter_delta import CounterDelta, grown
 from cnc.support.wording import named
-from cnc.switch.tree import BridgeReport, Cause
 
 HINT_TALKERS = (
     "`cnc talkers PLAN` lists when stations are to send; where one may be later than that, "

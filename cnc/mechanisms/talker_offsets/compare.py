@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from cnc.data_tree.tree import PortReport
 from cnc.model import NO_STREAMS, StoredPort, TalkerConfiguration, TalkerStream
 from cnc.support.format import duration
 from cnc.support.wording import named
-from cnc.switch.tree import PortReport
 
 _Streams = dict[tuple[str, int], TalkerStream]
 

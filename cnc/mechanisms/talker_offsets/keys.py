@@ -6,8 +6,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from cnc.intent.mapping import After, Shape
-from cnc.intent.values import Duration, choice
+from cnc.keys.mapping import After, Shape
+from cnc.keys.values import Duration, choice
 from cnc.model import TalkerInterference
 
 _Interference = Annotated[TalkerInterference, choice(TalkerInterference)]

@@ -6,14 +6,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from cnc.intent.problems import Problems
-from cnc.intent.units import DURATION
-from cnc.mechanism import Keys, Level
+from cnc.keys.keys import Keys, Level
+from cnc.keys.problems import Problems
+from cnc.keys.units import DURATION
 from cnc.mechanisms.talker_offsets.keys import DefaultsKeys, StationKeys
 from cnc.model import ClassRole, EndStation, Intent, TalkerInterference
 
 if TYPE_CHECKING:
-    from cnc.intent import shape
+    from cnc.keys import shape
 
 
 def _of_station(station: EndStation, its: shape.EndStation, document: shape.Document) -> EndStation:

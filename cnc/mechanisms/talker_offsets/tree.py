@@ -6,6 +6,9 @@ from collections.abc import Iterable, Iterator
 
 from lxml.builder import ElementMaker
 
+from cnc.data_tree import reply
+from cnc.data_tree.reply import Element
+from cnc.data_tree.tree import END_STATION, NETCONF, TalkerReport
 from cnc.mechanisms.gates.wake_ups import wake_ups
 from cnc.mechanisms.talker_offsets.derive import Transmission, transmissions
 from cnc.model import (
@@ -16,9 +19,6 @@ from cnc.model import (
     TalkerTable,
     WakeUps,
 )
-from cnc.switch import reply
-from cnc.switch.reply import Element
-from cnc.switch.tree import END_STATION, NETCONF, TalkerReport
 
 _ES = ElementMaker(namespace=END_STATION, nsmap={None: END_STATION})
 _NAMESPACES = {"e": END_STATION}

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from cnc.data_tree.mac_addresses import from_tree
 from cnc.discover.cables import find
 from cnc.finding import Check, Finding, Verdict
 from cnc.model import Network, PortRef
-from cnc.switch.mac_addresses import from_tree
 from cnc.switch.topology import NeighborReport, TopologyReport
 
 _HINT = (

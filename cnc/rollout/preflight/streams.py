@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from cnc.data_tree.tree import AgentReport, BridgeReport
 from cnc.finding import Check, Finding, Verdict
 from cnc.mechanism import Needs
 from cnc.mechanisms.composition import is_asked
@@ -16,7 +17,6 @@ from cnc.mechanisms.frer.model import SequenceFunctions, ports_of
 from cnc.mechanisms.registry import MECHANISMS
 from cnc.model import BridgeForwarding, PortRef
 from cnc.support.wording import named
-from cnc.switch.tree import AgentReport, BridgeReport
 
 _FORWARDING = Needs(
     "forward the frames of streams by their listed ports alone", "state `forwarding: routed`"

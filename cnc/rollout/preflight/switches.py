@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 
+from cnc.data_tree.state import SwitchState
+from cnc.data_tree.tree import AgentReport, BridgeReport
 from cnc.finding import Check, Finding, Verdict
 from cnc.mechanisms.clock.preflight import examine_clocks
 from cnc.mechanisms.forwarding.preflight import EACH_PRIORITY, examine_bridge, examine_rings
@@ -26,8 +28,6 @@ from cnc.plans.packets import longest_packets
 from cnc.rollout.compare import agent_down
 from cnc.rollout.preflight.mtus import examine_mtu
 from cnc.rollout.preflight.streams import examine_kernel, examine_tags
-from cnc.switch.device import SwitchState
-from cnc.switch.tree import AgentReport, BridgeReport
 
 _NO_GATES = (
     "a switch: modprobe sch_taprio, or boot a kernel that has it, such as Debian's "

@@ -6,13 +6,15 @@ may hold a list of a million entries, or a number of a million digits.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from lxml import etree
 
-from cnc.switch.tree import PRIORITIES
+from cnc.data_tree.tree import PRIORITIES
+
+_Read = TypeVar("_Read")
 
 Element = etree._Element  # noqa: SLF001  lxml has no public name for it
 
@@ -124,3 +126,18 @@ def rows(parent: Element, path: str, namespaces: dict[str, str]) -> Iterator[Row
             for child in element.iterchildren(f"{namespace}}}*")
         }
         yield Row(name, leaves)
+
+
+class Reply:
+    """The data that a switch has sent; what several readers need of it is read once."""
+
+    def __init__(self, data: Element) -> None:
+        self.data = data
+        self._found: dict[Callable[[Reply], Any], Any] = {}
+
+    def once(self, read: Callable[[Reply], _Read]) -> _Read:
+        """What `read` finds in the reply."""
+        if read not in self._found:
+            self._found[read] = read(self)
+        found: _Read = self._found[read]
+        return found

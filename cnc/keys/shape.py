@@ -11,10 +11,11 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
-from cnc.intent.contributed import with_keys
-from cnc.intent.mapping import Shape
-from cnc.intent.units import DURATION, SIZE
-from cnc.intent.values import (
+from cnc.keys.contributed import with_keys
+from cnc.keys.keys import Level
+from cnc.keys.mapping import Shape
+from cnc.keys.units import DURATION, SIZE
+from cnc.keys.values import (
     BURST_MAX_FRAMES,
     CLOCK_ERROR_SCHEMA,
     CYCLE_MAX_NS,
@@ -47,7 +48,6 @@ from cnc.intent.values import (
     recovery_time,
     text,
 )
-from cnc.mechanism import Level
 from cnc.model import (
     DEFAULT_ADDRESS_RANGE,
     DEFAULT_BRIDGE_DEVICE,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cnc.intent.problems import Problems
+from cnc.keys.problems import Problems
 from cnc.model import AddressRange, mac_number
 
 # IEEE 802.1Q-2022 8.6.3: no bridge forwards the first sixteen. The management of bridges (8.13.7)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from cnc.check.violation import Violation
+from cnc.account.violation import Violation
 from cnc.model import GateControlList, GateMode, Link, Network, PortRef, transmission_ns
 from cnc.support.format import counted
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import NamedTuple
 
-from cnc.check.openings import GateCycle
-from cnc.check.violation import Violation
-from cnc.check.wire import blocking_ns, control_between_ns
+from cnc.account.openings import GateCycle
+from cnc.account.violation import Violation
+from cnc.account.wire import blocking_ns, control_between_ns
 from cnc.mechanisms.frer.model import Elimination
 from cnc.mechanisms.stream_filters.model import Policing, PolicingRules
 from cnc.model import (

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from typing import TypeVar, cast
 
 from pydantic import create_model
 
-from cnc.intent import lab_semantics
-from cnc.intent.mapping import Shape
-from cnc.loops import semantics as loops
-from cnc.mechanism import Keys, Level
-from cnc.mechanisms.registry import MECHANISMS
-from cnc.mechanisms.talker_offsets import semantics as talkers
+from cnc.keys.keys import Keys, Level
+from cnc.keys.mapping import Shape
+from cnc.mechanisms.loading import loaded
 
 _Shape = TypeVar("_Shape", bound=Shape)
 
+# By name: these rooms stand above this one.
+_OTHERS = (
+    "cnc.mechanisms.talker_offsets.semantics",
+    "cnc.loops.semantics",
+    "cnc.intent.lab_semantics",
+)
+
 KEYS: tuple[Keys, ...] = (
-    *(each.keys() for each in MECHANISMS),
-    talkers.KEYS,
-    loops.KEYS,
-    lab_semantics.KEYS,
+    *(each.keys() for each in loaded()),
+    *(import_module(name).KEYS for name in _OTHERS),
 )
 
 

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 
 from pydantic_core import CoreSchema, core_schema
 
-from cnc.intent.units import DURATION, RATE, SIZE, Quantity
+from cnc.keys.units import DURATION, RATE, SIZE, Quantity
 from cnc.model import GateMode, PortRef
 
 CYCLE_MAX_NS = 2**31 - 1  # taprio's limit, and the widest cycle its intervals can add up to

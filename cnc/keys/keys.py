@@ -1,0 +1,51 @@
+"""What a mechanism, or another room, has of an intent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Any
+
+from cnc.model import Bridge, EndStation, Intent, Stream
+
+if TYPE_CHECKING:
+    from cnc.keys import shape
+    from cnc.keys.mapping import Shape
+    from cnc.keys.problems import Problems
+
+
+class Level(Enum):
+    """Of what in an intent a mechanism may have keys, or another room."""
+
+    NETWORK = auto()
+    DEFAULTS = auto()
+    CLASS = auto()
+    SWITCH = auto()
+    END_STATION = auto()
+    LINK = auto()
+    STREAM = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """What of an intent is a mechanism's, or another room's.
+
+    `shapes` have its keys: `document[Shape]` reads those of the network, and so on. `read` are the
+    parts of an intent that a document states; what is wrong with one by itself is added to the
+    problems. `of_switch`, `of_station` and `of_stream` are the same with what is stated of them
+    here. `check` adds to the problems what does not fit together, once all is read. `founding` are
+    the parts that a plan is made from, by what they are called where two plans are compared.
+    """
+
+    shapes: Mapping[Level, type[Shape]]
+    read: Callable[[shape.Document, Problems], Iterable[object]] = lambda _document, _problems: ()
+    of_switch: Callable[[Bridge, shape.Switch], Bridge] = lambda bridge, _its: bridge
+    of_station: Callable[[EndStation, shape.EndStation, shape.Document], EndStation] = (
+        lambda station, _its, _document: station
+    )
+    of_stream: Callable[[Stream, shape.Stream, shape.Document], Stream] = (
+        lambda stream, _its, _document: stream
+    )
+    check: Callable[[shape.Document, Intent, Problems], None] = lambda _document, _its, _found: None
+    founding: Mapping[str, type[Any]] = field(default_factory=dict)
