@@ -24,8 +24,7 @@ from ipaddress import (
 )
 
 from cnc.errors import InputError
-from cnc.mechanisms.identification.model import IpIdentification
-from cnc.model import Forwarding, Intent, Link, Network, PortRef
+from cnc.model import Forwarding, Intent, IpIdentification, Link, Network, PortRef
 from cnc.spanning_tree import spanning_tree
 
 CABLES_V4 = IPv4Network("10.128.0.0/9")

@@ -10,9 +10,9 @@ from typing import NamedTuple
 from cnc.account.openings import GateCycle
 from cnc.account.violation import Violation
 from cnc.account.wire import blocking_ns, control_between_ns
-from cnc.mechanisms.frer.model import Elimination
 from cnc.mechanisms.stream_filters.model import Policing, PolicingRules
 from cnc.model import (
+    Elimination,
     Forwarding,
     Hop,
     Intent,

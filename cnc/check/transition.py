@@ -18,7 +18,7 @@ from cnc.errors import PlanRejected
 from cnc.mechanisms.forwarding.derive import bridge_forwardings
 from cnc.mechanisms.forwarding.judge import judge_forwarding
 from cnc.mechanisms.identification.model import Translations
-from cnc.mechanisms.stream_filters.model import StreamFilters
+from cnc.mechanisms.stream_filters.model import FilterCapacity, StreamFilters
 from cnc.model import BridgeForwarding, Forwarding, Link, Plan, PortRef, StreamAddress
 from cnc.plans.transition import Transition, joined
 
@@ -71,7 +71,7 @@ def _too_many(
             )
             yield Violation("filtering-entries", name, text)
         limit, count = (
-            plan.intent.network.bridges[name].stream_filters_max,
+            plan.intent[FilterCapacity].of(name),
             len(told[name][StreamFilters].filters),
         )
         if count > limit:

@@ -130,7 +130,7 @@ def _bridges(document: shape.Document, servers: _Servers, problems: Problems) ->
             _check_processing(its.processing, ("switches", name, "processing"), problems)
         processing = its.processing or defaults.processing
         management = servers.management(its.management, ("switches", name))
-        bridge = Bridge(
+        bridges[name] = Bridge(
             name,
             processing.min_ns,
             processing.max_ns,
@@ -139,9 +139,6 @@ def _bridges(document: shape.Document, servers: _Servers, problems: Problems) ->
             its.bridge or DEFAULT_BRIDGE_DEVICE,
             its.filtering_entries_max or DEFAULT_FILTERING_ENTRIES_MAX,
         )
-        for each in KEYS:
-            bridge = each.of_switch(bridge, its)
-        bridges[name] = bridge
     return bridges
 
 

@@ -12,8 +12,8 @@ from cnc.keys.problems import Problems, one_of, shown
 from cnc.keys.reach import FastestPaths
 from cnc.keys.units import DURATION, SIZE
 from cnc.keys.values import CYCLE_MAX_NS
-from cnc.mechanisms.frer.model import SEQUENCE_TAG_OCTETS, Elimination
-from cnc.model import ClassRole, Forwarding, Intent, Link, PortRef, Stream
+from cnc.mechanisms.frer.model import SEQUENCE_TAG_OCTETS
+from cnc.model import ClassRole, Elimination, Forwarding, Intent, Link, PortRef, Stream
 from cnc.support.format import counted
 
 _NAMED_MAX = 8  # streams that one problem names

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any
 
-from cnc.model import Bridge, EndStation, Intent, Stream
+from cnc.model import EndStation, Intent, Stream
 
 if TYPE_CHECKING:
     from cnc.keys import shape
@@ -33,14 +33,13 @@ class Keys:
 
     `shapes` have its keys: `document[Shape]` reads those of the network, and so on. `read` are the
     parts of an intent that a document states; what is wrong with one by itself is added to the
-    problems. `of_switch`, `of_station` and `of_stream` are the same with what is stated of them
+    problems. `of_station` and `of_stream` are the same with what is stated of them
     here. `check` adds to the problems what does not fit together, once all is read. `founding` are
     the parts that a plan is made from, by what they are called where two plans are compared.
     """
 
     shapes: Mapping[Level, type[Shape]]
     read: Callable[[shape.Document, Problems], Iterable[object]] = lambda _document, _problems: ()
-    of_switch: Callable[[Bridge, shape.Switch], Bridge] = lambda bridge, _its: bridge
     of_station: Callable[[EndStation, shape.EndStation, shape.Document], EndStation] = (
         lambda station, _its, _document: station
     )

@@ -11,8 +11,8 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 
 from cnc.errors import Unschedulable
-from cnc.loops.model import Loop, LoopDelay, Loops
-from cnc.model import Intent, Plan, Stream
+from cnc.loops.model import Loop, Loops
+from cnc.model import Intent, LoopDelay, Plan, Stream
 from cnc.support.format import duration
 
 Around = Callable[[Intent, Plan], Plan]

@@ -168,21 +168,3 @@ class Loops:
     """The control loops that streams of a network close."""
 
     by_name: Mapping[str, Loop] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class LoopDelay:
-    """The most that passes from the planned instant of a sample until its command is at the plant.
-
-    The latency bound of the sample, the controller's computation, the wait until the command's
-    offset, and the latency bound of the command. The bounds hold by any two clocks of the network.
-    """
-
-    sensor_ns: int
-    compute_ns: int
-    wait_ns: int
-    actuator_ns: int
-
-    @property
-    def total_ns(self) -> int:
-        return self.sensor_ns + self.compute_ns + self.wait_ns + self.actuator_ns

@@ -8,9 +8,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import NamedTuple
 
 from cnc.errors import InputError, Unschedulable
-from cnc.mechanisms.frer.model import Elimination
 from cnc.model import (
     AddressRange,
+    Elimination,
     Forwarding,
     Intent,
     Plan,

@@ -6,9 +6,8 @@ from collections.abc import Iterator, Sequence
 from math import gcd
 from typing import NamedTuple
 
-from cnc.mechanisms.frer.model import Elimination
 from cnc.mechanisms.stream_filters.admission import never_out_of_window
-from cnc.model import Forwarding, PortRef, Stream
+from cnc.model import Elimination, Forwarding, PortRef, Stream
 from cnc.planner import jitter
 from cnc.planner.capacity import Overload
 from cnc.planner.circle import Circle

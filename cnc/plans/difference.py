@@ -7,8 +7,16 @@ from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 from cnc.keys.contributed import KEYS
-from cnc.loops.model import LoopDelay
-from cnc.model import GateControlList, Intent, Plan, PortRef, Stream, StreamAddress, StreamPlan
+from cnc.model import (
+    GateControlList,
+    Intent,
+    LoopDelay,
+    Plan,
+    PortRef,
+    Stream,
+    StreamAddress,
+    StreamPlan,
+)
 
 K = TypeVar("K")
 V = TypeVar("V")

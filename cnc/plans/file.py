@@ -58,7 +58,6 @@ from typing import Any
 from pydantic import ValidationError
 
 from cnc.errors import InputError
-from cnc.loops.model import LoopDelay
 from cnc.model import (
     ClocksApart,
     GateControlList,
@@ -66,6 +65,7 @@ from cnc.model import (
     GateLimits,
     Hop,
     Intent,
+    LoopDelay,
     MeasuredClockError,
     MeasuredMargin,
     Plan,

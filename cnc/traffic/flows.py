@@ -14,8 +14,7 @@ from enum import StrEnum
 from cnc.addressing import next_hops
 from cnc.errors import InputError
 from cnc.lab.supported import check_streams
-from cnc.mechanisms.frer.model import Elimination
-from cnc.model import NS_PER_S, ClassRole, Forwarding, Intent, Plan, Stream
+from cnc.model import NS_PER_S, ClassRole, Elimination, Forwarding, Intent, Plan, Stream
 from cnc.traffic.endpoint import IP_AND_UDP_OCTETS
 from cnc.traffic.sockets import PROBE
 from cnc.traffic.untagged import Sending, sending_of

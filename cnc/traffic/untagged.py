@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 
 from cnc.errors import InputError
-from cnc.mechanisms.identification.model import (
+from cnc.model import (
     IpIdentification,
     NextProtocol,
     NullIdentification,
     SourceMacIdentification,
+    Stream,
 )
-from cnc.model import Stream
 from cnc.traffic.endpoint import IP_AND_UDP_OCTETS, PORT
 from cnc.traffic.sockets import PROBE
 

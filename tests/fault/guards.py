@@ -90,7 +90,7 @@ def _planned_filters(switch: str, forwarding: BridgeForwarding) -> Iterator[Filt
         yield Filtered(
             switch,
             its.of.port,
-            StreamAddress.of(its.of) if isinstance(its.of, FilteredStream) else None,
+            its.of.address if isinstance(its.of, FilteredStream) else None,
             its.priority,
             its.max_sdu_octets,
             its.policing is not Policing.DROP,

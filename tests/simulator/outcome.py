@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from cnc.mechanisms.forwarding.derive import bridge_forwardings
-from cnc.mechanisms.frer.model import Elimination, Recovery, SequenceFunctions
-from cnc.model import ClassRole, GateControlList, Link, Plan, PortRef
+from cnc.mechanisms.frer.model import Recovery, SequenceFunctions
+from cnc.model import ClassRole, Elimination, GateControlList, Link, Plan, PortRef
 from tests.simulator.adversary import Adversary, Chance, Nobody
 from tests.simulator.filters import DroppingFilters
 from tests.simulator.motion import Motion, Record

@@ -16,13 +16,7 @@ from cnc.mechanisms.frer.model import (
     Recovery,
     SequenceFunctions,
 )
-from cnc.mechanisms.identification.model import (
-    Inward,
-    NullIdentification,
-    Outward,
-    Translation,
-    Translations,
-)
+from cnc.mechanisms.identification.model import Inward, Outward, Translation, Translations
 from cnc.mechanisms.stream_filters.model import (
     FilteredStream,
     FixedGate,
@@ -32,7 +26,7 @@ from cnc.mechanisms.stream_filters.model import (
     StreamFilters,
     WindowGate,
 )
-from cnc.model import StreamAddress
+from cnc.model import NullIdentification, StreamAddress
 
 VLAN_ID = 10
 PORTS = ("s2", "s4", "t1")

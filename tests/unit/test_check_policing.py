@@ -18,6 +18,7 @@ from cnc.mechanisms.forwarding.derive import bridge_forwardings
 from cnc.mechanisms.stream_filters.judge import judge_policing
 from cnc.mechanisms.stream_filters.model import (
     NO_POLICING,
+    FilterCapacity,
     FilteredStream,
     FixedGate,
     Policing,
@@ -163,9 +164,7 @@ def test_strangers_whom_an_open_gate_lets_in_are_found() -> None:
 
 
 def test_more_filters_than_a_switch_holds_are_found() -> None:
-    network = PLANNED.intent.network
-    bridges = {**network.bridges, "s1": replace(network.bridges["s1"], stream_filters_max=3)}
-    intent = replace(PLANNED.intent, network=replace(network, bridges=bridges))
+    intent = PLANNED.intent.having(FilterCapacity({"s1": 3}))
     assert found(of=replace(PLANNED, intent=intent)) == [
         "stream-filters s1: is told 4 stream filters, and holds 3"
     ]
@@ -173,11 +172,7 @@ def test_more_filters_than_a_switch_holds_are_found() -> None:
 
 def test_a_switch_too_small_to_count_is_told_what_is_asked_for_and_no_more() -> None:
     intent = wanted(PolicingRules(None, streams={"once": Policing.DROP}))
-    bridges = {
-        **intent.network.bridges,
-        "s1": replace(intent.network.bridges["s1"], stream_filters_max=3),
-    }
-    of = plan(replace(intent, network=replace(intent.network, bridges=bridges)))
+    of = plan(intent.having(FilterCapacity({"s1": 3})))
     told_of_it = bridge_forwardings(of)
     assert found(told_of_it, of) == []
     (dropping,) = told_of_it["s1"][StreamFilters].filters

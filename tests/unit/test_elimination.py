@@ -16,14 +16,8 @@ from cnc.check import judge
 from cnc.errors import Unschedulable
 from cnc.mechanisms.forwarding.derive import bridge_forwarding, bridge_forwardings
 from cnc.mechanisms.forwarding.judge import judge_forwarding
-from cnc.mechanisms.frer.model import (
-    Elimination,
-    Generation,
-    LatentErrorDetection,
-    Recovery,
-    SequenceFunctions,
-)
-from cnc.model import BridgeForwarding, Intent, Network, Plan, PortRef, Stream
+from cnc.mechanisms.frer.model import Generation, LatentErrorDetection, Recovery, SequenceFunctions
+from cnc.model import BridgeForwarding, Elimination, Intent, Network, Plan, PortRef, Stream
 from cnc.planner import plan
 from cnc.plans.packets import longest_packets
 from tests.simulator.adversary import Chance

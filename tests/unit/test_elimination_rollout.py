@@ -29,7 +29,6 @@ from cnc.mechanisms.forwarding.derive import bridge_forwarding, bridge_forwardin
 from cnc.mechanisms.forwarding.preflight import examine_bridge
 from cnc.mechanisms.forwarding.tree import bridge_reports
 from cnc.mechanisms.frer.model import (
-    Elimination,
     Generation,
     LatentErrorDetection,
     Recovery,
@@ -39,12 +38,7 @@ from cnc.mechanisms.frer.model import (
 )
 from cnc.mechanisms.frer.registration import MODULE as SEQUENCING
 from cnc.mechanisms.handles import StoredIdentities
-from cnc.mechanisms.identification.model import (
-    Inward,
-    SourceMacIdentification,
-    Translation,
-    Translations,
-)
+from cnc.mechanisms.identification.model import Inward, Translation, Translations
 from cnc.mechanisms.identification.registration import MODULE as IDENTIFICATION
 from cnc.mechanisms.stream_filters.model import (
     FilteredStream,
@@ -55,12 +49,14 @@ from cnc.mechanisms.stream_filters.model import (
 )
 from cnc.model import (
     BridgeForwarding,
+    Elimination,
     EndStation,
     Intent,
     Management,
     Parts,
     Plan,
     PortRef,
+    SourceMacIdentification,
     StoredPort,
     StreamAddress,
 )

@@ -10,9 +10,16 @@ import pytest
 from cnc.check import judge
 from cnc.errors import InputError, Unschedulable
 from cnc.mechanisms.forwarding.derive import bridge_forwardings
-from cnc.mechanisms.identification.model import IpIdentification
-from cnc.mechanisms.stream_filters.model import Policing, PolicingRules
-from cnc.model import AddressRange, Forwarding, Intent, Plan, Stream, StreamAddress
+from cnc.mechanisms.stream_filters.model import FilterCapacity, Policing, PolicingRules
+from cnc.model import (
+    AddressRange,
+    Forwarding,
+    Intent,
+    IpIdentification,
+    Plan,
+    Stream,
+    StreamAddress,
+)
 from cnc.planner import Changes, Live, plan
 from tests.unit.bridged_networks import RING5, bridged, deliveries
 from tests.unit.planner_fuzz import random_intent
@@ -57,11 +64,8 @@ def policed(wanted: Intent, random: Random) -> Intent:
         {"cyclic": random.choice([*Policing])} if random.random() < 0.5 else {},
         {name: random.choice([*Policing]) for name in wanted.streams if random.random() < 0.3},
     )
-    bridges = {
-        name: replace(its, stream_filters_max=random.choice((4, 8, 99)))
-        for name, its in wanted.network.bridges.items()
-    }
-    return replace(wanted, network=replace(wanted.network, bridges=bridges)).having(rules)
+    capacity = {name: random.choice((4, 8, 99)) for name in wanted.network.bridges}
+    return wanted.having(rules, FilterCapacity(capacity))
 
 
 def test_a_stream_that_comes_gets_the_next_address() -> None:
@@ -157,10 +161,7 @@ def test_in_a_routed_network_no_stream_gets_an_address() -> None:
 
 def held(most: int, rules: PolicingRules, *streams: Stream) -> Intent:
     """The ring, with so many stream filters at s1 at most."""
-    wanted = ring(*streams, macs=9)
-    bridges = dict(wanted.network.bridges)
-    bridges["s1"] = replace(bridges["s1"], stream_filters_max=most)
-    return replace(wanted, network=replace(wanted.network, bridges=bridges)).having(rules)
+    return ring(*streams, macs=9).having(rules, FilterCapacity({"s1": most}))
 
 
 def test_no_switch_gets_more_stream_filters_than_it_holds() -> None:

@@ -22,7 +22,8 @@ from cnc.experiments.control_loop.experiment import COLUMNS
 from cnc.experiments.experiment import ROWS
 from cnc.lab.kernels.offsets import FurthestApart
 from cnc.lab.platform import Platform
-from cnc.loops.model import LoopDelay, Loops
+from cnc.loops.model import Loops
+from cnc.model import LoopDelay
 from cnc.planner import plan
 from cnc.traffic.loop import run
 from cnc.traffic.loop.run import Curve, Period

@@ -19,9 +19,9 @@ from cnc.cli.render import loop as render
 from cnc.errors import InputError
 from cnc.lab.platform import Platform
 from cnc.lab.slower import slower
-from cnc.loops.model import Accepted, Arm, Conveyor, Loop, LoopDelay, Loops
+from cnc.loops.model import Accepted, Arm, Conveyor, Loop, Loops
 from cnc.loops.paths import Circle, Line, Ramp, Sine
-from cnc.model import Intent
+from cnc.model import Intent, LoopDelay
 from cnc.planner import plan
 from cnc.traffic.loop import run
 from cnc.traffic.loop.run import Curve, Period

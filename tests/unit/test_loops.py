@@ -18,16 +18,8 @@ from cnc.check import judge
 from cnc.cli.render.comparison import plan_difference
 from cnc.errors import InputError, Unschedulable
 from cnc.lab.slower import slower
-from cnc.loops.model import (
-    Accepted,
-    FirstOrder,
-    LoopDelay,
-    Loops,
-    PiController,
-    PythonController,
-    SecondOrder,
-)
-from cnc.model import Intent
+from cnc.loops.model import Accepted, FirstOrder, Loops, PiController, PythonController, SecondOrder
+from cnc.model import Intent, LoopDelay
 from cnc.planner import plan
 from cnc.plans import file as planfile
 from cnc.plans.difference import difference

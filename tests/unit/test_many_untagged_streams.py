@@ -19,14 +19,20 @@ from cnc import intent as intents
 from cnc.errors import CncError
 from cnc.mechanisms.forwarding.derive import bridge_forwardings
 from cnc.mechanisms.forwarding.judge import judge_forwarding
-from cnc.mechanisms.identification.model import (
+from cnc.model import (
+    Hop,
     Identification,
+    Intent,
     IpIdentification,
     NextProtocol,
     NullIdentification,
+    Plan,
+    PortRef,
     SourceMacIdentification,
+    StreamAddress,
+    StreamPlan,
+    mac_text,
 )
-from cnc.model import Hop, Intent, Plan, PortRef, StreamAddress, StreamPlan, mac_text
 from tests import bridged_networks
 
 WAY = tuple(

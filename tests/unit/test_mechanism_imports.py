@@ -23,8 +23,7 @@ FOR_JUDGES = re.compile(r"cnc\.(model|account\..*|support(\..*)?)")
 
 # Modules of cnc: the modules of cnc.mechanisms that they import.
 FROM_OUTSIDE = """
-account.frames: frer.model stream_filters.model
-addressing: identification.model
+account.frames: stream_filters.model
 app: clock.error gates.margin talker_offsets.lateness
 chart.drawing: frer.derive
 cli.commands: gates.long_lists gates.margin talker_offsets.lateness
@@ -39,17 +38,15 @@ finding: gates.margin
 intent.semantics: forwarding.semantics identification.semantics
 intent.streams: frer.model
 lab.kernels.gptp: clock.settled
-model: frer.model identification.model stream_filters.model
 page.data: frer.derive gates.margin
 page.guards: forwarding.derive
 planner: stream_filters.admission
-planner.addresses: frer.model
 planner.capacity: frer.derive
-planner.explain: frer.model stream_filters.admission
+planner.explain: stream_filters.admission
 planner.incremental: stream_filters.admission
 planner.live: stream_filters.live
 planner.problem: frer.derive stream_filters.admission
-planner.routing: frer.derive frer.model
+planner.routing: frer.derive
 planner.visits: stream_filters.admission
 plans.delays: frer.derive
 plans.exceeded: gates.margin talker_offsets.lateness
@@ -68,10 +65,8 @@ switch.filters: forwarding.tree talker_offsets.tree
 switch.payload: forwarding.derive forwarding.tree gates.times talker_offsets.tree
 switch.readback: forwarding.tree gates.wake_ups talker_offsets.tree
 switch.topology: forwarding.tree
-traffic.flows: frer.model
 traffic.measure: talker_offsets.lateness
 traffic.trace.margins: frer.derive
-traffic.untagged: identification.model
 watch.judge: forwarding.compare gates.margin_findings talker_offsets.compare
 watch.observer: clock.watched gates.starvation
 watch.promises: clock.synchronization_tree
@@ -88,7 +83,6 @@ stream_filters.admission: talker_offsets.lateness
 stream_filters.derive: frer.model
 stream_filters.judge: frer.model
 stream_filters.tree: gates.times
-talker_offsets.derive: identification.model
 talker_offsets.lateness: gates.margin stream_filters.model
 talker_offsets.tree: gates.wake_ups
 """

@@ -19,6 +19,7 @@ from cnc.mechanisms.forwarding.derive import bridge_forwardings
 from cnc.mechanisms.stream_filters.counts import Refused, refused_frames
 from cnc.mechanisms.stream_filters.model import (
     NO_POLICING,
+    FilterCapacity,
     FilteredStream,
     Policing,
     PolicingRules,
@@ -325,12 +326,7 @@ def test_the_filter_of_a_former_way_stays_until_its_last_frame_has_come(made: Pl
 
 def with_room(its: Plan, filters: int) -> Plan:
     """At s1."""
-    network = its.intent.network
-    bridges = {
-        **network.bridges,
-        "s1": replace(network.bridges["s1"], stream_filters_max=filters),
-    }
-    return replace(its, intent=replace(its.intent, network=replace(network, bridges=bridges)))
+    return replace(its, intent=its.intent.having(FilterCapacity({"s1": filters})))
 
 
 def test_a_switch_that_counts_by_default_keeps_former_filters_if_it_has_room(made: Plan) -> None:

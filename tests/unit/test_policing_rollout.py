@@ -23,12 +23,7 @@ from cnc.finding import Verdict
 from cnc.mechanisms.composition import parts_while_clock_settles, settings_summary
 from cnc.mechanisms.forwarding.preflight import examine_bridge
 from cnc.mechanisms.forwarding.tree import bridge_reports
-from cnc.mechanisms.identification.model import (
-    Inward,
-    NullIdentification,
-    Translation,
-    Translations,
-)
+from cnc.mechanisms.identification.model import Inward, Translation, Translations
 from cnc.mechanisms.stream_filters.model import (
     FilteredStream,
     FixedGate,
@@ -41,7 +36,15 @@ from cnc.mechanisms.stream_filters.model import (
     normal,
 )
 from cnc.mechanisms.stream_filters.registration import MODULE as POLICING
-from cnc.model import BridgeForwarding, Management, Parts, PortRef, StoredPort, StreamAddress
+from cnc.model import (
+    BridgeForwarding,
+    Management,
+    NullIdentification,
+    Parts,
+    PortRef,
+    StoredPort,
+    StreamAddress,
+)
 from cnc.rollout.compare import difference_of, needs_change
 from cnc.rollout.history import encoding
 from cnc.rollout.history.record import Outcome, SwitchChange

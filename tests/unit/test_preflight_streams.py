@@ -8,7 +8,7 @@ from lxml import etree
 from cnc.data_tree.tree import AgentReport, BridgeReport
 from cnc.mechanisms.forwarding.tree import bridge_reports
 from cnc.mechanisms.frer.model import Generation, Recovery, SequenceFunctions
-from cnc.mechanisms.identification.model import Inward, IpIdentification, Translation, Translations
+from cnc.mechanisms.identification.model import Inward, Translation, Translations
 from cnc.mechanisms.stream_filters.model import (
     FixedGate,
     Policing,
@@ -16,7 +16,14 @@ from cnc.mechanisms.stream_filters.model import (
     StreamFilter,
     StreamFilters,
 )
-from cnc.model import NO_FORWARDING, BridgeForwarding, Parts, PortRef, StreamAddress
+from cnc.model import (
+    NO_FORWARDING,
+    BridgeForwarding,
+    IpIdentification,
+    Parts,
+    PortRef,
+    StreamAddress,
+)
 from cnc.rollout.preflight import Check, Finding, Verdict
 from cnc.rollout.preflight.streams import examine_kernel, examine_tags
 from cnc.switch.readback import agent_report

@@ -21,9 +21,9 @@ from cnc.data_tree.tree import TSN_LINUX, AgentReport, BridgeReport, LatentError
 from cnc.mechanism import Counts as BridgeCounts
 from cnc.mechanisms.forwarding.derive import bridge_forwarding
 from cnc.mechanisms.frer.counts import SilentPaths
-from cnc.mechanisms.frer.model import Elimination, Recovery, SequenceFunctions
+from cnc.mechanisms.frer.model import Recovery, SequenceFunctions
 from cnc.mechanisms.frer.watched import HINT_PATHS, Copies
-from cnc.model import NS_PER_S, BridgeForwarding, Plan, PortRef
+from cnc.model import NS_PER_S, BridgeForwarding, Elimination, Plan, PortRef
 from cnc.planner import plan
 from cnc.rollout.compare import PortStatus
 from cnc.rollout.compare import _port_status as port_status

@@ -11,7 +11,6 @@ from cnc.check.transition import judge_transition, require_sound_transition
 from cnc.data_tree.state import SwitchState
 from cnc.errors import PlanRejected
 from cnc.mechanisms.forwarding.derive import bridge_forwardings
-from cnc.mechanisms.identification.model import IpIdentification
 from cnc.model import (
     AddressRange,
     BridgeForwarding,
@@ -19,6 +18,7 @@ from cnc.model import (
     Forwarding,
     Hop,
     Intent,
+    IpIdentification,
     Management,
     Plan,
     PortRef,

@@ -10,15 +10,8 @@ from cnc import intent as intents
 from cnc.cli import render
 from cnc.data_tree.tree import BridgeReport
 from cnc.mechanisms.forwarding.derive import bridge_forwardings
-from cnc.mechanisms.identification.model import (
-    Inward,
-    IpIdentification,
-    NextProtocol,
-    Outward,
-    Translation,
-    Translations,
-)
-from cnc.model import BridgeForwarding, Plan
+from cnc.mechanisms.identification.model import Inward, Outward, Translation, Translations
+from cnc.model import BridgeForwarding, IpIdentification, NextProtocol, Plan
 from cnc.planner import plan as compute
 from cnc.rollout.path import Seen, StreamPath, walk
 from cnc.switch.device import DeviceError, Managed

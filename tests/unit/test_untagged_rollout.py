@@ -16,18 +16,20 @@ from cnc.mechanisms.composition import settings_summary
 from cnc.mechanisms.forwarding.preflight import examine_bridge
 from cnc.mechanisms.forwarding.tree import bridge_reports
 from cnc.mechanisms.handles import StoredIdentities
-from cnc.mechanisms.identification.model import (
-    Inward,
+from cnc.mechanisms.identification.model import Inward, Outward, Translation, Translations
+from cnc.mechanisms.identification.registration import MODULE as IDENTIFICATION
+from cnc.model import (
+    BridgeForwarding,
     IpIdentification,
+    Management,
     NextProtocol,
     NullIdentification,
-    Outward,
+    Parts,
+    PortRef,
     SourceMacIdentification,
-    Translation,
-    Translations,
+    StoredPort,
+    StreamAddress,
 )
-from cnc.mechanisms.identification.registration import MODULE as IDENTIFICATION
-from cnc.model import BridgeForwarding, Management, Parts, PortRef, StoredPort, StreamAddress
 from cnc.rollout.compare import difference_of, needs_change
 from cnc.rollout.history import Outcome, SwitchChange, encoding
 from cnc.rollout.preflight import Verdict

@@ -22,19 +22,22 @@ from cnc.account.frames import judge_streams
 from cnc.check import judge
 from cnc.mechanisms.forwarding.derive import bridge_forwardings
 from cnc.mechanisms.forwarding.judge import judge_forwarding
-from cnc.mechanisms.identification.model import (
+from cnc.mechanisms.identification.model import Inward, Outward, Translation, Translations
+from cnc.mechanisms.talker_offsets.derive import transmissions
+from cnc.model import (
+    BridgeForwarding,
+    EndStation,
     Identification,
-    Inward,
+    Intent,
     IpIdentification,
+    Network,
     NextProtocol,
     NullIdentification,
-    Outward,
+    Plan,
+    PortRef,
     SourceMacIdentification,
-    Translation,
-    Translations,
+    StreamAddress,
 )
-from cnc.mechanisms.talker_offsets.derive import transmissions
-from cnc.model import BridgeForwarding, EndStation, Intent, Network, Plan, PortRef, StreamAddress
 from cnc.planner import plan
 from cnc.planner.route import Member
 from cnc.plans import file as planfile

@@ -12,7 +12,7 @@ from cnc.model import GateControlList, PortRef, StreamPlan
 from cnc.support.format import counted, duration, gate_summary
 
 if TYPE_CHECKING:
-    from cnc.loops.model import LoopDelay
+    from cnc.model import LoopDelay
     from cnc.plans.difference import Change, PlanDifference
 
 _ROWS_MAX = 100

@@ -13,7 +13,7 @@ from cnc.support.format import counted, duration
 if TYPE_CHECKING:
     from cnc.lab.kernels.offsets import FurthestApart
     from cnc.lab.platform import Platform
-    from cnc.loops.model import LoopDelay
+    from cnc.model import LoopDelay
     from cnc.traffic.loop.path_error import PathError
     from cnc.traffic.loop.response import StepResponse
     from cnc.traffic.loop.run import Curve

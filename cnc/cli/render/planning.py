@@ -16,7 +16,7 @@ from cnc.mechanisms.clock import error as clock_error
 from cnc.mechanisms.gates import margin
 from cnc.mechanisms.registry import MECHANISMS
 from cnc.mechanisms.stream_filters.derive import uncounted
-from cnc.mechanisms.stream_filters.model import Policing, PolicingRules
+from cnc.mechanisms.stream_filters.model import FilterCapacity, Policing, PolicingRules
 from cnc.mechanisms.talker_offsets import lateness
 from cnc.model import (
     ORDINARY_MTU_OCTETS,
@@ -204,9 +204,9 @@ def _mtus(computed: Plan) -> None:
 
 def _uncounted(computed: Plan) -> None:
     """The switches at which `policing`, of which the intent says nothing, counts nothing."""
-    bridges = computed.intent.network.bridges
+    capacity = computed.intent[FilterCapacity]
     few = [
-        f"{switch} holds {bridges[switch].stream_filters_max:,} of {needed:,}"
+        f"{switch} holds {capacity.of(switch):,} of {needed:,}"
         for switch, needed in uncounted(computed).items()
     ]
     if few:

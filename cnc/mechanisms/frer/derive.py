@@ -13,14 +13,13 @@ from cnc.mechanisms.frer.model import (
     HISTORY_LENGTH_MAX,
     HISTORY_LENGTH_MIN,
     SEQUENCE_TAG_OCTETS,
-    Elimination,
     Generation,
     LatentErrorDetection,
     Recovery,
     SequenceFunction,
     SequenceFunctions,
 )
-from cnc.model import Hop, Link, Network, Plan, Stream, StreamAddress
+from cnc.model import Elimination, Hop, Link, Network, Plan, Stream, StreamAddress
 
 _NS_PER_MS = 1_000_000
 

@@ -13,14 +13,8 @@ from typing import NamedTuple
 
 from cnc.account.frames import Transmission
 from cnc.account.violation import Violation
-from cnc.mechanisms.frer.model import (
-    Elimination,
-    Generation,
-    Recovery,
-    SequenceFunction,
-    SequenceFunctions,
-)
-from cnc.model import BridgeForwarding, Network, Plan, PortRef, Stream, StreamAddress
+from cnc.mechanisms.frer.model import Generation, Recovery, SequenceFunction, SequenceFunctions
+from cnc.model import BridgeForwarding, Elimination, Network, Plan, PortRef, Stream, StreamAddress
 
 _HISTORY_MAX = 64
 _NS_PER_MS = 1_000_000

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from cnc.keys.mapping import After, Shape
 from cnc.keys.values import choice
-from cnc.mechanisms.frer.model import Elimination
+from cnc.model import Elimination
 
 _Elimination = Annotated[Elimination, choice(Elimination)]
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -18,13 +17,6 @@ if TYPE_CHECKING:
 SEQUENCE_TAG_OCTETS = 6  # R-TAG: EtherType 2, reserved 2, sequence number 2 (802.1CB 7.8)
 HISTORY_LENGTH_MIN = 2  # 802.1CB 10.4.1.6
 HISTORY_LENGTH_MAX = 64  # how many numbers a switch remembers: bits of a machine word
-
-
-class Elimination(StrEnum):
-    """Who takes out the second copies of the frames of a stream with two paths."""
-
-    LISTENER = "listener"  # both copies come to it
-    SWITCH = "switch"  # the last switch on the way to each listener
 
 
 @dataclass(frozen=True, slots=True)

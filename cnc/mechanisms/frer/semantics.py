@@ -11,8 +11,8 @@ from cnc.keys.keys import Keys, Level
 from cnc.keys.problems import KeyPath, Problems
 from cnc.keys.units import DURATION
 from cnc.mechanisms.frer.keys import DefaultsKeys, StreamKeys
-from cnc.mechanisms.frer.model import HISTORY_LENGTH_MAX, Elimination
-from cnc.model import Forwarding, Intent, Link, Stream
+from cnc.mechanisms.frer.model import HISTORY_LENGTH_MAX
+from cnc.model import Elimination, Forwarding, Intent, Link, Stream
 
 if TYPE_CHECKING:
     from cnc.keys import shape

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from cnc.mechanism import AtHop, Names, Shown, StreamTable
 from cnc.mechanisms.frer.compare import done
 from cnc.mechanisms.frer.derive import sequence_functions
-from cnc.mechanisms.frer.model import Elimination, Generation, Recovery, SequenceFunctions, ports_of
-from cnc.model import Plan, PortRef, StreamAddress
+from cnc.mechanisms.frer.model import Generation, Recovery, SequenceFunctions, ports_of
+from cnc.model import Elimination, Plan, PortRef, StreamAddress
 
 
 # The attributes' docstrings are in the JSON schemas.

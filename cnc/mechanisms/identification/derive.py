@@ -6,14 +6,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection
 
-from cnc.mechanisms.identification.model import (
-    Identification,
-    Inward,
-    Outward,
-    Translation,
-    Translations,
-)
-from cnc.model import Plan, StreamAddress
+from cnc.mechanisms.identification.model import Inward, Outward, Translation, Translations
+from cnc.model import Identification, Plan, StreamAddress
 
 
 def derive(plan: Plan, switches: Collection[str]) -> dict[str, Translations]:

@@ -8,16 +8,19 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import combinations
 
 from cnc.account.violation import Violation
-from cnc.mechanisms.identification.model import (
+from cnc.mechanisms.identification.model import Inward, Translations
+from cnc.model import (
+    BridgeForwarding,
     Identification,
-    Inward,
     IpIdentification,
     NextProtocol,
     NullIdentification,
+    Plan,
+    PortRef,
     SourceMacIdentification,
-    Translations,
+    Stream,
+    StreamAddress,
 )
-from cnc.model import BridgeForwarding, Plan, PortRef, Stream, StreamAddress
 
 _Told = tuple[StreamAddress, Inward]
 

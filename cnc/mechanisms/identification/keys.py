@@ -9,7 +9,7 @@ from pydantic import Field
 
 from cnc.keys.mapping import After, Shape
 from cnc.keys.values import Dscp, Leaf, Mac, TcpPort, choice
-from cnc.mechanisms.identification.model import NextProtocol
+from cnc.model import NextProtocol
 
 
 def _ip_address(value: object) -> str:

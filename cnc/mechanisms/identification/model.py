@@ -13,67 +13,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from cnc.model import StreamAddress
-
-
-class NextProtocol(StrEnum):
-    """What an IP packet carries, as far as its stream is known by it (802.1CB 9.1.5.7)."""
-
-    NONE = "none"  # anything: ports do not matter
-    UDP = "udp"
-    TCP = "tcp"
-
-
-@dataclass(frozen=True, slots=True)
-class IpIdentification:
-    """Untagged IP packets (802.1CB 6.7: IP stream identification). What is None matches anything.
-
-    Addresses are text in the shortest form, both of one version. `protocol` is not NONE where a
-    port is given.
-    """
-
-    destination: str
-    source: str | None = None
-    protocol: NextProtocol = NextProtocol.NONE
-    source_port: int | None = None
-    destination_port: int | None = None
-    dscp: int | None = None
-
-    def __str__(self) -> str:
-        source = f"from {self.source} " if self.source else ""
-        marks = [f"IP {source}to {self.destination}"]
-        if self.protocol is not NextProtocol.NONE:
-            marks.append(self.protocol.upper())
-        if self.source_port is not None:
-            marks.append(f"from port {self.source_port}")
-        if self.destination_port is not None:
-            marks.append(f"to port {self.destination_port}")
-        if self.dscp is not None:
-            marks.append(f"DSCP {self.dscp}")
-        return ", ".join(marks)
-
-
-@dataclass(frozen=True, slots=True)
-class SourceMacIdentification:
-    """All untagged frames of one station (802.1CB 6.5: source MAC and VLAN identification)."""
-
-    source_mac: str
-
-    def __str__(self) -> str:
-        return f"untagged frames from {self.source_mac}"
-
-
-@dataclass(frozen=True, slots=True)
-class NullIdentification:
-    """All untagged frames to one address (802.1CB 6.4: null stream identification)."""
-
-    destination_mac: str
-
-    def __str__(self) -> str:
-        return f"untagged frames to {self.destination_mac}"
-
-
-Identification = IpIdentification | SourceMacIdentification | NullIdentification
+    from cnc.model import Identification, StreamAddress
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,19 +12,17 @@ from cnc.keys.keys import Keys, Level
 from cnc.keys.mac_addresses import check_extent, reserved_for
 from cnc.keys.problems import KeyPath, Problems
 from cnc.mechanisms.identification.keys import Ip, StreamKeys
-from cnc.mechanisms.identification.model import (
-    Identification,
-    IpIdentification,
-    NextProtocol,
-    NullIdentification,
-    SourceMacIdentification,
-)
 from cnc.model import (
     DEFAULT_INDIVIDUAL_RANGE,
     AddressRange,
     EndStation,
     Forwarding,
+    Identification,
     Intent,
+    IpIdentification,
+    NextProtocol,
+    NullIdentification,
+    SourceMacIdentification,
     Stream,
     StreamAddress,
     mac_number,

@@ -31,19 +31,22 @@ from cnc.mechanisms.handles import (
     StoredIdentity,
 )
 from cnc.mechanisms.identification.model import (
-    Identification,
     IdentityPart,
     Inward,
-    IpIdentification,
-    NextProtocol,
-    NullIdentification,
     Outward,
-    SourceMacIdentification,
     Translation,
     Translations,
     parts_of,
 )
-from cnc.model import Parts, StreamAddress
+from cnc.model import (
+    Identification,
+    IpIdentification,
+    NextProtocol,
+    NullIdentification,
+    Parts,
+    SourceMacIdentification,
+    StreamAddress,
+)
 
 _SID = ElementMaker(namespace=STREAM_IDENTIFICATION, nsmap={None: STREAM_IDENTIFICATION})
 _NAMESPACES = {"s": STREAM_IDENTIFICATION}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from cnc.mechanisms.stream_filters.derive import stream_filters, window_gate
 from cnc.mechanisms.stream_filters.model import (
+    FilterCapacity,
     FilteredStream,
     Policing,
     PolicingRules,
@@ -18,7 +19,7 @@ def refused(plan: Plan) -> dict[str, str]:
     """The reasons, by switch; empty if every switch can have its filters."""
     reasons: dict[str, str] = {}
     for switch, filters in stream_filters(plan).items():
-        holds = plan.intent.network.bridges[switch].stream_filters_max
+        holds = plan.intent[FilterCapacity].of(switch)
         if len(filters) > holds:
             reasons[f"switch {switch}"] = (
                 f"needs {counted(len(filters), 'stream filter')}, {_parts(filters)}, and holds "

@@ -39,7 +39,7 @@ def frames_of(its: StreamFilter | None, names: Names) -> str:
     if its is None:
         return "frames"
     if isinstance(its.of, FilteredStream):
-        address = StreamAddress.of(its.of)
+        address = its.of.address
         return f"frames of {described(address, names)} at {its.of.port}"
     return f"frames of no stream with priority {its.priority} at {its.of.port}"
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from cnc.data_tree.tree import BridgeReport, Cause, FilterCounts
 from cnc.mechanism import Names
 from cnc.mechanisms.stream_filters.model import Policing, Strangers, StreamFilter, StreamFilters
-from cnc.model import BridgeForwarding, StreamAddress
+from cnc.model import BridgeForwarding
 from cnc.support.format import counted
 
 
@@ -88,7 +88,7 @@ def _refused(
         return (
             f"{frames} of no stream with priority {its.priority} came in by {its.of.port}: {fate}"
         )
-    stream = names.get(address := StreamAddress.of(its.of), address)
+    stream = names.get(address := its.of.address, address)
     met = {cause: count for cause, count in causes.items() if count}
     if len(met) == 1:
         (why,) = (f" {_WRONG[cause]}" for cause in met)

@@ -13,8 +13,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
-from cnc.mechanisms.frer.model import SEQUENCE_TAG_OCTETS, Elimination
+from cnc.mechanisms.frer.model import SEQUENCE_TAG_OCTETS
 from cnc.mechanisms.stream_filters.model import (
+    FilterCapacity,
     FilteredStream,
     FixedGate,
     Policing,
@@ -24,7 +25,7 @@ from cnc.mechanisms.stream_filters.model import (
     StreamFilters,
     WindowGate,
 )
-from cnc.model import ClassRole, Forwarding, Intent, Link, Network, Plan, Stream
+from cnc.model import ClassRole, Elimination, Forwarding, Intent, Link, Network, Plan, Stream
 from cnc.plans.delays import control_between_ns, start_delay_ns
 
 
@@ -61,7 +62,7 @@ def beside(plan: Plan, former: Mapping[str, StreamFilters]) -> dict[str, StreamF
     for name, its in former.items():
         both = joined(StreamFilters(own[name]), its).filters
         is_asked_for = any(each.policing is Policing.DROP for each in both)
-        has_room = len(both) <= plan.intent.network.bridges[name].stream_filters_max
+        has_room = len(both) <= plan.intent[FilterCapacity].of(name)
         found[name] = its if is_asked_for or has_room else StreamFilters()
     return found
 
@@ -105,8 +106,8 @@ def uncounted(plan: Plan) -> dict[str, int]:
 def _too_small(plan: Plan, found: Mapping[str, Collection[StreamFilter]]) -> list[str]:
     if plan.intent[PolicingRules].network is not None:
         return []
-    bridges = plan.intent.network.bridges
-    return [name for name, its in found.items() if len(its) > bridges[name].stream_filters_max]
+    capacity = plan.intent[FilterCapacity]
+    return [name for name, its in found.items() if len(its) > capacity.of(name)]
 
 
 def _by_rules(

@@ -13,8 +13,9 @@ from typing import NamedTuple
 
 from cnc.account.frames import Transmission
 from cnc.account.violation import Violation
-from cnc.mechanisms.frer.model import SEQUENCE_TAG_OCTETS, Elimination
+from cnc.mechanisms.frer.model import SEQUENCE_TAG_OCTETS
 from cnc.mechanisms.stream_filters.model import (
+    FilterCapacity,
     FilteredStream,
     FixedGate,
     Policing,
@@ -27,6 +28,7 @@ from cnc.mechanisms.stream_filters.model import (
 from cnc.model import (
     BridgeForwarding,
     ClassRole,
+    Elimination,
     Forwarding,
     Plan,
     PortRef,
@@ -46,7 +48,7 @@ def judge_policing(
         return
     filters = {name: its[StreamFilters].filters for name, its in forwarding.items()}
     for name, its in filters.items():
-        limit = plan.intent.network.bridges[name].stream_filters_max
+        limit = plan.intent[FilterCapacity].of(name)
         if len(its) > limit:
             text = f"is told {len(its)} stream filters, and holds {limit}"
             yield Violation("stream-filters", name, text)
@@ -144,8 +146,8 @@ class _Filters:
             for its_class in self._plan.intent.classes.values():
                 if self._asked_of_strangers(its_class, port.node) is not Policing.OFF:
                     needed[port.node].add((port, its_class.name))
-        bridges = self._plan.intent.network.bridges
-        return {name for name, its in needed.items() if len(its) > bridges[name].stream_filters_max}
+        capacity = self._plan.intent[FilterCapacity]
+        return {name for name, its in needed.items() if len(its) > capacity.of(name)}
 
     def _first(self, key: _Key, priority: int) -> StreamFilter | None:
         """The filter that decides on frames of a stream."""

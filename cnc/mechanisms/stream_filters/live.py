@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
 
-from cnc.mechanisms.stream_filters.model import Policing, PolicingRules
+from cnc.mechanisms.stream_filters.model import FilterCapacity, Policing, PolicingRules
 from cnc.model import ClassRole, Forwarding, Intent, Link
 from cnc.planner.route import Placement
 from cnc.support.format import counted
@@ -29,6 +29,7 @@ class LiveFilters:
         """`links` in the order of their numbers in routes."""
         self._rules = intent[PolicingRules].stated
         self._bridges = intent.network.bridges
+        self._capacity = intent[FilterCapacity]
         self._links = tuple(links)
         self._class_name = {its.number: its.name for its in intent.classes.values()}
         self._is_bridged = intent.network.forwarding is Forwarding.BRIDGED
@@ -48,7 +49,7 @@ class LiveFilters:
         needs = self._count + Counter(its.switch for its in wanted)
         reasons: dict[str, str] = {}
         for stream, switch, _ in sorted(wanted):
-            holds = self._bridges[switch].stream_filters_max
+            holds = self._capacity.of(switch)
             if needs[switch] > holds:
                 reasons.setdefault(
                     stream,

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
+from cnc.model import StreamAddress
+
 DEFAULT_STREAM_FILTERS_MAX = 1_024
 
 
@@ -107,6 +109,11 @@ class FilteredStream:
     vlan_id: int
     port: str
 
+    @property
+    def address(self) -> StreamAddress:
+        """What the frames of the stream are sent to."""
+        return StreamAddress(self.destination_mac, self.vlan_id)
+
 
 @dataclass(frozen=True, slots=True)
 class Strangers:
@@ -141,6 +148,17 @@ def normal(its: StreamFilter) -> StreamFilter:
     if its.gate is FixedGate.OPEN and not its.max_sdu_octets:
         return replace(its, policing=Policing.OFF)
     return its
+
+
+@dataclass(frozen=True, slots=True)
+class FilterCapacity:
+    """How many stream filters the bridges of switches hold, where that is stated."""
+
+    stated: Mapping[str, int] = field(default_factory=dict)
+
+    def of(self, switch: str) -> int:
+        """That of a switch, or the default."""
+        return self.stated.get(switch, DEFAULT_STREAM_FILTERS_MAX)
 
 
 @dataclass(frozen=True, slots=True)

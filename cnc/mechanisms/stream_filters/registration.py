@@ -40,7 +40,7 @@ def _of_streams(its: StreamFilters, addresses: Collection[StreamAddress]) -> Str
         tuple(
             each
             for each in its.filters
-            if isinstance(each.of, FilteredStream) and StreamAddress.of(each.of) in addresses
+            if isinstance(each.of, FilteredStream) and each.of.address in addresses
         )
     )
 
@@ -55,7 +55,7 @@ def _refers_to(
     found: dict[StreamAddress, set[str]] = {}
     for each in its.filters:
         if isinstance(each.of, FilteredStream):
-            address = StreamAddress.of(each.of)
+            address = each.of.address
             if address not in identified:
                 found.setdefault(address, set()).add(each.of.port)
     return found

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cnc.keys.keys import Keys, Level
 from cnc.keys.problems import KeyPath, Problems
 from cnc.mechanisms.stream_filters.keys import ClassKeys, NetworkKeys, StreamKeys, SwitchKeys
-from cnc.mechanisms.stream_filters.model import PolicingRules
-from cnc.model import Bridge, ClassRole, Forwarding, Intent
+from cnc.mechanisms.stream_filters.model import FilterCapacity, PolicingRules
+from cnc.model import ClassRole, Forwarding, Intent
 
 if TYPE_CHECKING:
     from cnc.keys import shape
 
 
-def _read(document: shape.Document, _problems: Problems) -> Iterator[PolicingRules]:
+def _read(
+    document: shape.Document, _problems: Problems
+) -> Iterator[PolicingRules | FilterCapacity]:
     """What is stated, of the network, of classes and of streams. A routed network has none."""
     if document.forwarding is Forwarding.ROUTED:
         return
@@ -27,11 +28,8 @@ def _read(document: shape.Document, _problems: Problems) -> Iterator[PolicingRul
         {name: stated for name, stated in classes.items() if stated},
         {name: stated for name, stated in streams.items() if stated},
     )
-
-
-def _of_switch(bridge: Bridge, its: shape.Switch) -> Bridge:
-    most = its[SwitchKeys].stream_filters_max
-    return replace(bridge, stream_filters_max=most) if most else bridge
+    capacity = {name: its[SwitchKeys].stream_filters_max for name, its in document.switches.items()}
+    yield FilterCapacity({name: most for name, most in capacity.items() if most})
 
 
 def _check(document: shape.Document, intent: Intent, problems: Problems) -> None:
@@ -72,7 +70,6 @@ KEYS = Keys(
         Level.STREAM: StreamKeys,
     },
     read=_read,
-    of_switch=_of_switch,
     check=_check,
-    founding={"policing": PolicingRules},
+    founding={"policing": PolicingRules, "stream-filters-max": FilterCapacity},
 )

@@ -53,7 +53,7 @@ class FilterOfStream:
 
 def _rows(its: StreamFilters, names: Names) -> Iterator[FilterOfStream]:
     for each in its.filters:
-        of = StreamAddress.of(each.of) if isinstance(each.of, FilteredStream) else None
+        of = each.of.address if isinstance(each.of, FilteredStream) else None
         gate = each.gate
         window = None
         if isinstance(gate, WindowGate):
@@ -97,7 +97,7 @@ def _guards(its: StreamFilters, switch: str) -> Iterator[tuple[StreamAddress, st
                     "closes_ns": each.gate.start_ns + each.gate.open_ns,
                     "octets_max": each.gate.octets_max,
                 }
-            yield StreamAddress.of(each.of), "filters", what
+            yield each.of.address, "filters", what
 
 
 SHOWN = Shown(

@@ -103,7 +103,7 @@ def _filter(
 ) -> Element:
     is_dropping = its.policing is Policing.DROP
     if isinstance(its.of, FilteredStream):
-        handle = handles[StreamAddress.of(its.of)]
+        handle = handles[its.of.address]
         whose = [_PSFP("stream-handle", str(handle))]
     else:
         whose = [_PSFP("wildcard"), _TSNL("interface", its.of.port)]

@@ -22,7 +22,7 @@ from cnc.mechanisms.stream_filters.model import (
     StreamFilter,
     StreamFilters,
 )
-from cnc.model import BridgeForwarding, Intent, StreamAddress
+from cnc.model import BridgeForwarding, Intent
 from cnc.support.counter_delta import CounterDelta, grown
 from cnc.support.wording import named
 
@@ -151,7 +151,7 @@ def _filtered(
         its = desired[StreamFilters].filters[place]
         stream = None
         if isinstance(its.of, FilteredStream):
-            stream = desired.names.get(StreamAddress.of(its.of))
+            stream = desired.names.get(its.of.address)
         yield FilteredFrames(
             stream,
             its.of.port,

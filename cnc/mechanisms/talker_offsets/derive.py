@@ -4,8 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cnc.mechanisms.identification.model import IpIdentification
-from cnc.model import Forwarding, Hop, Plan, Stream, StreamAddress, StreamPlan, TrafficClass
+from cnc.model import (
+    Forwarding,
+    Hop,
+    IpIdentification,
+    Plan,
+    Stream,
+    StreamAddress,
+    StreamPlan,
+    TrafficClass,
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,263 @@
+"""Nodes, links and traffic classes (IEEE 802.1Q-2022 clauses 8.6.6 and 12.29).
+
+Times are integer nanoseconds, rates bits per second, sizes octets. A `Link` is one direction of a
+cable, so it is also the egress port of its source node: gate control lists are keyed by it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import NamedTuple
+
+NS_PER_S = 1_000_000_000
+CONTROL_SHARE = 10  # a control class that states no rate takes up to one part in so many of a link
+
+# How late the gates of a software port are taken to open where nobody has measured it: what a busy
+# machine, or an emulated one, takes to wake up without a real-time kernel (docs/late-frames.md).
+DEFAULT_GATE_MARGIN_NS = 1_000_000
+VLAN_TAG_OCTETS = 4
+ORDINARY_MTU_OCTETS = 1500  # IEEE 802.3: client data of a basic frame
+DEFAULT_BRIDGE_DEVICE = "br0"
+DEFAULT_FILTERING_ENTRIES_MAX = 2_048
+
+
+class PortRef(NamedTuple):
+    """A port of a node, written `node/port`."""
+
+    node: str
+    port: str
+
+    def __str__(self) -> str:
+        return f"{self.node}/{self.port}"
+
+
+class ClassRole(StrEnum):
+    """What the schedule does with a traffic class."""
+
+    SCHEDULED = "scheduled"  # its gate opens for planned frames only
+    CONTROL = "control"  # its gate never closes: PTP, network control
+    BEST_EFFORT = "best-effort"  # its gate is open wherever nothing is planned
+
+
+class GateMode(StrEnum):
+    """How a port runs its gate control list (Linux taprio's flags)."""
+
+    SOFTWARE = "software"
+    TXTIME_ASSIST = "txtime-assist"
+    FULL_OFFLOAD = "full-offload"
+
+
+class Forwarding(StrEnum):
+    """By what the switches of a network forward the frames of streams."""
+
+    ROUTED = "routed"  # the IP destination; the DSCP gives the class
+    BRIDGED = "bridged"  # destination MAC address and VLAN (802.1Q 8.6.3); the PCP gives the class
+
+
+@dataclass(frozen=True, slots=True)
+class TrafficClass:
+    """Frames that share a queue, and how they are told apart.
+
+    `number` is the queue and the bit in a gate mask; `priority` the Linux skb priority and 802.1Q
+    priority that leads there; `dscps` the IP code points given that priority.
+
+    A control class sends at most `burst_frames` of its largest frames in a row, and `rate_bps` on
+    average, counted on the wire with preamble and gap: a token bucket (RFC 2697). None is the
+    default of `Intent.control_burst_octets` and `Intent.control_rate_bps`.
+    """
+
+    name: str
+    number: int
+    priority: int
+    dscps: tuple[int, ...]
+    role: ClassRole
+    max_frame_octets: int = 1522  # on the link layer: MAC header to FCS
+    burst_frames: int | None = None
+    rate_bps: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Management:
+    """Where a node's NETCONF server listens."""
+
+    address: str
+    port: int = 830
+    user: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Bridge:
+    """A switch. Processing runs from the last bit received to the frame lying in its queue.
+
+    Where forwarding is bridged, its ports belong to the Linux bridge `bridge_device`, which holds
+    up to `filtering_entries_max` static filtering entries, one for each address and VLAN.
+    """
+
+    name: str
+    processing_min_ns: int
+    processing_max_ns: int
+    management: Management | None = None
+    gate_mode: GateMode = GateMode.SOFTWARE
+    bridge_device: str = DEFAULT_BRIDGE_DEVICE
+    filtering_entries_max: int = DEFAULT_FILTERING_ENTRIES_MAX
+
+
+class TalkerInterference(StrEnum):
+    """What of a talker's own other traffic may be ahead of its scheduled frame.
+
+    No switch gates a talker's port, so nothing but the talker keeps its best effort back.
+    """
+
+    ONE_FRAME = "one-frame"  # its largest best-effort frame may just have started
+    NONE = "none"  # it sends nothing else, or its own gates keep it back
+
+
+@dataclass(frozen=True, slots=True)
+class EndStation:
+    """A talker or listener. Without `management` no rollout configures it.
+
+    `mac` is the address by which it takes frames of streams that switches translate; None: unknown.
+    `lateness_ns` is how much later than planned its frames may start for reasons of the talker
+    itself, other frames apart; None: the gate margin of the network.
+    `gate_mode` is how its ports run a gate control list that keeps its own best effort back while
+    its streams are due; None: they have none.
+    """
+
+    name: str
+    management: Management | None = None
+    interference: TalkerInterference = TalkerInterference.NONE
+    mac: str | None = None
+    lateness_ns: int | None = None
+    gate_mode: GateMode | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GateLimits:
+    """What the gates of a port can do, as its switch states it (802.1Q 12.29.1); 0: not known.
+
+    Every interval of a list is a multiple of `tick_ns`.
+    """
+
+    entries_max: int = 0
+    interval_max_ns: int = 0
+    cycle_max_ns: int = 0
+    tick_ns: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """One direction of a cable, and with it the egress port `source`."""
+
+    source: PortRef
+    target: PortRef
+    rate_bps: int
+    propagation_ns: int
+    gate_entries_max: int = 0  # 0: no limit known
+    gate_interval_min_ns: int = 0
+    gate_interval_max_ns: int = 0  # 0: no limit known
+    gate_cycle_max_ns: int = 0  # 0: no limit known
+    gate_tick_ns: int = 1  # gates change at multiples of it
+    preemption: bool = False  # asked for by a plan of before; nothing configures it
+
+    def within(self, limits: GateLimits) -> Link:
+        """The link with the tighter of its own limits and `limits`."""
+        return replace(
+            self,
+            gate_entries_max=_tighter(self.gate_entries_max, limits.entries_max),
+            gate_interval_max_ns=_tighter(self.gate_interval_max_ns, limits.interval_max_ns),
+            gate_cycle_max_ns=_tighter(self.gate_cycle_max_ns, limits.cycle_max_ns),
+            gate_tick_ns=math.lcm(self.gate_tick_ns, limits.tick_ns),
+        )
+
+
+def _tighter(*limits: int) -> int:
+    """The least of those that are known; 0 if none is."""
+    return min(filter(None, limits), default=0)
+
+
+@dataclass(frozen=True, slots=True)
+class FrameOverhead:
+    """Octets added to a payload on the wire (IEEE 802.3 clause 3, with a C-VLAN tag)."""
+
+    link_layer_octets: int = 22  # MAC addresses 12, tag 4, EtherType 2, FCS 4
+    physical_octets: int = 20  # preamble and start delimiter 8, inter-frame gap 12
+    gap_octets: int = 12  # the part of physical_octets that follows the last bit
+    min_payload_octets: int = 46
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """Nodes and directed links.
+
+    `clock_error_ns` bounds the difference between any two clocks; `gate_margin_ns` how much later
+    than planned a frame may start for reasons of its sender, other frames apart, unless that is an
+    end station with a lateness of its own.
+    `disturbance_ns` is the longest time that a disturbance keeps a port from sending scheduled
+    frames, after which every stream must come back within its bound; None: none need.
+    """
+
+    bridges: Mapping[str, Bridge]
+    end_stations: Mapping[str, EndStation]
+    links: Mapping[PortRef, Link]
+    clock_error_ns: int
+    overhead: FrameOverhead = FrameOverhead()
+    gate_margin_ns: int = 0
+    disturbance_ns: int | None = None
+    forwarding: Forwarding = Forwarding.ROUTED
+
+    @property
+    def managed(self) -> dict[str, Bridge | EndStation]:
+        """The nodes that a rollout configures: all bridges, and end stations with an address."""
+        stations = (each for each in self.end_stations.values() if each.management)
+        return {**self.bridges, **{station.name: station for station in stations}}
+
+    def gate_mode(self, node: str) -> GateMode | None:
+        """How the ports of a node run gate control lists; None where a plan has none for it."""
+        if node in self.bridges:
+            return self.bridges[node].gate_mode
+        station = self.end_stations.get(node)
+        return station.gate_mode if station else None
+
+    def described(self, node: str) -> str:
+        """The kind of a node and its name."""
+        return f"{'switch' if node in self.bridges else 'end station'} {node}"
+
+    def wire_octets(self, payload_octets: int) -> int:
+        """What a frame takes of a link, from its preamble to the end of the inter-frame gap."""
+        overhead = self.overhead
+        octets = max(payload_octets, overhead.min_payload_octets) + overhead.link_layer_octets
+        return octets + overhead.physical_octets
+
+    def occupation_ns(self, link: Link, payload_octets: int) -> int:
+        """How long a frame keeps the link busy, inter-frame gap included, rounded up."""
+        return transmission_ns(self.wire_octets(payload_octets), link.rate_bps)
+
+    def within(self, limits: Mapping[PortRef, GateLimits]) -> Network:
+        """The network with ports as limited as they are here and in `limits`."""
+        links = {
+            source: link.within(limits[source]) if source in limits else link
+            for source, link in self.links.items()
+        }
+        return replace(self, links=links)
+
+    def reception_ns(self, link: Link, payload_octets: int) -> int:
+        """From the first preamble bit to the last bit of the frame check sequence, rounded up."""
+        octets = self.wire_octets(payload_octets) - self.overhead.gap_octets
+        return transmission_ns(octets, link.rate_bps)
+
+    def untagged_lead_ns(self, link: Link, payload_octets: int) -> int:
+        """How much sooner than after `reception_ns` a frame without a VLAN tag is received."""
+        overhead = self.overhead
+        untagged = replace(
+            overhead, link_layer_octets=max(overhead.link_layer_octets - VLAN_TAG_OCTETS, 0)
+        )
+        tagged_ns = self.reception_ns(link, payload_octets)
+        return tagged_ns - replace(self, overhead=untagged).reception_ns(link, payload_octets)
+
+
+def transmission_ns(octets: int, rate_bps: int) -> int:
+    """Time of `octets` on a link, rounded up to whole nanoseconds."""
+    return -(-octets * 8 * NS_PER_S // rate_bps)

@@ -1,0 +1,109 @@
+"""When each frame leaves each port, and the gate control lists for that."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from cnc.model.intent import Intent
+from cnc.model.network import PortRef, TrafficClass
+from cnc.model.streams import StreamAddress
+
+
+@dataclass(frozen=True, slots=True)
+class GateEntry:
+    """`gate_states` bit i is set when traffic class i may send (802.1Q 8.6.8.4)."""
+
+    gate_states: int
+    interval_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class GateControlList:
+    """A port's cycle. Its base time is a multiple of `cycle_ns` on the TAI clock."""
+
+    cycle_ns: int
+    entries: tuple[GateEntry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Hop:
+    """A planned transmission: first preamble bit at `offset_ns` after the nominal period start.
+
+    That is the first frame's; further ones of the period follow it back to back. The offset repeats
+    every period and may exceed it; `traffic_class` is the queue used.
+    """
+
+    egress: PortRef
+    offset_ns: int
+    traffic_class: int
+
+
+@dataclass(frozen=True, slots=True)
+class StreamPlan:
+    """The way of one stream, and the latency it is promised.
+
+    Each of `paths` is a tree, parents before children; streams that are sent twice have two.
+    `latency_bound_ns` runs from the talker's first start to the last bit of the last frame of the
+    period at the last listener, by whichever path it comes.
+    """
+
+    paths: tuple[tuple[Hop, ...], ...]
+    latency_bound_ns: int
+
+    @property
+    def hops(self) -> tuple[Hop, ...]:
+        """The hops of all paths, one path after the other."""
+        return tuple(hop for path in self.paths for hop in path)
+
+    @property
+    def talker_offsets_ns(self) -> tuple[int, ...]:
+        """When the talker starts to send, from the start of each period: one for each path."""
+        return tuple(path[0].offset_ns for path in self.paths)
+
+
+@dataclass(frozen=True, slots=True)
+class LoopDelay:
+    """The most that passes from the planned instant of a sample until its command is at the plant.
+
+    The latency bound of the sample, the controller's computation, the wait until the command's
+    offset, and the latency bound of the command. The bounds hold by any two clocks of the network.
+    """
+
+    sensor_ns: int
+    compute_ns: int
+    wait_ns: int
+    actuator_ns: int
+
+    @property
+    def total_ns(self) -> int:
+        return self.sensor_ns + self.compute_ns + self.wait_ns + self.actuator_ns
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Offsets for every stream and a gate control list for every bridge port they cross.
+
+    `refused` holds the reason for each stream that has no place because its operator accepted a
+    plan without it; it is empty unless that was asked for. `recovery_ns` is by stream how long
+    after the end of a disturbance its frames may still be later than their bound; empty where the
+    network need not recover. `addresses` has every planned stream of a bridged network; it is empty
+    in a routed one. `jitter_ns` has every planned stream whose jitter the operator limits, and for
+    each of its listeners the spread of arrivals that it is promised. `loops` has how long each
+    control loop takes whose two streams are planned.
+    """
+
+    intent: Intent
+    streams: Mapping[str, StreamPlan]
+    gates: Mapping[PortRef, GateControlList]
+    algorithm: str
+    refused: Mapping[str, str] = field(default_factory=dict)
+    recovery_ns: Mapping[str, int] = field(default_factory=dict)
+    addresses: Mapping[str, StreamAddress] = field(default_factory=dict)
+    jitter_ns: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    loops: Mapping[str, LoopDelay] = field(default_factory=dict)
+
+    def class_of(self, stream: str) -> TrafficClass:
+        """The class that all frames of a planned stream use."""
+        number = self.streams[stream].paths[0][0].traffic_class
+        return next(c for c in self.intent.classes.values() if c.number == number)

@@ -1,0 +1,154 @@
+"""What a rollout configures on a port or a bridge, and what is stored there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from cnc.model.network import GateMode
+from cnc.model.parts import NO_PARTS, Parts
+from cnc.model.plan import GateControlList
+from cnc.model.streams import StreamAddress
+
+_Part = TypeVar("_Part")
+
+
+@dataclass(frozen=True, slots=True)
+class PortConfiguration:
+    """All that a port with a gate control list is configured with, but the base time.
+
+    `priority_map[p]` is the traffic class of priority p (8 entries); `dscp_priorities` the priority
+    frames leaving by this port get for their DSCP.
+    """
+
+    number_of_classes: int
+    priority_map: tuple[int, ...]
+    mode: GateMode
+    gates: GateControlList
+    dscp_priorities: Mapping[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class TalkerStream:
+    """What a talker is told of one stream: see `cnc.mechanisms.talker_offsets.derive.Transmission`.
+
+    `dscp` is None where the class has none, `address` in a routed network; in a bridged one
+    `priority` is the PCP.
+    """
+
+    name: str
+    path: int
+    period_ns: int
+    offset_ns: int
+    payload_octets: int
+    priority: int
+    dscp: int | None
+    listeners: tuple[str, ...]
+    address: StreamAddress | None = None
+    frames: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class TalkerConfiguration:
+    """All that a port of an end station is configured with but the base time.
+
+    The streams that leave by the port, by name and path; and its `gates`. Where a rollout
+    `owns_gates` of the port, None is no gate control list; else whatever is configured there is
+    another client's, and stays.
+    """
+
+    streams: tuple[TalkerStream, ...]
+    gates: PortConfiguration | None = None
+    owns_gates: bool = False
+
+
+NO_STREAMS = TalkerConfiguration(())
+
+
+@dataclass(frozen=True, slots=True)
+class TalkerTable:
+    """A talker's configuration that applies to periods that begin at `base_time_ns` or later."""
+
+    base_time_ns: int
+    configuration: TalkerConfiguration
+
+
+@dataclass(frozen=True, slots=True)
+class BridgeForwarding:
+    """How the Linux bridge of a switch forwards the frames of streams: what a rollout sets there.
+
+    `entries` are the static filtering entries: the ports by which frames to an address leave.
+    `vlans` are the VLANs of streams, each with the ports that are members, where frames are tagged.
+    Ports in `trusting` give a tagged frame the priority of its PCP (802.1Q 6.9.3). All ports are
+    sorted by name. A VLAN without a member is one that streams have left: nothing of it stays.
+    `names` are the streams of the addresses, as far as they are known, for messages. `parts` are
+    what mechanisms do with the frames beside (`cnc.mechanisms`).
+    """
+
+    entries: Mapping[StreamAddress, tuple[str, ...]]
+    vlans: Mapping[int, tuple[str, ...]]
+    trusting: tuple[str, ...]
+    names: Mapping[StreamAddress, str] = field(default_factory=dict, compare=False)
+    parts: Parts = NO_PARTS
+
+    def __getitem__(self, kind: type[_Part]) -> _Part:
+        """The part of a mechanism; what asks for nothing where there is none."""
+        return self.parts[kind]
+
+    def having(self, *parts: object) -> BridgeForwarding:
+        """The same with these parts in place of those of their types."""
+        return replace(self, parts=self.parts.having(*parts))
+
+    @property
+    def members(self) -> set[str]:
+        """The ports that are members of a VLAN of streams."""
+        return {port for ports in self.vlans.values() for port in ports}
+
+
+NO_FORWARDING = BridgeForwarding({}, {}, ())
+PortSettings = PortConfiguration | TalkerConfiguration | BridgeForwarding
+"""What a rollout configures on a port of a switch, on one of an end station, or on a bridge."""
+
+
+def gated_port(settings: PortSettings | None) -> PortConfiguration | None:
+    """What the gates of a port are configured with; None where a rollout sets none."""
+    if isinstance(settings, TalkerConfiguration):
+        return settings.gates
+    return settings if isinstance(settings, PortConfiguration) else None
+
+
+def gates_of(settings: PortSettings | None) -> GateControlList | None:
+    """The gate control list of a port; None where a rollout sets none."""
+    port = gated_port(settings)
+    return port.gates if port else None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPort:
+    """A port as the running datastore has it.
+
+    `configuration` is None where gates are off, or where they are on and what is stored is no
+    schedule in force: `is_draft`. `has_interface_gates`: there are gates outside its bridge port,
+    in the table of IEEE 802.1DC, which no rollout sets. `dscps` are those of the stored rules,
+    whatever else is there.
+    `extras` says in words what is set that no rollout sets, and that changes what the port does
+    with frames. `talker` is what a port of an end station has, `forwarding` what a bridge has; with
+    it are the `tables` of mechanisms, whole, whoever set their entries: an edit keeps to numbers
+    that are free.
+    """
+
+    configuration: PortConfiguration | None
+    base_time_ns: int
+    dscps: frozenset[int]
+    extras: tuple[str, ...] = ()
+    talker: TalkerTable | None = None
+    forwarding: BridgeForwarding | None = None
+    tables: Parts = NO_PARTS
+    is_draft: bool = False
+    has_interface_gates: bool = False
+
+    @property
+    def is_gated(self) -> bool:
+        """Whether gates are on."""
+        return self.is_draft or self.has_interface_gates or self.configuration is not None
