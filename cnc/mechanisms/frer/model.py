@@ -9,10 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from cnc.model import StreamAddress
+from cnc.model import StreamAddress
 
 SEQUENCE_TAG_OCTETS = 6  # R-TAG: EtherType 2, reserved 2, sequence number 2 (802.1CB 7.8)
 HISTORY_LENGTH_MIN = 2  # 802.1CB 10.4.1.6

@@ -10,10 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from cnc.model import Identification, StreamAddress
+from cnc.model import Identification, StreamAddress
 
 
 @dataclass(frozen=True, slots=True)
