@@ -9,7 +9,7 @@ from lxml.builder import ElementMaker
 from cnc.data_tree import reply
 from cnc.data_tree.reply import Element
 from cnc.data_tree.tree import END_STATION, NETCONF, TalkerReport
-from cnc.mechanisms.gates.wake_ups import wake_ups
+from cnc.data_tree.wake_ups import wake_ups
 from cnc.mechanisms.talker_offsets.derive import Transmission, transmissions
 from cnc.model import (
     Plan,
