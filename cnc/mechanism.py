@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from cnc.keys.keys import Keys
 from cnc.mechanisms.handles import Handles, KnownStream
@@ -31,7 +31,10 @@ if TYPE_CHECKING:
     from cnc.data_tree.counters import PortCounters
     from cnc.data_tree.reply import Element, Reply
     from cnc.data_tree.state import SwitchState
-    from cnc.data_tree.tree import BridgeReport
+    from cnc.data_tree.stated import StatedPorts
+    from cnc.data_tree.tree import BridgeReport, PortReport
+    from cnc.finding import Check, Finding, Verdict
+    from cnc.model import PortRef, PortSettings
 
 _Part = TypeVar("_Part")
 _Row = TypeVar("_Row")
@@ -369,14 +372,90 @@ class Shown(Generic[_Part]):
     table: Callable[[Plan], StreamTable | None] = lambda _plan: None
 
 
-@dataclass(frozen=True, slots=True)
-class Mechanism(Generic[_Part]):
-    """One mechanism; `name` is that of the agent's folder, `summary` counts what a part asks for:
-    so many of what, for a table's cell. `keys` is called where intents are read, `tree` when a
-    switch is asked or told something: they import what takes long to import. `watched` is None
-    where nothing is counted."""
+class Exceeded(NamedTuple):
+    """A figure on which a plan rests that nodes have exceeded while it ran, in words.
+
+    `planned_ns` is what a push of the intent would plan with now; None where the operator states
+    the figure. `hint` says what to do then.
+    """
+
+    text: str
+    planned_ns: int | None
+    hint: str
+
+
+class Figure(NamedTuple):
+    """A figure of a plan, and where it comes from. `takes_share`: it is part of latency bounds, and
+    takes time from best effort."""
 
     name: str
+    value_ns: int
+    source: str
+    takes_share: bool = False
+
+
+class OnPort(NamedTuple):
+    """What a port has measured, in words; whether the plan allows for it, and what a check says of
+    it, with a `remark`. `is_of_node`: it is the same on all ports of the node."""
+
+    text: str
+    is_allowed: bool
+    verdict: Verdict
+    hint: str | None
+    is_of_node: bool = False
+    remark: str = ""
+
+
+OnPorts: TypeAlias = "Callable[[PortRef, PortSettings | None, PortReport], OnPort | None]"
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A figure of the intent that nodes measure where the operator does not state it.
+
+    `taken` is the intent with what was measured; what the running plan has stays while it is
+    enough. `refuse` raises InputError where what was measured refutes what is stated, `require`
+    where it has to be measured and was not; nodes have not been asked where nothing is stated.
+    `exceeded` compares the intent that runs, and the same as a push would plan it now, with what
+    nodes state. `figures` are those of a plan that an operator is told. `warnings` say, with what
+    to do, on what a plan rests that a network may not do, of one that is new or of any;
+    `unmeasured` says the same of a node that was asked. `on_ports` judges ports for an intent, for
+    the finding `check` and the condition `kind`.
+    """
+
+    check: Check
+    taken: Callable[[Intent, StatedPorts, Plan | None], Intent]
+    refuse: Callable[[Intent, StatedPorts], None] = lambda _intent, _stated: None
+    require: Callable[[Intent, StatedPorts | None], None] = lambda _intent, _stated: None
+    exceeded: Callable[[Intent, Intent, StatedPorts], Iterator[Exceeded]] = (
+        lambda _running, _now, _stated: iter(())
+    )
+    figures: Callable[[Plan], Iterator[Figure]] = lambda _plan: iter(())
+    warnings: Callable[[Plan, bool], Iterator[tuple[str, str]]] = lambda _plan, _is_new: iter(())
+    unmeasured: Callable[[Plan, str, SwitchState], Iterator[Finding]] = (
+        lambda _plan, _node, _state: iter(())
+    )
+    on_ports: Callable[[Intent], OnPorts] = lambda _intent: lambda _ref, _desired, _report: None
+    kind: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Registered:
+    """What a folder registers; `name` is that of the agent's. `keys` is called where intents are
+    read: it imports what takes long to import."""
+
+    name: str
+    keys: Callable[[], Keys] | None = None
+    admission: Admission = _NOTHING_ALLOWED
+    measured: Measured | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mechanism(Registered, Generic[_Part]):
+    """A mechanism that a rollout configures on bridges. `summary` counts what a part asks for: so
+    many of what, for a table's cell. `tree` is called when a switch is asked or told something.
+    `watched` is None where nothing is counted."""
+
     part: type[_Part]
     planned: Planned[_Part]
     changed: Changed[_Part]
@@ -384,7 +463,5 @@ class Mechanism(Generic[_Part]):
     kept: Kept[_Part]
     tree: Callable[[], Tree[_Part]]
     shown: Shown[_Part]
-    keys: Callable[[], Keys]
     summary: Callable[[_Part], Iterator[tuple[int, str]]] = field(default=lambda _part: iter(()))
     watched: Watched | None = None
-    admission: Admission = _NOTHING_ALLOWED
