@@ -28,6 +28,7 @@ from cnc.model import (
 from cnc.support.wording import named
 
 if TYPE_CHECKING:
+    from cnc.account.judge import Judge
     from cnc.data_tree.counters import PortCounters
     from cnc.data_tree.reply import Element, Reply
     from cnc.data_tree.state import SwitchState
@@ -374,7 +375,7 @@ class Mechanism(Generic[_Part]):
     """One mechanism; `name` is that of the agent's folder, `summary` counts what a part asks for:
     so many of what, for a table's cell. `keys` is called where intents are read, `tree` when a
     switch is asked or told something: they import what takes long to import. `watched` is None
-    where nothing is counted."""
+    where nothing is counted, `judge` where nothing of it can be wrong in a plan."""
 
     name: str
     part: type[_Part]
@@ -388,3 +389,4 @@ class Mechanism(Generic[_Part]):
     summary: Callable[[_Part], Iterator[tuple[int, str]]] = field(default=lambda _part: iter(()))
     watched: Watched | None = None
     admission: Admission = _NOTHING_ALLOWED
+    judge: Callable[[], Judge] | None = None

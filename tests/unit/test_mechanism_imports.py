@@ -60,13 +60,10 @@ watch.sources: clock.watched
 # Modules of cnc.mechanisms: those of other mechanisms that they import.
 BETWEEN = """
 clock.error: gates.margin
-forwarding.judge: frer.judge identification.judge
 forwarding.preflight: stream_filters.model
 gates.margin_findings: talker_offsets.lateness
 stream_filters.admission: talker_offsets.lateness
-stream_filters.derive: frer.model
-stream_filters.judge: frer.model
-talker_offsets.lateness: gates.margin stream_filters.model
+talker_offsets.lateness: gates.margin
 """
 
 # Folders of agent/mechanisms without one of the same name in cnc/mechanisms, and the reverse.

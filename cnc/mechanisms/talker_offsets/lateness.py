@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 
 from cnc.errors import InputError
 from cnc.mechanisms.gates import margin
-from cnc.mechanisms.stream_filters.model import PolicingRules
+from cnc.mechanisms.terms import may_be_dropped
 from cnc.model import GateMode, Intent, MeasuredMargin, Plan, PortRef, WakeUps
 from cnc.support import exact_clock
 from cnc.support.format import duration
@@ -164,5 +164,5 @@ def _streams(intent: Intent, station: str) -> Iterator[tuple[int, str]]:
 def _dropped(intent: Intent, station: str) -> Iterator[str]:
     """The streams of which a first switch drops late frames, in a class that they may have."""
     for _period_ns, name in sorted(_streams(intent, station)):
-        if intent[PolicingRules].may_drop(name, intent.streams[name].traffic_classes):
+        if may_be_dropped(intent, name):
             yield name
