@@ -28,6 +28,7 @@ from cnc.model import (
 from cnc.support.wording import named
 
 if TYPE_CHECKING:
+    from cnc.account.judge import Judge
     from cnc.data_tree.counters import PortCounters
     from cnc.data_tree.reply import Element, Reply
     from cnc.data_tree.state import SwitchState
@@ -441,12 +442,14 @@ class Measured:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Registered:
-    """What a folder registers; `name` is that of the agent's. `keys` is called where intents are
-    read: it imports what takes long to import."""
+    """What a folder registers; `name` is that of the agent's. `keys` and `judge` are called where
+    intents are read, and plans judged: they import what takes long to import. None: there is
+    nothing of the mechanism to state, or to be wrong in a plan."""
 
     name: str
     keys: Callable[[], Keys] | None = None
     admission: Admission = _NOTHING_ALLOWED
+    judge: Callable[[], Judge] | None = None
     measured: Measured | None = None
 
 

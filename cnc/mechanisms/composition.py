@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from cnc.mechanism import Edit, IdentityTable, Mechanism, Whose
@@ -18,6 +18,11 @@ if TYPE_CHECKING:
 def each_part(function: Callable[[Mechanism[Any]], object]) -> Parts:
     """The parts that `function` returns, one for each mechanism."""
     return Parts.of(*(function(each) for each in MECHANISMS))
+
+
+def parts_of_streams(its: BridgeForwarding, addresses: Collection[StreamAddress]) -> Parts:
+    """What of a bridge's parts these streams need."""
+    return each_part(lambda each: each.changed.of_streams(its[each.part], addresses))
 
 
 def within(its: BridgeForwarding, scope: BridgeForwarding) -> BridgeForwarding:

@@ -51,10 +51,7 @@ watch.sources: clock.watched
 
 # Modules of cnc.mechanisms: those of other mechanisms that they import.
 BETWEEN = """
-forwarding.judge: frer.judge identification.judge
 forwarding.preflight: stream_filters.model
-stream_filters.derive: frer.model
-stream_filters.judge: frer.model
 """
 
 # Folders of agent/mechanisms without one of the same name in cnc/mechanisms, and the reverse.

@@ -21,6 +21,7 @@ from cnc.mechanisms.frer.watched import WATCHED
 from cnc.model import StreamAddress
 from cnc.support.lazy import lazy_import
 
+_JUDGE = lazy_import("cnc.mechanisms.frer.judge")
 _SEMANTICS = lazy_import("cnc.mechanisms.frer.semantics")
 _TREE = lazy_import("cnc.mechanisms.frer.tree")
 MODULE = "ieee802-dot1cb-frer"
@@ -97,4 +98,5 @@ MECHANISM = Mechanism(
     keys=lambda: _SEMANTICS.KEYS,
     summary=_summary,
     watched=WATCHED,
+    judge=lambda: _JUDGE.JUDGE,
 )

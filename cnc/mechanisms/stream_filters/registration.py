@@ -20,6 +20,7 @@ from cnc.mechanisms.stream_filters.watched import WATCHED
 from cnc.model import StreamAddress
 from cnc.support.lazy import lazy_import
 
+_JUDGE = lazy_import("cnc.mechanisms.stream_filters.judge")
 _SEMANTICS = lazy_import("cnc.mechanisms.stream_filters.semantics")
 _TREE = lazy_import("cnc.mechanisms.stream_filters.tree")
 MODULE = "ieee802-dot1q-psfp-bridge"
@@ -97,4 +98,5 @@ MECHANISM = Mechanism(
     keys=lambda: _SEMANTICS.KEYS,
     summary=lambda its: iter([(len(its.filters), "stream filter")]),
     watched=WATCHED,
+    judge=lambda: _JUDGE.JUDGE,
 )
