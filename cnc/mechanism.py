@@ -440,6 +440,30 @@ class Measured:
     kind: str = ""
 
 
+class Looks(Protocol):
+    """Compares what one node reports, look by look."""
+
+    def update(self, state: SwitchState) -> Mapping[str, str]:
+        """What is wrong after this look, by port."""
+        ...
+
+    @property
+    def next_poll_s(self) -> float:
+        """How long to wait for a look that can decide; 0 where none is needed."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """What only several looks at a node tell: `word` says what it is, `hint` what to do. `looks`
+    is made once for each node. It is the finding `check`, and the condition `word`."""
+
+    check: Check
+    word: str
+    hint: str
+    looks: Callable[[Intent], Looks]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Registered:
     """What a folder registers; `name` is that of the agent's. `keys` and `judge` are called where
@@ -451,6 +475,7 @@ class Registered:
     admission: Admission = _NOTHING_ALLOWED
     judge: Callable[[], Judge] | None = None
     measured: Measured | None = None
+    followed: Followed | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cnc.mechanism import Measured, Mechanism, Watched
+from cnc.mechanism import Followed, Measured, Mechanism, Watched
 from cnc.mechanisms.loading import loaded
 
 MECHANISMS: tuple[Mechanism[Any], ...] = tuple(
@@ -14,6 +14,9 @@ MECHANISMS: tuple[Mechanism[Any], ...] = tuple(
 
 MEASURED: tuple[Measured, ...] = tuple(each.measured for each in loaded() if each.measured)
 """The figures that nodes measure."""
+
+FOLLOWED: tuple[Followed, ...] = tuple(each.followed for each in loaded() if each.followed)
+"""What only several looks at a node tell."""
 
 WATCHED: tuple[Watched, ...] = tuple(each.watched for each in reversed(MECHANISMS) if each.watched)
 """What the mechanisms count that count anything, in the order in which frames come to them."""

@@ -15,7 +15,7 @@ from cnc.errors import CncError
 from cnc.mechanism import Counts
 from cnc.mechanisms.composition import parts_while_clock_settles, within
 from cnc.mechanisms.forwarding.compare import forwarding_difference, forwarding_needs_change
-from cnc.mechanisms.gates import starvation
+from cnc.mechanisms.second_look import Found, second_look
 from cnc.mechanisms.talker_offsets.compare import talker_difference, talker_needs_change
 from cnc.model import (
     Bridge,
@@ -92,7 +92,7 @@ def status(
         desired = settings[device.name]
         gated = {port for port, its in desired.items() if _owns_gates(its)}
         stored = device.stored(gated).ports if gated else {}
-        starved = starvation.starved_ports(device.state, state, plan.intent)
+        troubles = second_look(device.state, state, plan.intent)
         if state.agent is None:
             raise agent_down(device.name)
         counts = stream_counts(device, plan.intent, desired, state)
@@ -101,7 +101,7 @@ def status(
                 PortRef(device.name, port),
                 configuration,
                 state.ports.get(port),
-                starved.get(port),
+                troubles.get(port, ()),
                 counts.get(port, NO_COUNTS),
                 stored=stored.get(port),
                 waits=state.agent.gates_wait,
@@ -399,7 +399,7 @@ def _port_status(
     ref: PortRef,
     desired: PortSettings | None,
     report: PortReport | None,
-    starved: str | None,
+    troubles: Collection[Found],
     counts: Counts,
     *,
     stored: StoredPort | None,
@@ -433,16 +433,16 @@ def _port_status(
     if gated and gated.dscp_priorities and report and report.unclassified:
         verdict += f"; {report.unclassified}"
         hints.append(CLASSIFY_BRIDGED)
-    if starved:
-        verdict += f"; starved: {starved}"
-        hints.append(starvation.HINT)
+    for trouble in troubles:
+        verdict += f"; {trouble.text}"
+        hints.append(trouble.followed.hint)
     return PortStatus(
         port=ref,
         intended=gates_of(desired),
         running=report.running if report else None,
         pending=report.pending if report else None,
         verdict=verdict,
-        agrees=not (difference or starved or counts.problems or (link_fault and is_crossed)),
+        agrees=not (difference or troubles or counts.problems or (link_fault and is_crossed)),
         hints=tuple(hints),
         is_end_station=isinstance(desired, TalkerConfiguration),
         forwarding=_forwarding_status(desired, report),

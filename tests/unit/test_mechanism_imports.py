@@ -29,24 +29,18 @@ cli.render.planning: stream_filters.derive stream_filters.model
 cli.render.switches: frer.watched
 cli.render.talkers: talker_offsets.derive
 intent.semantics: forwarding.semantics identification.semantics
-lab.kernels.gptp: clock.settled
 page.guards: forwarding.derive
 plans.transition: forwarding.derive
-rollout.compare: forwarding.compare gates.starvation talker_offsets.compare
-rollout.doctor: gates.starvation
+rollout.compare: forwarding.compare talker_offsets.compare
 rollout.left_over: forwarding.derive
 rollout.path: forwarding.compare forwarding.derive
 rollout.preflight.streams: frer.model
-rollout.preflight.switches: clock.preflight forwarding.preflight gates.preflight
-rollout.stated_ports: clock.error clock.synchronization_tree
+rollout.preflight.switches: forwarding.preflight gates.preflight
 switch.filters: forwarding.tree talker_offsets.tree
 switch.payload: forwarding.derive forwarding.tree gates.tree talker_offsets.tree
 switch.readback: forwarding.tree talker_offsets.tree
 switch.topology: forwarding.tree
 watch.judge: forwarding.compare talker_offsets.compare
-watch.observer: clock.watched gates.starvation
-watch.promises: clock.synchronization_tree
-watch.sources: clock.watched
 """
 
 # Modules of cnc.mechanisms: those of other mechanisms that they import.

@@ -189,7 +189,7 @@ def seen(
         PortRef(LAST, "br0"),
         desired,
         second.state.ports["br0"],
-        None,
+        (),
         compared("br0", desired, look(made, 0, before), second),
         stored=None,
         is_crossed=True,

@@ -4,5 +4,6 @@ from __future__ import annotations
 
 from cnc.mechanism import Registered
 from cnc.mechanisms.gates.measured import MEASURED
+from cnc.mechanisms.gates.starvation import FOLLOWED
 
-MECHANISM = Registered(name="gates", measured=MEASURED)
+MECHANISM = Registered(name="gates", measured=MEASURED, followed=FOLLOWED)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from cnc.clocks.findings import examine_clocks
 from cnc.data_tree.state import SwitchState
 from cnc.data_tree.tree import AgentReport, BridgeReport
 from cnc.finding import Check, Finding, Verdict
 from cnc.mechanism import OnPorts
-from cnc.mechanisms.clock.preflight import examine_clocks
 from cnc.mechanisms.forwarding.preflight import EACH_PRIORITY, examine_bridge, examine_rings
 from cnc.mechanisms.gates.preflight import examine_limits, examine_port
 from cnc.mechanisms.registry import MEASURED
