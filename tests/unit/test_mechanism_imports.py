@@ -31,7 +31,7 @@ cli.render.planning: clock.error gates.margin stream_filters.derive stream_filte
     talker_offsets.lateness
 cli.render.switches: frer.watched
 cli.render.talkers: talker_offsets.derive
-intent.semantics: forwarding.semantics identification.semantics
+intent.semantics: forwarding.semantics
 lab.kernels.gptp: clock.settled
 page.data: gates.margin
 page.guards: forwarding.derive
