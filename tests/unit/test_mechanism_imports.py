@@ -27,9 +27,7 @@ app: clock.error gates.margin talker_offsets.lateness
 cli.commands: gates.long_lists gates.margin talker_offsets.lateness
 cli.history: talker_offsets.derive
 cli.json_output.commands: talker_offsets.derive
-cli.render.planning: clock.error gates.margin stream_filters.derive stream_filters.model
-    talker_offsets.lateness
-cli.render.switches: frer.watched
+cli.render.planning: clock.error gates.margin talker_offsets.lateness
 cli.render.talkers: talker_offsets.derive
 intent.semantics: forwarding.semantics
 lab.kernels.gptp: clock.settled
@@ -41,7 +39,6 @@ rollout.compare: forwarding.compare gates.starvation talker_offsets.compare
 rollout.doctor: gates.margin gates.starvation
 rollout.left_over: forwarding.derive
 rollout.path: forwarding.compare forwarding.derive
-rollout.preflight.streams: frer.model
 rollout.preflight.switches: clock.preflight forwarding.preflight gates.margin gates.margin_findings
     gates.preflight
 rollout.stated_ports: clock.error clock.synchronization_tree
@@ -60,7 +57,6 @@ watch.sources: clock.watched
 # Modules of cnc.mechanisms: those of other mechanisms that they import.
 BETWEEN = """
 clock.error: gates.margin
-forwarding.preflight: stream_filters.model
 gates.margin_findings: talker_offsets.lateness
 stream_filters.admission: talker_offsets.lateness
 talker_offsets.lateness: gates.margin
