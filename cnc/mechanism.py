@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from cnc.keys.keys import Keys
 from cnc.mechanisms.handles import Handles, KnownStream
@@ -32,7 +32,10 @@ if TYPE_CHECKING:
     from cnc.data_tree.counters import PortCounters
     from cnc.data_tree.reply import Element, Reply
     from cnc.data_tree.state import SwitchState
-    from cnc.data_tree.tree import BridgeReport
+    from cnc.data_tree.stated import StatedPorts
+    from cnc.data_tree.tree import BridgeReport, PortReport
+    from cnc.finding import Check, Finding, Verdict
+    from cnc.model import PortRef, PortSettings
 
 _Part = TypeVar("_Part")
 _Row = TypeVar("_Row")
@@ -359,6 +362,15 @@ class StreamTable(NamedTuple):
     rows: Iterator[tuple[str, ...]]
 
 
+class Lack(NamedTuple):
+    """What switches do without, in words, how it is `where` they do, and the key that tells more of
+    them."""
+
+    text: str
+    where: Sequence[str]
+    key: str
+
+
 @dataclass(frozen=True, slots=True)
 class Shown(Generic[_Part]):
     """How it is told to people and programs.
@@ -368,8 +380,8 @@ class Shown(Generic[_Part]):
     document under `hop_key`, and in the column `hop_column` of a table, or in a line below where
     that is None. `key_text` and `hop_text` describe these keys in the JSON schemas. `guards` are
     what a switch does for single streams, for the page: stream, key and value, of which the page
-    has a list. `table` is what a plan has switches do for streams; None: nothing. `cannot` is what
-    switches do without by a plan, in words, and at which of them.
+    has a list. `table` is what a plan has switches do for streams; None: nothing. `lack` is what
+    switches do without by a plan; None: nothing.
     """
 
     key: str
@@ -384,17 +396,95 @@ class Shown(Generic[_Part]):
         lambda _part, _switch: iter(())
     )
     table: Callable[[Plan], StreamTable | None] = lambda _plan: None
-    cannot: Callable[[Plan], tuple[str, Sequence[str]]] = lambda _plan: ("", ())
+    lack: Callable[[Plan], Lack | None] = lambda _plan: None
+
+
+class Exceeded(NamedTuple):
+    """A figure on which a plan rests that nodes have exceeded while it ran, in words.
+
+    `planned_ns` is what a push of the intent would plan with now; None where the operator states
+    the figure. `hint` says what to do then.
+    """
+
+    text: str
+    planned_ns: int | None
+    hint: str
+
+
+class Figure(NamedTuple):
+    """A figure of a plan, and where it comes from. `takes_share`: it is part of latency bounds, and
+    takes time from best effort."""
+
+    name: str
+    value_ns: int
+    source: str
+    takes_share: bool = False
+
+
+class OnPort(NamedTuple):
+    """What a port has measured, in words; whether the plan allows for it, and what a check says of
+    it, with a `remark`. `is_of_node`: it is the same on all ports of the node."""
+
+    text: str
+    is_allowed: bool
+    verdict: Verdict
+    hint: str | None
+    is_of_node: bool = False
+    remark: str = ""
+
+
+OnPorts: TypeAlias = "Callable[[PortRef, PortSettings | None, PortReport], OnPort | None]"
 
 
 @dataclass(frozen=True, slots=True)
-class Mechanism(Generic[_Part]):
-    """One mechanism; `name` is that of the agent's folder, `summary` counts what a part asks for:
-    so many of what, for a table's cell. `keys` is called where intents are read, `tree` when a
-    switch is asked or told something: they import what takes long to import. `watched` is None
-    where nothing is counted, `judge` where nothing of it can be wrong in a plan."""
+class Measured:
+    """A figure of the intent that nodes measure where the operator does not state it.
+
+    `taken` is the intent with what was measured; what the running plan has stays while it is
+    enough. `refuse` raises InputError where what was measured refutes what is stated, `require`
+    where it has to be measured and was not; nodes have not been asked where nothing is stated.
+    `exceeded` compares the intent that runs, and the same as a push would plan it now, with what
+    nodes state. `figures` are those of a plan that an operator is told. `warnings` say, with what
+    to do, on what a plan rests that a network may not do, of one that is new or of any;
+    `unmeasured` says the same of a node that was asked. `on_ports` judges ports for an intent, for
+    the finding `check` and the condition `kind`.
+    """
+
+    check: Check
+    taken: Callable[[Intent, StatedPorts, Plan | None], Intent]
+    refuse: Callable[[Intent, StatedPorts], None] = lambda _intent, _stated: None
+    require: Callable[[Intent, StatedPorts | None], None] = lambda _intent, _stated: None
+    exceeded: Callable[[Intent, Intent, StatedPorts], Iterator[Exceeded]] = (
+        lambda _running, _now, _stated: iter(())
+    )
+    figures: Callable[[Plan], Iterator[Figure]] = lambda _plan: iter(())
+    warnings: Callable[[Plan, bool], Iterator[tuple[str, str]]] = lambda _plan, _is_new: iter(())
+    unmeasured: Callable[[Plan, str, SwitchState], Iterator[Finding]] = (
+        lambda _plan, _node, _state: iter(())
+    )
+    on_ports: Callable[[Intent], OnPorts] = lambda _intent: lambda _ref, _desired, _report: None
+    kind: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Registered:
+    """What a folder registers; `name` is that of the agent's. `keys` and `judge` are called where
+    intents are read, and plans judged: they import what takes long to import. None: there is
+    nothing of the mechanism to state, or to be wrong in a plan."""
 
     name: str
+    keys: Callable[[], Keys] | None = None
+    admission: Admission = _NOTHING_ALLOWED
+    judge: Callable[[], Judge] | None = None
+    measured: Measured | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mechanism(Registered, Generic[_Part]):
+    """A mechanism that a rollout configures on bridges. `summary` counts what a part asks for: so
+    many of what, for a table's cell. `tree` is called when a switch is asked or told something.
+    `watched` is None where nothing is counted."""
+
     part: type[_Part]
     planned: Planned[_Part]
     changed: Changed[_Part]
@@ -402,8 +492,5 @@ class Mechanism(Generic[_Part]):
     kept: Kept[_Part]
     tree: Callable[[], Tree[_Part]]
     shown: Shown[_Part]
-    keys: Callable[[], Keys]
     summary: Callable[[_Part], Iterator[tuple[int, str]]] = field(default=lambda _part: iter(()))
     watched: Watched | None = None
-    admission: Admission = _NOTHING_ALLOWED
-    judge: Callable[[], Judge] | None = None

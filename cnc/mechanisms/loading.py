@@ -12,12 +12,12 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Any
 
-NAMES = ("identification", "frer", "stream_filters")
+NAMES = ("clock", "gates", "talker_offsets", "identification", "frer", "stream_filters")
 GROUP = "cnc.mechanisms"
 
 
 @cache
 def loaded() -> tuple[Any, ...]:
-    """All mechanisms, each a `cnc.mechanism.Mechanism`."""
+    """What all of them register, each a `cnc.mechanism.Registered`."""
     own = (import_module(f"cnc.mechanisms.{name}.registration").MECHANISM for name in NAMES)
     return (*own, *(each.load() for each in entry_points(group=GROUP)))

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from cnc.mechanism import Mechanism, Watched
+from cnc.mechanism import Measured, Mechanism, Watched
 from cnc.mechanisms.loading import loaded
 
-MECHANISMS: tuple[Mechanism[Any], ...] = loaded()
+MECHANISMS: tuple[Mechanism[Any], ...] = tuple(
+    each for each in loaded() if isinstance(each, Mechanism)
+)
+"""Those that a rollout configures on bridges."""
+
+MEASURED: tuple[Measured, ...] = tuple(each.measured for each in loaded() if each.measured)
+"""The figures that nodes measure."""
 
 WATCHED: tuple[Watched, ...] = tuple(each.watched for each in reversed(MECHANISMS) if each.watched)
 """What the mechanisms count that count anything, in the order in which frames come to them."""

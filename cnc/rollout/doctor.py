@@ -15,7 +15,8 @@ from lxml import etree
 
 from cnc.data_tree.state import SwitchState
 from cnc.data_tree.tree import NETCONF
-from cnc.mechanisms.gates import margin, starvation
+from cnc.mechanisms.gates import starvation
+from cnc.mechanisms.registry import MEASURED
 from cnc.model import Bridge, EndStation, Intent, Plan
 from cnc.rollout.preflight import Check, Finding, Verdict, examine
 from cnc.rollout.preflight.cabling import examine_cabling
@@ -95,10 +96,10 @@ def diagnose(plan: Plan, visits: Mapping[str, Visit]) -> list[Finding]:
     """All findings, including those about `plan`, which may be one without any list."""
     findings = [finding for visit in visits.values() for finding in visit.findings]
     findings += [
-        Finding(name, None, Check.MARGIN, Verdict.WARNING, text, margin.HINT)
+        finding
         for name, state in states(visits).items()
-        if not any(report.wake_ups for report in state.ports.values())
-        and (text := margin.warning(plan, name))
+        for each in MEASURED
+        for finding in each.unmeasured(plan, name, state)
     ]
     topologies = {name: its.topology for name, its in visits.items() if its.topology}
     findings += examine_cabling(plan.intent.network, topologies)

@@ -16,7 +16,7 @@ import pytest
 from cnc import intent as intents
 from cnc.lab import Lab, lab
 from cnc.mechanisms.gates import starvation
-from cnc.mechanisms.gates.margin import EXACT_MAX_NS
+from cnc.mechanisms.measurements import EXACT_MAX_NS
 from cnc.model import DEFAULT_GATE_MARGIN_NS, NS_PER_S, Intent, Plan
 from cnc.planner import plan as compute
 from cnc.rollout import push

@@ -23,32 +23,24 @@ FOR_JUDGES = re.compile(r"cnc\.(model(\..*)?|account\..*|support(\..*)?)")
 
 # Modules of cnc: the modules of cnc.mechanisms that they import.
 FROM_OUTSIDE = """
-app: clock.error gates.margin talker_offsets.lateness
-cli.commands: gates.long_lists gates.margin talker_offsets.lateness
 cli.history: talker_offsets.derive
 cli.json_output.commands: talker_offsets.derive
-cli.render.planning: clock.error gates.margin talker_offsets.lateness
 cli.render.talkers: talker_offsets.derive
 intent.semantics: forwarding.semantics
 lab.kernels.gptp: clock.settled
-page.data: gates.margin
 page.guards: forwarding.derive
-plans.exceeded: gates.margin talker_offsets.lateness
 plans.transition: forwarding.derive
 rollout.compare: forwarding.compare gates.starvation talker_offsets.compare
-rollout.doctor: gates.margin gates.starvation
+rollout.doctor: gates.starvation
 rollout.left_over: forwarding.derive
 rollout.path: forwarding.compare forwarding.derive
-rollout.preflight.switches: clock.preflight forwarding.preflight gates.margin gates.margin_findings
-    gates.preflight
+rollout.preflight.switches: clock.preflight forwarding.preflight gates.preflight
 rollout.stated_ports: clock.error clock.synchronization_tree
-rollout.timing: gates.long_lists
 switch.filters: forwarding.tree talker_offsets.tree
 switch.payload: forwarding.derive forwarding.tree gates.tree talker_offsets.tree
 switch.readback: forwarding.tree talker_offsets.tree
 switch.topology: forwarding.tree
-traffic.measure: talker_offsets.lateness
-watch.judge: forwarding.compare gates.margin_findings talker_offsets.compare
+watch.judge: forwarding.compare talker_offsets.compare
 watch.observer: clock.watched gates.starvation
 watch.promises: clock.synchronization_tree
 watch.sources: clock.watched
@@ -56,10 +48,7 @@ watch.sources: clock.watched
 
 # Modules of cnc.mechanisms: those of other mechanisms that they import.
 BETWEEN = """
-clock.error: gates.margin
-gates.margin_findings: talker_offsets.lateness
-stream_filters.admission: talker_offsets.lateness
-talker_offsets.lateness: gates.margin
+
 """
 
 # Folders of agent/mechanisms without one of the same name in cnc/mechanisms, and the reverse.

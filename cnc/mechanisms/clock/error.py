@@ -10,7 +10,7 @@ each offset for that. These are figures of seconds, and a plan is to hold for lo
 from __future__ import annotations
 
 from cnc.errors import InputError
-from cnc.mechanisms.gates.margin import rounded_up
+from cnc.mechanisms.measurements import rounded_up
 from cnc.model import ClocksApart, Intent, MeasuredClockError, Plan
 from cnc.support.format import duration
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cache
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from cnc.data_tree.state import SwitchState
 from cnc.data_tree.tree import AgentReport, BridgeReport
 from cnc.finding import Check, Finding, Verdict
+from cnc.mechanism import OnPorts
 from cnc.mechanisms.clock.preflight import examine_clocks
 from cnc.mechanisms.forwarding.preflight import EACH_PRIORITY, examine_bridge, examine_rings
-from cnc.mechanisms.gates import margin
-from cnc.mechanisms.gates.margin_findings import examine_margins
 from cnc.mechanisms.gates.preflight import examine_limits, examine_port
+from cnc.mechanisms.registry import MEASURED
 from cnc.model import (
     BridgeForwarding,
     Intent,
@@ -53,11 +52,11 @@ def examine(
     """
     packets = longest_packets(plan) if plan else {}
     intent = plan.intent if plan else None
-    keepable_ns = cache(lambda: margin.keepable_ns(intent) if intent else 0)
+    measured = [(each.check, each.on_ports(intent)) for each in MEASURED] if intent else []
     findings = [
         finding
         for name, state in states.items()
-        for finding in _examine_switch(name, desired[name], state, intent, keepable_ns)
+        for finding in _examine_switch(name, desired[name], state, intent, measured)
     ]
     findings += [
         finding
@@ -104,7 +103,7 @@ def _examine_switch(
     ports: Mapping[str, PortSettings | None],
     state: SwitchState,
     intent: Intent | None,
-    keepable_ns: Callable[[], int],
+    measured: Sequence[tuple[Check, OnPorts]],
 ) -> Iterator[Finding]:
     if state.agent is None:
         down = agent_down(name)
@@ -129,9 +128,10 @@ def _examine_switch(
         link = intent.network.links.get(ref) if intent else None
         report = state.ports.get(port)
         yield from examine_port(ref, configuration, report, link)
-        if intent and report:
-            desired = gated_port(configuration)
-            yield from examine_margins(ref, desired, report, intent, keepable_ns)
+        for check, on_port in measured:
+            if report and (found := on_port(ref, configuration, report)):
+                text = f"{found.text}{found.remark}"
+                yield Finding(*ref, check, found.verdict, text, found.hint)
 
 
 def _late_commits(name: str, agent: AgentReport) -> Finding:
