@@ -8,7 +8,7 @@ own. All functions are pure.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
@@ -160,7 +160,8 @@ class Switch(Generic[_Part]):
     `refers_to` are the streams that it names in the table of stream identities by the address their
     frames come in with, with the ports, unless the switch has `identified` them; `identifies` are
     those which it identifies itself. `names_streams`: the table is its own, and names
-    streams for the others.
+    streams for the others. `preflight` is what prevents it on a bridge, a device of this name, of
+    which more may be asked, and what to do about that.
     """
 
     modules: tuple[str, ...]
@@ -172,6 +173,9 @@ class Switch(Generic[_Part]):
     ] = lambda _part, _identified: {}
     identifies: Callable[[_Part], Collection[StreamAddress]] = lambda _part: ()
     names_streams: bool = False
+    preflight: Callable[[str, BridgeForwarding, BridgeReport], Iterator[tuple[str, str]]] = (
+        lambda _device, _desired, _report: iter(())
+    )
 
 
 class Edit(NamedTuple):
@@ -314,7 +318,8 @@ class Watched:
     `key` is that of these rows, which are of type `row`, in a document. `again_ns` has after which
     times a second look can tell more than this one. `needs_counters`: not only the state has to be
     asked for, but what ports count. `kinds` are those that `conditions` can find, which is made
-    once for each bridge. `metrics` are those of the switches that answer, by name.
+    once for each bridge. `metrics` are those of the switches that answer, by name. `table` is how
+    rows are told to people; None: `past` and `problems` say all.
     """
 
     key: str
@@ -325,6 +330,16 @@ class Watched:
     conditions: Callable[[], Conditions]
     metrics: Callable[[Mapping[str, Observed]], Iterator[Metric]]
     needs_counters: Callable[[BridgeForwarding], bool] = lambda _desired: False
+    table: CountedTable | None = None
+
+
+class CountedTable(NamedTuple):
+    """A table of what bridges have counted: `cells` of a row that a switch has counted, and whether
+    that is in order. The name of a column begins with ">" where it is aligned to the right."""
+
+    title: str
+    columns: tuple[str, ...]
+    cells: Callable[[str, Any], tuple[tuple[str, ...], bool]]
 
 
 class AtHop(NamedTuple):
@@ -347,6 +362,15 @@ class StreamTable(NamedTuple):
     rows: Iterator[tuple[str, ...]]
 
 
+class Lack(NamedTuple):
+    """What switches do without, in words, how it is `where` they do, and the key that tells more of
+    them."""
+
+    text: str
+    where: Sequence[str]
+    key: str
+
+
 @dataclass(frozen=True, slots=True)
 class Shown(Generic[_Part]):
     """How it is told to people and programs.
@@ -356,7 +380,8 @@ class Shown(Generic[_Part]):
     document under `hop_key`, and in the column `hop_column` of a table, or in a line below where
     that is None. `key_text` and `hop_text` describe these keys in the JSON schemas. `guards` are
     what a switch does for single streams, for the page: stream, key and value, of which the page
-    has a list. `table` is what a plan has switches do for streams; None: nothing.
+    has a list. `table` is what a plan has switches do for streams; None: nothing. `lack` is what
+    switches do without by a plan; None: nothing.
     """
 
     key: str
@@ -371,6 +396,7 @@ class Shown(Generic[_Part]):
         lambda _part, _switch: iter(())
     )
     table: Callable[[Plan], StreamTable | None] = lambda _plan: None
+    lack: Callable[[Plan], Lack | None] = lambda _plan: None
 
 
 class Exceeded(NamedTuple):

@@ -8,12 +8,20 @@ from cnc.keys import shape
 from cnc.keys.contributed import KEYS
 from cnc.keys.problems import Problems
 from cnc.mechanisms.forwarding.semantics import (
-    address_range,
     check_addresses,
     classes_of_pcp,
 )
-from cnc.mechanisms.identification.semantics import individual_range
-from cnc.model import ClassRole, Forwarding, Intent, Parts, Stream, TrafficClass
+from cnc.model import (
+    DEFAULT_ADDRESS_RANGE,
+    DEFAULT_INDIVIDUAL_RANGE,
+    AddressRange,
+    ClassRole,
+    Forwarding,
+    Intent,
+    Parts,
+    Stream,
+    TrafficClass,
+)
 
 
 def build(
@@ -23,6 +31,7 @@ def build(
     from, and `best_effort`: whether streams may be left out of its plan, as for `from_document`."""
     classes = {name: _class(name, its) for name, its in document.classes.items()}
     scheduled = tuple(name for name, its in classes.items() if its.role is ClassRole.SCHEDULED)
+    assignable, individual = _address_ranges(document)
     intent = Intent(
         document.name,
         network(document, problems),
@@ -34,8 +43,8 @@ def build(
             for name, its in document.streams.items()
         },
         problems.document,
-        assignable=address_range(document),
-        individual=individual_range(document),
+        assignable=assignable,
+        individual=individual,
         parts=Parts.of(
             *(part for each in KEYS for part in each.read(document, problems)),
         ),
@@ -51,6 +60,14 @@ def build(
         check_room(intent, problems)
     problems.raise_if_any()
     return intent
+
+
+def _address_ranges(document: shape.Document) -> tuple[AddressRange, AddressRange]:
+    """The addresses that a plan may assign, those of one station each the second."""
+    its = document.addresses
+    if its is None:
+        return DEFAULT_ADDRESS_RANGE, DEFAULT_INDIVIDUAL_RANGE
+    return AddressRange(*its.macs, its.vlans), AddressRange(*its.individual_macs, its.vlans)
 
 
 def _class(name: str, its: shape.Class) -> TrafficClass:

@@ -25,16 +25,13 @@ FOR_JUDGES = re.compile(r"cnc\.(model(\..*)?|account\..*|support(\..*)?)")
 FROM_OUTSIDE = """
 cli.history: talker_offsets.derive
 cli.json_output.commands: talker_offsets.derive
-cli.render.planning: stream_filters.derive stream_filters.model
-cli.render.switches: frer.watched
 cli.render.talkers: talker_offsets.derive
-intent.semantics: forwarding.semantics identification.semantics
+intent.semantics: forwarding.semantics
 page.guards: forwarding.derive
 plans.transition: forwarding.derive
 rollout.compare: forwarding.compare talker_offsets.compare
 rollout.left_over: forwarding.derive
 rollout.path: forwarding.compare forwarding.derive
-rollout.preflight.streams: frer.model
 rollout.preflight.switches: forwarding.preflight gates.preflight
 switch.filters: forwarding.tree talker_offsets.tree
 switch.payload: forwarding.derive forwarding.tree gates.tree talker_offsets.tree
@@ -45,7 +42,7 @@ watch.judge: forwarding.compare talker_offsets.compare
 
 # Modules of cnc.mechanisms: those of other mechanisms that they import.
 BETWEEN = """
-forwarding.preflight: stream_filters.model
+
 """
 
 # Folders of agent/mechanisms without one of the same name in cnc/mechanisms, and the reverse.

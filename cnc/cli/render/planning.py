@@ -13,8 +13,7 @@ from cnc.cli.render.output import new_table, open_console, print_json, print_tab
 from cnc.cli.terminal import echo
 from cnc.loops.model import Loops
 from cnc.mechanisms.registry import MEASURED, MECHANISMS
-from cnc.mechanisms.stream_filters.derive import uncounted
-from cnc.mechanisms.stream_filters.model import FilterCapacity, Policing, PolicingRules
+from cnc.mechanisms.terms import may_be_dropped
 from cnc.model import (
     ORDINARY_MTU_OCTETS,
     ClassRole,
@@ -129,7 +128,7 @@ def plan(computed: Plan, output: Path | None) -> None:
     if full := _full_lists(computed):
         echo(f"near the limit of their port: {some(full, ', ')}")
     _mtus(computed)
-    _uncounted(computed)
+    _lacking(computed)
     figures(computed)
     if computed.recovery_ns:
         _recovery(computed)
@@ -197,18 +196,11 @@ def _mtus(computed: Plan) -> None:
         echo(f"ports that need an MTU of {octets} octets: {some(ports, ', ')}")
 
 
-def _uncounted(computed: Plan) -> None:
-    """The switches at which `policing`, of which the intent says nothing, counts nothing."""
-    capacity = computed.intent[FilterCapacity]
-    few = [
-        f"{switch} holds {capacity.of(switch):,} of {needed:,}"
-        for switch, needed in uncounted(computed).items()
-    ]
-    if few:
-        echo(
-            "too few stream filters to count frames that come otherwise than planned: "
-            f"{some(few, ', ')} (stream-filters-max)"
-        )
+def _lacking(computed: Plan) -> None:
+    """What switches do without."""
+    for each in MECHANISMS:
+        if lack := each.shown.lack(computed):
+            echo(f"{lack.text}: {some(lack.where, ', ')} ({lack.key})")
 
 
 def figures(planned: Plan) -> None:
@@ -262,9 +254,8 @@ def _recovery(computed: Plan) -> None:
             f"{share:.1%} of {port} from best effort"
         )
     echo(text)
-    rules = computed.intent[PolicingRules]
     dropped = sum(
-        rules.of_stream(name, computed.class_of(name).name) is Policing.DROP
+        may_be_dropped(computed.intent, name, computed.class_of(name).name)
         for name in computed.streams
     )
     if dropped:

@@ -9,8 +9,6 @@ from cnc.keys import shape
 from cnc.keys.mac_addresses import check_extent, reserved_for
 from cnc.keys.problems import KeyPath, Problems
 from cnc.model import (
-    DEFAULT_ADDRESS_RANGE,
-    AddressRange,
     Forwarding,
     Intent,
     Stream,
@@ -19,13 +17,6 @@ from cnc.model import (
     mac_number,
 )
 from cnc.support.format import counted
-
-
-def address_range(document: shape.Document) -> AddressRange:
-    """The addresses that a plan may assign."""
-    if document.addresses is None:
-        return DEFAULT_ADDRESS_RANGE
-    return AddressRange(*document.addresses.macs, document.addresses.vlans)
 
 
 def classes_of_pcp(

@@ -16,6 +16,7 @@ from cnc.mechanisms.frer.model import (
     SequenceFunctions,
     ports_of,
 )
+from cnc.mechanisms.frer.preflight import preflight
 from cnc.mechanisms.frer.shown import SHOWN
 from cnc.mechanisms.frer.watched import WATCHED
 from cnc.model import StreamAddress
@@ -85,6 +86,7 @@ MECHANISM = Mechanism(
         yang=Needs("take out second copies of", "state `elimination: listener`"),
         concerned=lambda its, names: streams_in_words(its.by_stream, names),
         refers_to=lambda its, _identified: {a: ports_of(each) for a, each in its.by_stream.items()},
+        preflight=preflight,
     ),
     tree=lambda: _TREE.TREE,
     kept=Kept(

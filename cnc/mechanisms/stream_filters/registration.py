@@ -15,6 +15,7 @@ from cnc.mechanisms.stream_filters.model import (
     StreamFilters,
     WindowGate,
 )
+from cnc.mechanisms.stream_filters.preflight import preflight
 from cnc.mechanisms.stream_filters.shown import SHOWN
 from cnc.mechanisms.stream_filters.watched import WATCHED
 from cnc.model import StreamAddress
@@ -85,6 +86,7 @@ MECHANISM = Mechanism(
         yang=Needs("police what", "state `policing: off`"),
         concerned=lambda its, _names: "end stations send" if its.filters else "",
         refers_to=_refers_to,
+        preflight=preflight,
     ),
     tree=lambda: _TREE.TREE,
     kept=Kept(

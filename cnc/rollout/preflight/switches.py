@@ -26,7 +26,7 @@ from cnc.model import (
 from cnc.plans.packets import longest_packets
 from cnc.rollout.compare import agent_down
 from cnc.rollout.preflight.mtus import examine_mtu
-from cnc.rollout.preflight.streams import examine_kernel, examine_tags
+from cnc.rollout.preflight.streams import examine_kernel
 
 _NO_GATES = (
     "a switch: modprobe sch_taprio, or boot a kernel that has it, such as Debian's "
@@ -124,7 +124,6 @@ def _examine_switch(
         if isinstance(configuration, BridgeForwarding):
             report = state.ports.get(port)
             yield from examine_bridge(ref, configuration, report, _classes(ports.values()))
-            yield from examine_tags(ref, configuration, report.forwarding if report else None)
             continue
         link = intent.network.links.get(ref) if intent else None
         report = state.ports.get(port)
