@@ -29,8 +29,9 @@ def _admissions() -> tuple[Admission, ...]:
 
 
 @cache
-def _adding() -> tuple[Callable[[Network, Stream, Link], int], ...]:
-    return tuple(each.added_octets for each in _admissions() if each.added_octets)
+def _adding() -> tuple[tuple[Callable[[Stream], int], str], ...]:
+    found = ((each.added_octets, each.added_name) for each in _admissions())
+    return tuple((octets, name) for octets, name in found if octets)
 
 
 @cache
@@ -40,19 +41,27 @@ def _dropping() -> tuple[Callable[[Intent, str, Collection[str]], bool], ...]:
 
 def client_octets(network: Network, stream: Stream, link: Link) -> int:
     """What a frame of a stream has between its VLAN tag and its frame check sequence on a link: the
-    payload, padded where it is short, and what mechanisms add."""
-    octets = 0
-    for added in _adding():
-        octets += added(network, stream, link)
-    if not octets:
+    payload, and between bridges what mechanisms add, before which it is padded where it is
+    short."""
+    octets = added_octets(stream)
+    bridges = network.bridges
+    if not octets or link.source.node not in bridges or link.target.node not in bridges:
         return stream.payload_octets
     return max(stream.payload_octets, network.overhead.min_payload_octets) + octets
 
 
-def added_at_most(stream: Stream) -> tuple[int, list[str]]:
-    """What mechanisms add to frames on any link, in octets, and its names."""
-    found = [each.added_at_most(stream) for each in _admissions()]
-    return sum(octets for octets, _ in found), [what for octets, what in found if octets]
+def added_octets(stream: Stream) -> int:
+    """What the first switch puts before the payload of a stream's frames, and the last one takes
+    away."""
+    total = 0
+    for octets, _ in _adding():
+        total += octets(stream)
+    return total
+
+
+def added_names(stream: Stream) -> list[str]:
+    """What that is."""
+    return [name for octets, name in _adding() if octets(stream)]
 
 
 def may_be_dropped(intent: Intent, stream: str, class_name: str | None = None) -> bool:

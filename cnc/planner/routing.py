@@ -26,6 +26,11 @@ class Router:
         self._graph = Graph(intent.network)
         self.loads = [0.0] * len(self._graph.links)
         self._occupations_ns: dict[tuple[int, int], int] = {}
+        # Frames keep all links of a kind busy for the same time.
+        self._kinds = [
+            (link.rate_bps, is_inner)
+            for link, is_inner in zip(self._graph.links, self._graph.is_inner, strict=True)
+        ]
 
     @property
     def forwarding(self) -> Forwarding:
@@ -151,8 +156,8 @@ class Router:
     def _prices(self, stream: Stream) -> list[float]:
         """What each link costs, in hops: little while it has room, then quickly more."""
         return [
-            1.0 + _DETOUR_HOPS * (load + self._share(stream, link)) ** 4
-            for link, load in enumerate(self.loads)
+            1.0 + _DETOUR_HOPS * (load + share) ** 4
+            for load, share in zip(self.loads, self._shares(stream), strict=True)
         ]
 
     def _grow(
@@ -227,8 +232,8 @@ class Router:
             self.carry(stream, (old,), -1)
             banned = {
                 link
-                for link, load in enumerate(self.loads)
-                if load + self._share(stream, link) >= before and self._graph.is_inner[link]
+                for link, share in enumerate(self._shares(stream))
+                if self.loads[link] + share >= before and self._graph.is_inner[link]
             }
             tree = self._grow(stream, self._prices(stream), banned)
             if tree is None:
@@ -242,6 +247,14 @@ class Router:
                 users.setdefault(link, set()).add(stream.name)
             return True
         return False
+
+    def _shares(self, stream: Stream) -> list[float]:
+        """How much of its time each link is busy with a stream."""
+        found: dict[tuple[int, bool], float] = {}
+        for link, kind in enumerate(self._kinds):
+            if kind not in found:
+                found[kind] = self._share(stream, link)
+        return [found[kind] for kind in self._kinds]
 
     def _share(self, stream: Stream, link: int) -> float:
         its = self._graph.links[link]
