@@ -123,7 +123,7 @@ class Admission:
     added_octets: Callable[[Stream], int] | None = None
     added_name: str = ""
     may_drop: Callable[[Intent, str, Collection[str]], bool] | None = None
-    impossible: Callable[[Intent, Stream, Link], str | None] = lambda _intent, _stream, _link: None
+    impossible: Callable[[Intent, Stream, Link], str | None] | None = None
     refused: Callable[[Plan], Mapping[str, str]] = lambda _plan: {}
     room: Callable[[Intent, Collection[Link]], Room] | None = None
 

@@ -39,6 +39,11 @@ def _dropping() -> tuple[Callable[[Intent, str, Collection[str]], bool], ...]:
     return tuple(each.may_drop for each in _admissions() if each.may_drop)
 
 
+@cache
+def _refusing() -> tuple[Callable[[Intent, Stream, Link], str | None], ...]:
+    return tuple(each.impossible for each in _admissions() if each.impossible)
+
+
 def client_octets(network: Network, stream: Stream, link: Link) -> int:
     """What a frame of a stream has between its VLAN tag and its frame check sequence on a link: the
     payload, and between bridges what mechanisms add, before which it is padded where it is
@@ -74,7 +79,7 @@ def may_be_dropped(intent: Intent, stream: str, class_name: str | None = None) -
 def impossible(intent: Intent, stream: Stream, link: Link) -> str | None:
     """Why what is asked for is impossible for frames of a stream that come over a link from its
     talker; None if it is possible."""
-    found = (each.impossible(intent, stream, link) for each in _admissions())
+    found = (refuses(intent, stream, link) for refuses in _refusing())
     return next(filter(None, found), None)
 
 
