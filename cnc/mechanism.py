@@ -19,7 +19,6 @@ from cnc.model import (
     BridgeForwarding,
     Intent,
     Link,
-    Network,
     Parts,
     Plan,
     Stream,
@@ -114,17 +113,17 @@ class Room(Protocol):
 class Admission:
     """What a plan allows for the mechanism. The judge computes it by itself.
 
-    `added_octets` is what frames of a stream have on a link beside their payload, `added_at_most`
-    on any link, with its name. `may_drop`: the first switch may drop frames of a stream, in one of
-    these classes, that come otherwise than planned. `impossible` is why it cannot do that to frames
-    that come over a link from the talker, `refused` by switch why a plan cannot be; `room` is the
-    same while streams come and go, for links by their numbers.
+    `added_octets` is what the first switch puts before the payload of a stream's frames, and the
+    last one takes away, and `added_name` what that is. `may_drop`: the first switch may drop frames
+    of a stream, in one of these classes, that come otherwise than planned. `impossible` is why it
+    cannot do that to frames that come over a link from the talker, `refused` by switch why a plan
+    cannot be; `room` is the same while streams come and go, for links by their numbers.
     """
 
-    added_octets: Callable[[Network, Stream, Link], int] | None = None
-    added_at_most: Callable[[Stream], tuple[int, str]] = lambda _stream: (0, "")
+    added_octets: Callable[[Stream], int] | None = None
+    added_name: str = ""
     may_drop: Callable[[Intent, str, Collection[str]], bool] | None = None
-    impossible: Callable[[Intent, Stream, Link], str | None] = lambda _intent, _stream, _link: None
+    impossible: Callable[[Intent, Stream, Link], str | None] | None = None
     refused: Callable[[Plan], Mapping[str, str]] = lambda _plan: {}
     room: Callable[[Intent, Collection[Link]], Room] | None = None
 

@@ -20,7 +20,6 @@ from cryptography.hazmat.primitives.serialization import (
     PublicFormat,
 )
 
-import cnc
 from cnc.errors import CncError
 from cnc.lab import own_group
 from cnc.lab.namespaces import members, of_template
@@ -34,7 +33,7 @@ PROGRAMS = (AGENT, NETCONF_SERVER)
 # The agent counts on the clock service from its start on.
 PROGRAMS_OF_A_KERNEL = (CLOCK_SERVICE, *PROGRAMS)
 
-YANG = Path(cnc.__file__).with_name("yang")
+YANG = Path(__file__).parents[1] / "yang"
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108  sysrepo's directory, not a temporary file
 LOG_LINES_SHOWN = 15
 
