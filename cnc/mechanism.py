@@ -383,8 +383,8 @@ class Shown(Generic[_Part]):
     document under `hop_key`, and in the column `hop_column` of a table, or in a line below where
     that is None. `key_text` and `hop_text` describe these keys in the JSON schemas. `guards` are
     what a switch does for single streams, for the page: stream, key and value, of which the page
-    has a list. `table` is what a plan has switches do for streams; None: nothing. `lack` is what
-    switches do without by a plan; None: nothing.
+    has a list; under `told` it shows texts as they are. `table` is what a plan has switches do for
+    streams; None: nothing. `lack` is what switches do without by a plan; None: nothing.
     """
 
     key: str

@@ -29,9 +29,13 @@ class User:
         self._without_rights = in_a_namespace if os.geteuid() == 0 else []
 
     def command(self, *words: object) -> tuple[list[str], dict[str, str]]:
+        return self.python("-m", "cnc", *words)
+
+    def python(self, *words: object) -> tuple[list[str], dict[str, str]]:
+        """A Python program of the user."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith("CNC_")}
         home = {"HOME": str(self.home), "TMPDIR": str(self.home), "PYTHONDONTWRITEBYTECODE": "1"}
-        argv = [*self._without_rights, sys.executable, "-m", "cnc", *map(str, words)]
+        argv = [*self._without_rights, sys.executable, *map(str, words)]
         unset = {"XDG_STATE_HOME": "", "XDG_CACHE_HOME": "", "TSN_CACHE": ""}
         packages = {"PYTHONPATH": os.pathsep.join(map(str, self.packages))}
         return argv, {**kept, **unset, **home, **packages, "LOGNAME": "jo", **self.keys}

@@ -74,7 +74,7 @@ def _at_hop(does: Labels, planned: Labels, address: StreamAddress, _port: str) -
 
 
 def _guards(its: Labels, switch: str) -> Iterator[tuple[StreamAddress, str, object]]:
-    return ((address, "labels", [switch, text]) for address, text in its.by_address.items())
+    return ((each, "told", f"{switch} labels it {text}") for each, text in its.by_address.items())
 
 
 MECHANISM = contract.Mechanism(
