@@ -244,12 +244,16 @@ class Tree(Generic[_Part]):
 
 @dataclass(frozen=True, slots=True)
 class Kept(Generic[_Part]):
-    """How a part is written into the history: `key` of a change, `row` the type of its rows."""
+    """How a part is written into files that outlive a program: `key` is its name there, `row` the
+    type of its rows. `version` counts what these rows were; `former` reads rows of older versions,
+    as plain data."""
 
     key: str
     row: type[Any]
     rows: Callable[[_Part], Iterator[Any]]
     part: Callable[[tuple[Any, ...]], _Part]
+    version: int = 1
+    former: Mapping[int, Callable[[list[Any]], _Part]] = field(default_factory=dict)
 
 
 class Observed(Protocol):
