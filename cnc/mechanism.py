@@ -117,7 +117,8 @@ class Admission:
     last one takes away, and `added_name` what that is. `may_drop`: the first switch may drop frames
     of a stream, in one of these classes, that come otherwise than planned. `impossible` is why it
     cannot do that to frames that come over a link from the talker, `refused` by switch why a plan
-    cannot be; `room` is the same while streams come and go, for links by their numbers.
+    cannot be; `room` is the same while streams come and go, for links by their numbers. A hook that
+    is None does nothing.
     """
 
     added_octets: Callable[[Stream], int] | None = None
