@@ -58,6 +58,9 @@ class Needs(NamedTuple):
     otherwise: str
 
 
+NO_NEEDS = Needs("", "")
+
+
 @dataclass(frozen=True, slots=True)
 class Planned(Generic[_Part]):
     """What follows from a plan.
@@ -70,7 +73,7 @@ class Planned(Generic[_Part]):
     the periods of what a part does by the clock.
     """
 
-    derive: Callable[[Plan, Collection[str]], Mapping[str, _Part]]
+    derive: Callable[[Plan, Collection[str]], Mapping[str, _Part]] = lambda _plan, _switches: {}
     beside: Callable[[Plan, Mapping[str, _Part]], Mapping[str, _Part]] = lambda _plan, former: (
         former
     )
@@ -90,11 +93,13 @@ class Changed(Generic[_Part]):
     `while_clock_settles` is what the kernel does while it may not act by the clock.
     """
 
-    within: Callable[[_Part, Collection[int]], _Part]
-    differences: Callable[[_Part, _Part, Whose, Names], Iterator[str]]
-    joined: Callable[[_Part, _Part], _Part]
-    on_ports: Callable[[_Part, frozenset[str]], _Part]
-    of_streams: Callable[[_Part, Collection[StreamAddress]], _Part]
+    within: Callable[[_Part, Collection[int]], _Part] = lambda part, _vlan_ids: part
+    differences: Callable[[_Part, _Part, Whose, Names], Iterator[str]] = (
+        lambda _desired, _actual, _whose, _names: iter(())
+    )
+    joined: Callable[[_Part, _Part], _Part] = lambda own, _former: own
+    on_ports: Callable[[_Part, frozenset[str]], _Part] = lambda part, _ports: part
+    of_streams: Callable[[_Part, Collection[StreamAddress]], _Part] = lambda part, _addresses: part
     while_clock_settles: Callable[[_Part], _Part] = lambda part: part
 
 
@@ -110,10 +115,10 @@ class Switch(Generic[_Part]):
     streams for the others.
     """
 
-    modules: tuple[str, ...]
-    kernel: Needs
-    yang: Needs
-    concerned: Callable[[_Part, Names], str]
+    modules: tuple[str, ...] = ()
+    kernel: Needs = NO_NEEDS
+    yang: Needs = NO_NEEDS
+    concerned: Callable[[_Part, Names], str] = lambda _part, _names: ""
     refers_to: Callable[
         [_Part, Collection[StreamAddress]], Mapping[StreamAddress, Collection[str]]
     ] = lambda _part, _identified: {}
@@ -173,8 +178,10 @@ class Tree(Generic[_Part]):
     that `names_streams`.
     """
 
-    stored: Callable[[Reply, Element | None], Stored]
-    reported: Callable[[BridgeReport, Reply, Element], BridgeReport]
+    stored: Callable[[Reply, Element | None], Stored] = lambda _reply, _component: Stored(None)
+    reported: Callable[[BridgeReport, Reply, Element], BridgeReport] = (
+        lambda report, _reply, _component: report
+    )
     filters: Callable[[], list[Element]] = list
     port_statistics: Callable[[], list[Element]] = list
     counted: Callable[[PortCounters, Reply, Element], PortCounters] = (
@@ -324,17 +331,18 @@ class Shown(Generic[_Part]):
 class Mechanism(Generic[_Part]):
     """One mechanism; `name` is that of the agent's folder, `summary` counts what a part asks for:
     so many of what, for a table's cell. `keys` is called where intents are read, `tree` when a
-    switch is asked or told something: they import what takes long to import. `watched` is None
-    where nothing is counted."""
+    switch is asked or told something: they import what takes long to import. What a mechanism does
+    not have has a default that does nothing: `kept` is None where a bridge has no part of it,
+    `shown` where nothing of one is told, `watched` where nothing is counted."""
 
     name: str
     part: type[_Part]
-    planned: Planned[_Part]
-    changed: Changed[_Part]
-    switch: Switch[_Part]
-    kept: Kept[_Part]
-    tree: Callable[[], Tree[_Part]]
-    shown: Shown[_Part]
-    keys: Callable[[], Keys]
+    planned: Planned[_Part] = field(default_factory=Planned)
+    changed: Changed[_Part] = field(default_factory=Changed)
+    switch: Switch[_Part] = field(default_factory=Switch)
+    kept: Kept[_Part] | None = None
+    tree: Callable[[], Tree[_Part]] = Tree
+    shown: Shown[_Part] | None = None
+    keys: Callable[[], Keys] = lambda: Keys({})
     summary: Callable[[_Part], Iterator[tuple[int, str]]] = field(default=lambda _part: iter(()))
     watched: Watched | None = None

@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from cnc.mechanism import Mechanism, Watched
+from cnc.mechanism import Kept, Mechanism, Shown, Watched
 from cnc.mechanisms.loading import loaded
 
 MECHANISMS: tuple[Mechanism[Any], ...] = loaded()
+
+KEPT: tuple[tuple[type[Any], Kept[Any]], ...] = tuple(
+    (each.part, each.kept) for each in MECHANISMS if each.kept
+)
+"""The parts of a bridge that the history keeps, and how."""
+
+SHOWN: tuple[tuple[type[Any], Shown[Any]], ...] = tuple(
+    (each.part, each.shown) for each in MECHANISMS if each.shown
+)
+"""The parts of a bridge that are told to people and programs, and how."""
 
 WATCHED: tuple[Watched, ...] = tuple(each.watched for each in reversed(MECHANISMS) if each.watched)
 """What the mechanisms count that count anything, in the order in which frames come to them."""

@@ -31,7 +31,7 @@ class PortConfiguration:
 
 @dataclass(frozen=True, slots=True)
 class TalkerStream:
-    """What a talker is told of one stream: see `cnc.mechanisms.talker_offsets.derive.Transmission`.
+    """What a talker is told of one stream: see `cnc.model.transmissions.Transmission`.
 
     `dscp` is None where the class has none, `address` in a routed network; in a bridged one
     `priority` is the PCP.
@@ -86,9 +86,9 @@ class BridgeForwarding:
     what mechanisms do with the frames beside (`cnc.mechanisms`).
     """
 
-    entries: Mapping[StreamAddress, tuple[str, ...]]
-    vlans: Mapping[int, tuple[str, ...]]
-    trusting: tuple[str, ...]
+    entries: Mapping[StreamAddress, tuple[str, ...]] = field(default_factory=dict)
+    vlans: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+    trusting: tuple[str, ...] = ()
     names: Mapping[StreamAddress, str] = field(default_factory=dict, compare=False)
     parts: Parts = NO_PARTS
 
@@ -106,7 +106,7 @@ class BridgeForwarding:
         return {port for ports in self.vlans.values() for port in ports}
 
 
-NO_FORWARDING = BridgeForwarding({}, {}, ())
+NO_FORWARDING = BridgeForwarding()
 PortSettings = PortConfiguration | TalkerConfiguration | BridgeForwarding
 """What a rollout configures on a port of a switch, on one of an end station, or on a bridge."""
 

@@ -22,6 +22,7 @@ from ncclient.xml_ import new_ele
 from cnc.data_tree.counters import PortCounters
 from cnc.data_tree.reply import Element
 from cnc.data_tree.state import SwitchState
+from cnc.mechanisms.modules import module_filter
 from cnc.model import EndStation, StoredPort
 from cnc.support.format import duration
 from cnc.switch import filters, readback
@@ -33,7 +34,6 @@ from cnc.switch.connection import (
     shortened,
 )
 from cnc.switch.counters import port_counters
-from cnc.switch.modules import module_filter
 from cnc.switch.monitoring import ServerReport, server_filter, server_report
 from cnc.switch.node import Managed, ManagedNode, bridges_in
 from cnc.switch.options import ConnectOptions

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from cnc.mechanisms.modules import needs_modules
 from cnc.model import BridgeForwarding, EndStation, Management, PortSettings
-from cnc.switch.modules import needs_modules
 
 
 class ManagedNode(Protocol):

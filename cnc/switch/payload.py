@@ -8,6 +8,7 @@ from dataclasses import replace
 from lxml import etree
 from lxml.builder import ElementMaker
 
+from cnc.data_tree.list_times import list_times
 from cnc.data_tree.tree import (
     BRIDGE,
     IF_TYPE,
@@ -22,7 +23,6 @@ from cnc.data_tree.tree import (
 from cnc.mechanisms.composition import edits
 from cnc.mechanisms.forwarding.derive import bridge_forwarding, bridge_forwardings
 from cnc.mechanisms.forwarding.tree import bridges_element, regeneration_element, regenerations
-from cnc.mechanisms.gates.times import list_times
 from cnc.mechanisms.talker_offsets.tree import talker_element, talker_ports
 from cnc.model import (
     NO_FORWARDING,

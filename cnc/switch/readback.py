@@ -33,8 +33,8 @@ from cnc.data_tree.tree import (
     PortReport,
     PtpReport,
 )
+from cnc.data_tree.wake_ups import wake_ups
 from cnc.mechanisms.forwarding.tree import bridge_reports, stored_bridges
-from cnc.mechanisms.gates.wake_ups import wake_ups
 from cnc.mechanisms.talker_offsets.tree import stored_talker, talker_report
 from cnc.model import (
     NS_PER_S,

@@ -40,6 +40,7 @@ from cnc.mechanisms.frer.registration import MODULE as SEQUENCING
 from cnc.mechanisms.handles import StoredIdentities
 from cnc.mechanisms.identification.model import Inward, Translation, Translations
 from cnc.mechanisms.identification.registration import MODULE as IDENTIFICATION
+from cnc.mechanisms.modules import needs_modules
 from cnc.mechanisms.stream_filters.model import (
     FilteredStream,
     FixedGate,
@@ -70,7 +71,6 @@ from cnc.rollout.preflight import Verdict
 from cnc.switch.counters import port_counters
 from cnc.switch.device import DeviceError
 from cnc.switch.filters import counter_filter, watch_filter
-from cnc.switch.modules import needs_modules
 from cnc.switch.payload import edit_config
 from cnc.switch.readback import stored_ports
 from cnc.switch.rollout_id import RolloutId

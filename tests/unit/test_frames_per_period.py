@@ -15,9 +15,9 @@ from agent.mechanisms.talker_offsets.file import decode, encode
 from agent.mechanisms.talker_offsets.model import OffsetState, OffsetTable, Transmission
 from agent.mechanisms.talker_offsets.tables import stream_node, transmission
 from cnc.cli.render import planning, talkers
-from cnc.mechanisms.talker_offsets.derive import transmissions
 from cnc.mechanisms.talker_offsets.tree import stored_talker, talker_element, talker_ports
 from cnc.model import Plan, TalkerConfiguration, TalkerTable
+from cnc.model.transmissions import transmissions
 from cnc.planner import plan
 from cnc.talker.offsets import parse
 from cnc.traffic import endpoint

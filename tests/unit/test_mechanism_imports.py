@@ -27,12 +27,9 @@ account.frames: stream_filters.model
 app: clock.error gates.margin talker_offsets.lateness
 chart.drawing: frer.derive
 cli.commands: gates.long_lists gates.margin talker_offsets.lateness
-cli.history: talker_offsets.derive
-cli.json_output.commands: talker_offsets.derive
 cli.render.planning: clock.error gates.margin stream_filters.derive stream_filters.model
     talker_offsets.lateness
 cli.render.switches: frer.watched
-cli.render.talkers: talker_offsets.derive
 data_tree.tree: stream_filters.model
 finding: gates.margin
 intent.semantics: forwarding.semantics identification.semantics
@@ -55,15 +52,15 @@ plans.transition: forwarding.derive
 rollout.compare: forwarding.compare gates.starvation talker_offsets.compare
 rollout.doctor: gates.margin gates.starvation
 rollout.left_over: forwarding.derive
-rollout.path: forwarding.compare forwarding.derive
+rollout.path: forwarding.derive
 rollout.preflight.streams: frer.model
 rollout.preflight.switches: clock.preflight forwarding.preflight gates.margin gates.margin_findings
     gates.preflight
 rollout.stated_ports: clock.error clock.synchronization_tree
 rollout.timing: gates.long_lists
 switch.filters: forwarding.tree talker_offsets.tree
-switch.payload: forwarding.derive forwarding.tree gates.times talker_offsets.tree
-switch.readback: forwarding.tree gates.wake_ups talker_offsets.tree
+switch.payload: forwarding.derive forwarding.tree talker_offsets.tree
+switch.readback: forwarding.tree talker_offsets.tree
 switch.topology: forwarding.tree
 traffic.measure: talker_offsets.lateness
 traffic.trace.margins: frer.derive
@@ -82,9 +79,7 @@ gates.margin_findings: talker_offsets.lateness
 stream_filters.admission: talker_offsets.lateness
 stream_filters.derive: frer.model
 stream_filters.judge: frer.model
-stream_filters.tree: gates.times
 talker_offsets.lateness: gates.margin stream_filters.model
-talker_offsets.tree: gates.wake_ups
 """
 
 # Folders of agent/mechanisms without one of the same name in cnc/mechanisms, and the reverse.

@@ -24,6 +24,7 @@ from cnc.mechanisms.composition import parts_while_clock_settles, settings_summa
 from cnc.mechanisms.forwarding.preflight import examine_bridge
 from cnc.mechanisms.forwarding.tree import bridge_reports
 from cnc.mechanisms.identification.model import Inward, Translation, Translations
+from cnc.mechanisms.modules import module_filter
 from cnc.mechanisms.stream_filters.model import (
     FilteredStream,
     FixedGate,
@@ -48,7 +49,6 @@ from cnc.model import (
 from cnc.rollout.compare import difference_of, needs_change
 from cnc.rollout.history import encoding
 from cnc.rollout.history.record import Outcome, SwitchChange
-from cnc.switch.modules import module_filter
 from cnc.switch.payload import edit_config
 from cnc.switch.readback import stored_ports
 from cnc.switch.rollout_id import RolloutId

@@ -18,6 +18,7 @@ from cnc.mechanisms.forwarding.tree import bridge_reports
 from cnc.mechanisms.handles import StoredIdentities
 from cnc.mechanisms.identification.model import Inward, Outward, Translation, Translations
 from cnc.mechanisms.identification.registration import MODULE as IDENTIFICATION
+from cnc.mechanisms.modules import module_filter
 from cnc.model import (
     BridgeForwarding,
     IpIdentification,
@@ -34,7 +35,6 @@ from cnc.rollout.compare import difference_of, needs_change
 from cnc.rollout.history import Outcome, SwitchChange, encoding
 from cnc.rollout.preflight import Verdict
 from cnc.switch.filters import configuration_filter, state_filter
-from cnc.switch.modules import module_filter
 from cnc.switch.payload import edit_config
 from cnc.switch.readback import stored_ports
 from cnc.switch.rollout_id import RolloutId

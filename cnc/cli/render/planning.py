@@ -14,7 +14,7 @@ from cnc.cli.terminal import echo
 from cnc.loops.model import Loops
 from cnc.mechanisms.clock import error as clock_error
 from cnc.mechanisms.gates import margin
-from cnc.mechanisms.registry import MECHANISMS
+from cnc.mechanisms.registry import SHOWN
 from cnc.mechanisms.stream_filters.derive import uncounted
 from cnc.mechanisms.stream_filters.model import FilterCapacity, Policing, PolicingRules
 from cnc.mechanisms.talker_offsets import lateness
@@ -144,8 +144,8 @@ def plan(computed: Plan, output: Path | None) -> None:
 
 def _print_mechanisms(computed: Plan) -> None:
     """What mechanisms do for streams, a table for each that does anything."""
-    for each in MECHANISMS:
-        if its := each.shown.table(computed):
+    for _, shown in SHOWN:
+        if its := shown.table(computed):
             table = new_table(its.title, *its.columns)
             for row in islice(its.rows, _ROWS_MAX):
                 table.add_row(*row)

@@ -13,9 +13,7 @@ from cnc.data_tree.tree import PortReport
 from cnc.mechanism import Whose, described
 from cnc.mechanisms.composition import differences, within
 from cnc.model import NO_FORWARDING, BridgeForwarding, StoredPort
-from cnc.support.wording import named
-
-NO_BRIDGE = "the switch has no such bridge"
+from cnc.support.wording import NO_BRIDGE, named
 
 
 def forwarding_needs_change(

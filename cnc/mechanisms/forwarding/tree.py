@@ -30,9 +30,9 @@ from cnc.data_tree.tree import (
 )
 from cnc.mechanisms.composition import within
 from cnc.mechanisms.forwarding import code_points
+from cnc.mechanisms.modules import lacking_modules
 from cnc.mechanisms.registry import MECHANISMS
 from cnc.model import NO_FORWARDING, BridgeForwarding, Parts, StoredPort, StreamAddress
-from cnc.switch.modules import lacking_modules
 
 _BRIDGE = ElementMaker(namespace=BRIDGE, nsmap={None: BRIDGE})
 _TSNL = ElementMaker(namespace=TSN_LINUX, nsmap={None: TSN_LINUX})

@@ -17,11 +17,11 @@ from itertools import count
 from lxml.builder import ElementMaker
 
 from cnc.data_tree import reply
+from cnc.data_tree.list_times import list_times
 from cnc.data_tree.reply import Element, Reply
 from cnc.data_tree.tree import NETCONF, PSFP, PSFP_BRIDGE, TSN_LINUX, BridgeReport, FilterCounts
 from cnc.mechanism import Edit, Stored, Tree
 from cnc.mechanisms.composition import known_streams
-from cnc.mechanisms.gates.times import list_times
 from cnc.mechanisms.handles import KnownStream
 from cnc.mechanisms.stream_filters.model import (
     FilteredStream,

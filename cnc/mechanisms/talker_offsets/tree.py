@@ -9,8 +9,7 @@ from lxml.builder import ElementMaker
 from cnc.data_tree import reply
 from cnc.data_tree.reply import Element
 from cnc.data_tree.tree import END_STATION, NETCONF, TalkerReport
-from cnc.mechanisms.gates.wake_ups import wake_ups
-from cnc.mechanisms.talker_offsets.derive import Transmission, transmissions
+from cnc.data_tree.wake_ups import wake_ups
 from cnc.model import (
     Plan,
     StreamAddress,
@@ -19,6 +18,7 @@ from cnc.model import (
     TalkerTable,
     WakeUps,
 )
+from cnc.model.transmissions import Transmission, transmissions
 
 _ES = ElementMaker(namespace=END_STATION, nsmap={None: END_STATION})
 _NAMESPACES = {"e": END_STATION}

@@ -23,11 +23,11 @@ from typing import Any, Literal
 from pydantic import create_model
 
 from cnc.errors import CncError
-from cnc.mechanisms.composition import each_part
-from cnc.mechanisms.registry import MECHANISMS
+from cnc.mechanisms.registry import KEPT
 from cnc.model import (
     BridgeForwarding,
     Management,
+    Parts,
     Plan,
     PortConfiguration,
     PortSettings,
@@ -130,7 +130,7 @@ class _Entry:
 def _forwarding() -> Any:
     """`BridgeForwarding` without objects as keys: the parts of mechanisms are lists of rows."""
     parts: dict[str, Any] = {
-        each.kept.key: (GenericAlias(tuple, (each.kept.row, ...)), ()) for each in MECHANISMS
+        kept.key: (GenericAlias(tuple, (kept.row, ...)), ()) for _, kept in KEPT
     }
     return create_model(
         "Forwarding",
@@ -149,7 +149,7 @@ def _encoded(forwarding: BridgeForwarding) -> Any:
         ),
         vlans=forwarding.vlans,
         trusting=forwarding.trusting,
-        **{each.kept.key: tuple(each.kept.rows(forwarding[each.part])) for each in MECHANISMS},
+        **{kept.key: tuple(kept.rows(forwarding[part])) for part, kept in KEPT},
     )
 
 
@@ -159,7 +159,7 @@ def _decoded(stored: Any) -> BridgeForwarding:
         vlans=stored.vlans,
         trusting=stored.trusting,
         names={each.address: each.name for each in stored.entries if each.name is not None},
-        parts=each_part(lambda each: each.kept.part(getattr(stored, each.kept.key))),
+        parts=Parts.of(*(kept.part(getattr(stored, kept.key)) for _, kept in KEPT)),
     )
 
 
