@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from cnc.errors import RolloutError
-from cnc.mechanisms.gates.margin import FORCE_HINT
+
+FORCE_HINT = "`--force-margin` accepts the plan all the same"
 
 
 class Check(StrEnum):

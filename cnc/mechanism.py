@@ -18,8 +18,11 @@ from cnc.mechanisms.handles import Handles, KnownStream
 from cnc.model import (
     BridgeForwarding,
     Intent,
+    Link,
+    Network,
     Parts,
     Plan,
+    Stream,
     StreamAddress,
 )
 from cnc.support.wording import named
@@ -80,6 +83,52 @@ class Planned(Generic[_Part]):
     known_by: Callable[[Plan, str], object] = lambda _plan, _stream: None
     exposed: Callable[[Plan, Plan, str], str | None] = lambda _former, _plan, _stream: None
     cycles_ns: Callable[[_Part], Iterator[int]] = lambda _part: iter(())
+
+
+class Start(NamedTuple):
+    """Frames of a stream, of a class, come from its talker over a link, by its number."""
+
+    stream: str
+    class_name: str
+    link: int
+
+
+class Room(Protocol):
+    """What the switches of a network still have room for while streams come and go."""
+
+    def refused(self, starts: Collection[Start]) -> Mapping[str, str]:
+        """The streams for which there is none, and why."""
+        ...
+
+    def add(self, starts: Collection[Start]) -> None:
+        """Count streams that come."""
+        ...
+
+    def remove(self, starts: Collection[Start]) -> None:
+        """Count no longer streams that are gone."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """What a plan allows for the mechanism. The judge computes it by itself.
+
+    `added_octets` is what frames of a stream have on a link beside their payload, `added_at_most`
+    on any link, with its name. `may_drop`: the first switch may drop frames of a stream, in one of
+    these classes, that come otherwise than planned. `impossible` is why it cannot do that to frames
+    that come over a link from the talker, `refused` by switch why a plan cannot be; `room` is the
+    same while streams come and go, for links by their numbers.
+    """
+
+    added_octets: Callable[[Network, Stream, Link], int] | None = None
+    added_at_most: Callable[[Stream], tuple[int, str]] = lambda _stream: (0, "")
+    may_drop: Callable[[Intent, str, Collection[str]], bool] | None = None
+    impossible: Callable[[Intent, Stream, Link], str | None] = lambda _intent, _stream, _link: None
+    refused: Callable[[Plan], Mapping[str, str]] = lambda _plan: {}
+    room: Callable[[Intent, Collection[Link]], Room] | None = None
+
+
+_NOTHING_ALLOWED = Admission()
 
 
 @dataclass(frozen=True, slots=True)
@@ -346,3 +395,4 @@ class Mechanism(Generic[_Part]):
     keys: Callable[[], Keys] = lambda: Keys({})
     summary: Callable[[_Part], Iterator[tuple[int, str]]] = field(default=lambda _part: iter(()))
     watched: Watched | None = None
+    admission: Admission = _NOTHING_ALLOWED

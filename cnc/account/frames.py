@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations
 from typing import NamedTuple
@@ -10,7 +10,6 @@ from typing import NamedTuple
 from cnc.account.openings import GateCycle
 from cnc.account.violation import Violation
 from cnc.account.wire import blocking_ns, control_between_ns
-from cnc.mechanisms.stream_filters.model import Policing, PolicingRules
 from cnc.model import (
     Elimination,
     Forwarding,
@@ -23,6 +22,10 @@ from cnc.model import (
     StreamPlan,
 )
 from cnc.support.format import counted
+
+Drops = Callable[[str, int], bool]
+"""Whether the first switch is to drop frames of a stream, in a class by its number, that come
+otherwise than planned."""
 
 
 class Transmission(NamedTuple):
@@ -59,8 +62,8 @@ class Transmission(NamedTuple):
         return self.received_ns + self.spread_ns
 
 
-def judge_streams(
-    plan: Plan, lists: Mapping[PortRef, GateCycle]
+def transmissions_of(
+    plan: Plan, lists: Mapping[PortRef, GateCycle], drops_misfits: Drops
 ) -> tuple[list[Transmission], list[Violation]]:
     """The transmissions of all paths whose route is sound, and what is wrong with any.
 
@@ -73,7 +76,7 @@ def judge_streams(
     ]
     links = plan.intent.network.links
     blocking = {port: blocking_ns(plan.intent, link) for port, link in links.items()}
-    travel = _Travel(plan.intent, lists, blocking)
+    travel = _Travel(plan.intent, lists, blocking, drops_misfits)
     for name, stream in plan.intent.streams.items():
         if name not in plan.streams:
             if name not in plan.refused:
@@ -155,14 +158,6 @@ def _judge_class(intent: Intent, stream: Stream, hops: tuple[Hop, ...]) -> Itera
             yield Violation("class", stream.name, text)
 
 
-def drops_misfits(intent: Intent, stream: str, hop: Hop | Transmission) -> bool:
-    """Whether the first switch is to drop frames of a stream that come otherwise than planned."""
-    its = next((c.name for c in intent.classes.values() if c.number == hop.traffic_class), "")
-    rules = intent[PolicingRules]
-    asked = rules.streams.get(stream) or rules.classes.get(its) or rules.network
-    return asked is Policing.DROP
-
-
 class _BrokenRoute(Exception):
     """The hops are no tree from the talker to exactly its listeners."""
 
@@ -174,6 +169,7 @@ class _Travel:
     intent: Intent
     lists: Mapping[PortRef, GateCycle]
     blocking_ns: Mapping[PortRef, int]
+    drops_misfits: Drops
 
     def along(self, stream: Stream, hops: tuple[Hop, ...]) -> list[Transmission]:
         """The transmissions of one path, in the order of `hops`."""
@@ -218,7 +214,7 @@ class _Travel:
         if before is not None:
             bridge = network.bridges[hop.egress.node]
             leaves = before.leaves_ns + before.flight_ns + bridge.processing_min_ns
-            if before.ingress is None and drops_misfits(self.intent, stream.name, hop):
+            if before.ingress is None and self.drops_misfits(stream.name, hop.traffic_class):
                 # Its filter may look at a frame last of all: what passes as it opens is here then.
                 leaves -= bridge.processing_min_ns
             # Any two clocks differ by no more than the clock error, so it counts once from the

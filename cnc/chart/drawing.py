@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
 from cnc.chart.axis import classes_of, open_times, ports_along_the_way, span_ns, tick_ns
-from cnc.mechanisms.frer.derive import client_octets
+from cnc.mechanisms.terms import client_octets
 from cnc.model import ClassRole, Hop, Plan, PortRef, Stream, TrafficClass
 from cnc.support.format import counted
 from cnc.support.format import microseconds as us

@@ -48,13 +48,13 @@ gate is open at another frame's planned time, and its own queue keeps the planne
 
 from __future__ import annotations
 
-from cnc.account.frames import judge_streams
 from cnc.account.limits import judge_limits
 from cnc.account.violation import Violation
 from cnc.check.lists import judge_cycles, judge_lists, readable_lists
 from cnc.check.queues import judge_links, judge_queues
 from cnc.check.recovery import judge_recovery
 from cnc.check.seams import judge_seams
+from cnc.check.streams import judge_streams
 from cnc.check.windows import judge_windows
 from cnc.errors import PlanRejected
 from cnc.loops.judge import judge_loops

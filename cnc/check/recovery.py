@@ -16,7 +16,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import lcm
 
-from cnc.account.frames import Transmission, drops_misfits
+from cnc.account.frames import Transmission
 from cnc.account.openings import GateCycle
 from cnc.account.violation import Violation
 from cnc.account.wire import (
@@ -29,6 +29,7 @@ from cnc.account.wire import (
 )
 from cnc.check.drains import Arrival, Drained, Interference, Port
 from cnc.check.spread import Stay, spread_ns
+from cnc.mechanisms.stream_filters.judge import drops_misfits
 from cnc.mechanisms.talker_offsets.judge import Lag, Load, lag
 from cnc.model import ClassRole, Intent, Link, Plan, PortRef
 
@@ -88,7 +89,9 @@ class _Recovery:
         self._by_port: defaultdict[PortRef, list[int]] = defaultdict(list)
         for n, t in enumerate(self._gated):
             self._by_port[t.egress].append(n)
-        self._is_dropped = {t.stream: drops_misfits(intent, t.stream, t) for t in self._first()}
+        self._is_dropped = {
+            t.stream: drops_misfits(intent, t.stream, t.traffic_class) for t in self._first()
+        }
         # From when the last frame is to leave, or from its latest arrival, until it has left.
         self._last_stays_ns = [self._stay_ns(t) - t.spread_ns for t in self._gated]
         self._sent: dict[tuple[str, PortRef | None, int], Transmission] = {

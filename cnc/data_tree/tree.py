@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
-from cnc.mechanisms.stream_filters.model import StreamFilter
 from cnc.model import (
+    NO_PARTS,
     BridgeForwarding,
     GateControlList,
     GateLimits,
     GateMode,
-    StreamAddress,
+    Parts,
     TalkerTable,
     WakeUps,
 )
@@ -102,46 +102,6 @@ class ForeignEntry:
         return any(vlan_id in each for each in self.vlan_ids)
 
 
-class Cause(StrEnum):
-    """Why a frame does not pass a stream filter (802.1Q 12.31.2)."""
-
-    GATE = "gate"  # it came out of its window, or one too many: one counter has both
-    LENGTH = "length"  # it was too long
-
-
-@dataclass(frozen=True, slots=True)
-class FilterCounts:
-    """Frames that a stream filter has taken, and those of them that did not pass: out of their
-    window or too many, and too long (802.1Q 12.31.2). Where a filter counts only, they did.
-
-    `is_pending`: the list of its gate has not begun, and talkers send by the plan before.
-    """
-
-    matching: int
-    not_passing: int
-    not_passing_sdu: int
-    is_pending: bool = False
-
-    @property
-    def refused(self) -> dict[Cause, int]:
-        """Those that did not come as planned, by what was wrong."""
-        return {Cause.GATE: self.not_passing, Cause.LENGTH: self.not_passing_sdu}
-
-
-@dataclass(frozen=True, slots=True)
-class LatentErrors:
-    """Whether copies of a stream come by all its ways, as the switch has found (802.1CB 7.4.4).
-
-    `is_detected` from the first test with an error until a reset period has passed in which none
-    had one; `difference` is by how many copies the newest test found too few or too many, `tests`
-    how many had an error since the agent started.
-    """
-
-    is_detected: bool
-    difference: int
-    tests: int
-
-
 @dataclass(frozen=True, slots=True)
 class BridgeReport:
     """A Linux bridge of a switch: the interfaces that are its ports, sorted, and how its kernel
@@ -156,8 +116,7 @@ class BridgeReport:
     their state; `hides_tags` those whose driver takes VLAN tags off received frames;
     `foreign_vlans` those that the agent has not registered, by port, or by the bridge
     itself; `foreign_entries` the static entries that it has not made, by MAC address.
-    `filter_counts` is by stream filter what it has counted, `latent_errors` by stream what was
-    found, where its switch watches its copies.
+    `counts` is what it has counted of frames of streams, parts of mechanisms.
     """
 
     ports: tuple[str, ...]
@@ -170,8 +129,7 @@ class BridgeReport:
     hides_tags: frozenset[str] = frozenset()
     foreign_vlans: Mapping[str, frozenset[int]] = field(default_factory=dict)
     foreign_entries: Mapping[str, tuple[ForeignEntry, ...]] = field(default_factory=dict)
-    filter_counts: Mapping[StreamFilter, FilterCounts] = field(default_factory=dict, compare=False)
-    latent_errors: Mapping[StreamAddress, LatentErrors] = field(default_factory=dict, compare=False)
+    counts: Parts = field(default=NO_PARTS, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ from cnc.keys.problems import Problems, one_of, shown
 from cnc.keys.reach import FastestPaths
 from cnc.keys.units import DURATION, SIZE
 from cnc.keys.values import CYCLE_MAX_NS
-from cnc.mechanisms.frer.model import SEQUENCE_TAG_OCTETS
-from cnc.model import ClassRole, Elimination, Forwarding, Intent, Link, PortRef, Stream
+from cnc.mechanisms.terms import added_at_most
+from cnc.model import ClassRole, Forwarding, Intent, Link, PortRef, Stream
 from cnc.support.format import counted
 
 _NAMED_MAX = 8  # streams that one problem names
@@ -80,13 +80,13 @@ def _check_payload(intent: Intent, stream: Stream, problems: Problems) -> None:
         headers = f"{SIZE.format(headers_octets)}, the headers of UDP over IPv{stream.ip_version}"
         problems.add(path, payload, f"at least {headers}")
     overhead = intent.network.overhead
-    tag_octets = SEQUENCE_TAG_OCTETS if stream.elimination is Elimination.SWITCH else 0
+    added_octets, added = added_at_most(stream)
     frame_octets = (
         max(stream.payload_octets, overhead.min_payload_octets)
         + overhead.link_layer_octets
-        + tag_octets
+        + added_octets
     )
-    between = " with its R-TAG between switches" if tag_octets else ""
+    between = f" with its {' and '.join(added)} between switches" if added else ""
     for name in dict.fromkeys(stream.traffic_classes):
         its_class = intent.classes.get(name)
         if its_class and frame_octets > its_class.max_frame_octets:

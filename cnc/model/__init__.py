@@ -11,6 +11,7 @@ from cnc.model.network import (
     DEFAULT_GATE_MARGIN_NS,
     NS_PER_S,
     ORDINARY_MTU_OCTETS,
+    SOFTWARE_ENTRIES_MAX,
     VLAN_TAG_OCTETS,
     Bridge,
     ClassRole,
@@ -27,7 +28,7 @@ from cnc.model.network import (
     TrafficClass,
     transmission_ns,
 )
-from cnc.model.parts import Parts
+from cnc.model.parts import NO_PARTS, Parts
 from cnc.model.plan import GateControlList, GateEntry, Hop, LoopDelay, Plan, StreamPlan
 from cnc.model.settings import (
     NO_FORWARDING,
@@ -68,9 +69,11 @@ __all__ = [
     "DEFAULT_INDIVIDUAL_RANGE",
     "MAC_OCTETS",
     "NO_FORWARDING",
+    "NO_PARTS",
     "NO_STREAMS",
     "NS_PER_S",
     "ORDINARY_MTU_OCTETS",
+    "SOFTWARE_ENTRIES_MAX",
     "VLAN_TAG_OCTETS",
     "AddressRange",
     "Bridge",

@@ -18,6 +18,7 @@ CONTROL_SHARE = 10  # a control class that states no rate takes up to one part i
 # How late the gates of a software port are taken to open where nobody has measured it: what a busy
 # machine, or an emulated one, takes to wake up without a real-time kernel (docs/late-frames.md).
 DEFAULT_GATE_MARGIN_NS = 1_000_000
+SOFTWARE_ENTRIES_MAX = 430  # measured: longer lists are lost from the kernel's dump, so refused
 VLAN_TAG_OCTETS = 4
 ORDINARY_MTU_OCTETS = 1500  # IEEE 802.3: client data of a basic frame
 DEFAULT_BRIDGE_DEVICE = "br0"
@@ -220,6 +221,13 @@ class Network:
             return self.bridges[node].gate_mode
         station = self.end_stations.get(node)
         return station.gate_mode if station else None
+
+    def gate_entries_max(self, link: Link) -> int | None:
+        """The longest gate control list of the port; None where no limit is known."""
+        limits = [link.gate_entries_max] if link.gate_entries_max else []
+        if self.gate_mode(link.source.node) is not GateMode.FULL_OFFLOAD:
+            limits.append(SOFTWARE_ENTRIES_MAX)
+        return min(limits, default=None)
 
     def described(self, node: str) -> str:
         """The kind of a node and its name."""

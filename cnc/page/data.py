@@ -34,13 +34,14 @@ from collections import defaultdict
 from itertools import chain
 from typing import Any
 
-from cnc.account.frames import Transmission, judge_streams
+from cnc.account.frames import Transmission
 from cnc.chart.axis import classes_of, open_times, ports_along_the_way, span_ns
 from cnc.check import judge
 from cnc.check.lists import readable_lists
+from cnc.check.streams import judge_streams
 from cnc.loops.model import Loops
-from cnc.mechanisms.frer.derive import client_octets
 from cnc.mechanisms.gates import margin
+from cnc.mechanisms.terms import client_octets
 from cnc.model import Plan, PortRef, Stream
 from cnc.page.guards import guards
 from cnc.page.layout import positions

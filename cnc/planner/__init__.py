@@ -31,7 +31,7 @@ from math import lcm
 from cnc.errors import InputError, Unschedulable
 from cnc.loops import derive as loops
 from cnc.loops.model import Loops
-from cnc.mechanisms.stream_filters import admission as policing
+from cnc.mechanisms import terms
 from cnc.model import Intent, Plan, PortRef, Stream, StreamPlan
 from cnc.planner import addresses, explain, incremental
 from cnc.planner.algorithm import DEFAULT_BUDGET, Algorithm, Budget, Progress, Result
@@ -149,8 +149,8 @@ def _placed(
         {name: address for name, address in assigned.items() if name in placed},
         jitter_bounds(problem, complete(problem, placements)),
     )
-    if unpoliced := policing.refused(made):
-        raise Unschedulable(unpoliced, hint=_HINT)
+    if impossible := terms.refused(made):
+        raise Unschedulable(impossible, hint=_HINT)
     return made
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from fractions import Fraction
 from typing import NamedTuple
 
-from cnc.mechanisms.frer.derive import client_octets
+from cnc.mechanisms.terms import client_octets
 from cnc.model import NS_PER_S, VLAN_TAG_OCTETS, PortRef, Stream
 from cnc.planner.problem import Problem
 from cnc.planner.route import Member, Route

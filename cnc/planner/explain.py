@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from math import gcd
 from typing import NamedTuple
 
-from cnc.mechanisms.stream_filters.admission import never_out_of_window
+from cnc.mechanisms import terms
+from cnc.mechanisms.terms import interference_ns, sender_margin_ns
 from cnc.model import Elimination, Forwarding, PortRef, Stream
 from cnc.planner import jitter
 from cnc.planner.capacity import Overload
@@ -16,7 +17,6 @@ from cnc.planner.ports import CYCLE_MAX_NS
 from cnc.planner.problem import Problem
 from cnc.planner.route import Leg, Route
 from cnc.planner.timetable import Resource, Timetable
-from cnc.plans.delays import interference_ns, sender_margin_ns
 
 INTERRUPTED = "had no place yet when the search was interrupted"
 _NAMED_MAX = 8
@@ -98,7 +98,7 @@ def hopeless(problem: Problem, route: Route) -> str | None:
         return unsteady
     from_talker = (problem.links[leg.link] for leg in route.legs if leg.parent is None)
     for link in from_talker:
-        if reason := never_out_of_window(problem.intent, stream, link):
+        if reason := terms.impossible(problem.intent, stream, link):
             return reason
     longest = max(
         route.legs,

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
+from cnc.mechanisms.terms import interference_ns, sender_margin_ns
 from cnc.model import NS_PER_S, Intent
 from cnc.planner.capacity import wire_ns
 from cnc.planner.problem import Problem
 from cnc.planner.route import Route
-from cnc.plans.delays import interference_ns, sender_margin_ns
 from cnc.support.format import counted, duration, microseconds
 
 _STEPS = (5, 2, 1)  # of what is proposed: 1, 2, 5, 10, 20, 50 … ns

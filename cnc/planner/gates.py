@@ -23,13 +23,13 @@ from math import lcm
 from types import MappingProxyType
 from typing import NamedTuple
 
+from cnc.mechanisms.terms import longest_frame_ns
 from cnc.model import ClassRole, GateControlList, Intent, Link, PortRef, TrafficClass
 from cnc.planner.edges import cut, list_from_edges
 from cnc.planner.explain import LIST_FULL
 from cnc.planner.floor import us
 from cnc.planner.ports import (
     CYCLE_MAX_NS,
-    entries_max,
     guard_ns,
     interval_max_ns,
     interval_min_ns,
@@ -39,7 +39,6 @@ from cnc.planner.problem import Problem
 from cnc.planner.route import Placement
 from cnc.planner.spare import Stays, stays_by_port, with_spare_room
 from cnc.planner.talker_gates import talker_list
-from cnc.plans.delays import longest_frame_ns
 
 
 class Lists(NamedTuple):
@@ -115,7 +114,7 @@ def lists_of(
     for number in sorted(windows):
         link = problem.links[number]
         cycle = lcm(*{period for period, _ in windows[number]})
-        limit = entries_max(problem.intent, link)
+        limit = problem.intent.network.gate_entries_max(link)
         if reason := _cannot_run(link, cycle, {period for period, _ in windows[number]}, limit):
             refused[link.source] = reason
             continue

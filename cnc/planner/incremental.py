@@ -9,14 +9,13 @@ from math import gcd, lcm
 from typing import NamedTuple, Protocol
 
 from cnc.errors import InputError
-from cnc.mechanisms.stream_filters.admission import may_be_dropped
+from cnc.mechanisms.terms import may_be_dropped, start_delay_ns
 from cnc.model import ClassRole, Intent, Link, Plan, PortRef, StreamPlan, TrafficClass
 from cnc.planner.gates import gate_control_lists
 from cnc.planner.graph import Tree
-from cnc.planner.ports import entries_max, interval_max_ns
+from cnc.planner.ports import interval_max_ns
 from cnc.planner.problem import Problem
 from cnc.planner.route import Member, Placement
-from cnc.plans.delays import start_delay_ns
 
 _FOUNDATIONS: Mapping[str, Callable[[Intent], object]] = {
     "clock error": lambda intent: intent.network.clock_error_ns,
@@ -114,7 +113,7 @@ def _as_gated(intent: Intent, link: Link) -> Link:
     leave early, and offsets rest on that. A running list keeps its cycle."""
     return replace(
         link,
-        gate_entries_max=entries_max(intent, link) or 0,
+        gate_entries_max=intent.network.gate_entries_max(link) or 0,
         gate_interval_max_ns=interval_max_ns(link),
         gate_cycle_max_ns=0,
     )

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field, replace
 from math import lcm
 
 from cnc.errors import InputError, Unschedulable
-from cnc.mechanisms.stream_filters.live import LiveFilters
+from cnc.mechanism import Start
+from cnc.mechanisms import terms
 from cnc.model import (
     GateControlList,
     Plan,
@@ -100,8 +101,9 @@ class Live:
             link: {} for link in gated_links(problem)
         }
         self._add_windows(kept.values())
-        self._filters = LiveFilters(plan.intent, problem.links)
-        self._filters.add(kept.values())
+        self._class_name = {its.number: its.name for its in plan.intent.classes.values()}
+        self._rooms = terms.rooms(plan.intent, problem.links)
+        self._count(kept.values())
         # The ports that run another list than their streams ask for: it is replaced when that can
         # be, as its cycle may not go with what is left.
         asked = replace(problem, intent=made_for, loose=self._shortened)
@@ -151,7 +153,7 @@ class Live:
             if member in self._table.placements
         }
         self._add_windows(placed.values())
-        refused |= self._filters.refused(placed.values())
+        refused |= self._without_room(placed.values())
         lists = self._lists(self._gated_by(placed.values()))
         refused |= {f"port {port}": why for port, why in lists.crowded().items()}
         try:
@@ -165,7 +167,7 @@ class Live:
             for stream in streams:
                 self._router.carry(stream, trees.get(stream.name, ()), -1)
             raise
-        self._filters.add(placed.values())
+        self._count(placed.values())
         for stream in streams:
             self._streams[stream.name] = stream
             self._periods[stream.period_ns] += 1
@@ -231,7 +233,8 @@ class Live:
                 self._router.carry(stream, [placement.route.tree])
             raise Unschedulable(refused, hint="plan again without these streams")
         self._addresses.remove(self._senders(gone))
-        self._filters.remove(gone)
+        for room in self._rooms:
+            room.remove(self._starts(gone))
         ports = {table.problem.links[link].source for link in touched}
         changes = self._changed({p: lists.lists.get(p) for p in sorted(ports) if p not in crowded})
         self._stale |= crowded.keys()
@@ -258,6 +261,24 @@ class Live:
         intent = replace(before.intent, streams={stream.name: stream for stream in streams})
         periods = frozenset(+self._periods)
         return replace(before, intent=intent, trees=trees, kept={}, other_periods_ns=periods)
+
+    def _count(self, placements: Collection[Placement]) -> None:
+        starts = self._starts(placements)
+        for room in self._rooms:
+            room.add(starts)
+
+    def _without_room(self, placements: Collection[Placement]) -> dict[str, str]:
+        """The streams for which switches have no room left, and why."""
+        starts = self._starts(placements)
+        return {name: why for room in self._rooms for name, why in room.refused(starts).items()}
+
+    def _starts(self, placements: Collection[Placement]) -> set[Start]:
+        return {
+            Start(route.member.stream, self._class_name[number], leg.link)
+            for route, _, number in placements
+            for leg in route.legs
+            if leg.parent is None
+        }
 
     def _add_windows(self, placements: Iterable[Placement]) -> None:
         for placement in placements:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from cnc.model import ClassRole, GateMode, Intent, Link, transmission_ns
-from cnc.plans.delays import longest_frame_ns
+from cnc.mechanisms.terms import longest_frame_ns
+from cnc.model import ClassRole, Intent, Link, transmission_ns
 
 SHORTEST_FRAME_OCTETS = 60  # the kernel's taprio refuses an interval that cannot hold one
 CYCLE_MAX_NS = 2**31 - 1  # the kernel keeps a cycle in a signed 32-bit number
-SOFTWARE_ENTRIES_MAX = 430  # measured: longer lists are lost from the kernel's dump, so refused
 
 
 def guard_ns(intent: Intent, link: Link) -> int:
@@ -32,11 +31,3 @@ def interval_max_ns(link: Link) -> int:
 def round_up(time_ns: int, tick_ns: int) -> int:
     """The next multiple of `tick_ns`."""
     return -(-time_ns // tick_ns) * tick_ns
-
-
-def entries_max(intent: Intent, link: Link) -> int | None:
-    """The longest gate control list the port takes; None where no limit is known."""
-    limits = [link.gate_entries_max] if link.gate_entries_max else []
-    if intent.network.gate_mode(link.source.node) is not GateMode.FULL_OFFLOAD:
-        limits.append(SOFTWARE_ENTRIES_MAX)
-    return min(limits, default=None)

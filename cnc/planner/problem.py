@@ -34,8 +34,7 @@ from functools import cached_property
 from typing import NamedTuple
 from zlib import crc32
 
-from cnc.mechanisms.frer.derive import client_octets
-from cnc.mechanisms.stream_filters.admission import may_be_dropped
+from cnc.mechanisms.terms import client_octets, control_between_ns, may_be_dropped, start_delay_ns
 from cnc.model import (
     ClassRole,
     Hop,
@@ -51,7 +50,6 @@ from cnc.planner.graph import Tree
 from cnc.planner.ports import interval_min_ns, round_up
 from cnc.planner.route import Leg, Member, Placement, Route
 from cnc.planner.routing import Router
-from cnc.plans.delays import control_between_ns, start_delay_ns
 
 _CLASSES_TO_PACE = 3  # with fewer, frames of all sizes get in each other's way in the queue
 

@@ -15,6 +15,7 @@ from itertools import accumulate, pairwise
 from math import lcm
 from typing import NamedTuple
 
+from cnc.mechanisms.terms import late_interference_ns, longest_frame_ns, start_delay_ns
 from cnc.model import ClassRole, GateControlList, PortRef
 from cnc.planner.backlog import Ahead, Backlog, Clearing, Coming
 from cnc.planner.chains import Passage, longest_chain_ns
@@ -23,7 +24,6 @@ from cnc.planner.pauses import Behind, behind
 from cnc.planner.problem import Problem
 from cnc.planner.route import Placement
 from cnc.planner.visits import Visit, sendings, visits
-from cnc.plans.delays import late_interference_ns, longest_frame_ns, start_delay_ns
 
 _PASSES_MAX = 100  # of raising how late frames are: a path has fewer hops
 _NAMED_MAX = 5

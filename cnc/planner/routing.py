@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from cnc.mechanisms.frer.derive import client_octets
+from cnc.mechanisms.terms import client_octets
 from cnc.model import Elimination, Forwarding, Hop, Intent, Link, Stream
 from cnc.planner.copies import end_at_last_switches, keep_apart, node_disjoint_pair
 from cnc.planner.graph import Graph, Tree

@@ -6,11 +6,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from cnc.mechanisms.stream_filters.admission import is_dropped
+from cnc.mechanisms.terms import interference_ns, may_be_dropped, start_delay_ns
 from cnc.planner.pauses import Behind, Sending
 from cnc.planner.problem import Problem
 from cnc.planner.route import Placement
-from cnc.plans.delays import interference_ns, start_delay_ns
 
 
 class Visit(NamedTuple):
@@ -57,7 +56,7 @@ def visits(
     bridges = problem.intent.network.bridges
     for route, offsets, number in placements:
         name = route.member.stream
-        dropped = is_dropped(problem.intent, name, class_name[number])
+        dropped = may_be_dropped(problem.intent, name, class_name[number])
         visit_of: dict[int, tuple[int, int]] = {}  # its number, and when it is gone
         for index, (leg, offset) in enumerate(zip(route.legs, offsets, strict=True)):
             if leg.parent is None:

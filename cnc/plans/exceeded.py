@@ -16,7 +16,7 @@ from cnc.model import Intent
 from cnc.support.format import duration
 
 if TYPE_CHECKING:
-    from cnc.rollout.stated_ports import StatedPorts
+    from cnc.data_tree.stated import StatedPorts
 
 
 class Exceeded(NamedTuple):

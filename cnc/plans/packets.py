@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from cnc.mechanisms.frer.derive import client_octets
+from cnc.mechanisms.terms import client_octets
 from cnc.model import ClassRole, Intent, Plan, PortRef
 
 

@@ -9,6 +9,7 @@
 they run; `path` follows one stream through them.
 """
 
+from cnc.data_tree.stated import StatedPorts
 from cnc.rollout.compare import PortStatus, status, status_without_plan
 from cnc.rollout.doctor import Visit, diagnose, states, visit
 from cnc.rollout.events import Step, StepBegun
@@ -19,7 +20,7 @@ from cnc.rollout.preflight import Check, Finding, Verdict
 from cnc.rollout.push import push
 from cnc.rollout.recovery import describe, resume, roll_back, unresolved
 from cnc.rollout.rollout import FormerWays, Report
-from cnc.rollout.stated_ports import StatedPorts, read_ports, stated
+from cnc.rollout.stated_ports import read_ports, stated
 from cnc.rollout.transaction import CHOICES
 
 __all__ = [

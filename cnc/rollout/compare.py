@@ -92,7 +92,7 @@ def status(
         desired = settings[device.name]
         gated = {port for port, its in desired.items() if _owns_gates(its)}
         stored = device.stored(gated).ports if gated else {}
-        starved = starvation.starved_ports(device, state, plan.intent)
+        starved = starvation.starved_ports(device.state, state, plan.intent)
         if state.agent is None:
             raise agent_down(device.name)
         counts = stream_counts(device, plan.intent, desired, state)

@@ -217,7 +217,7 @@ class _Visit:
         """Starved frames. They do not prevent a push, which may correct the schedule."""
         starved = self._attempt(
             Check.STARVATION,
-            lambda: starvation.starved_ports(self._device, state, self._intent),
+            lambda: starvation.starved_ports(self._device.state, state, self._intent),
         )
         for port, reason in (starved or {}).items():
             text = f"starved: {reason}"

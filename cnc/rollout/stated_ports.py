@@ -4,38 +4,20 @@ are apart."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from cnc.data_tree.state import SwitchState
+from cnc.data_tree.stated import StatedPorts
 from cnc.mechanisms.clock.error import UNSEEN_NS
 from cnc.mechanisms.clock.synchronization_tree import ClockTree
 from cnc.model import (
     Bridge,
-    ClocksApart,
     EndStation,
-    GateLimits,
     Network,
     PortRef,
-    WakeUps,
 )
 from cnc.rollout.compare import agent_down
 from cnc.switch.device import ConnectOptions, Device, DeviceError
 from cnc.switch.parallel import answers, before_any_change, unanimous
-
-
-@dataclass(frozen=True, slots=True)
-class StatedPorts:
-    """What switches state of their ports; `wake_ups` only of those whose gates wait for timers.
-    `lateness` is that of end stations whose talkers say how late they are, by port the latest.
-    `clocks` has the two nodes whose clocks are furthest apart, by what `cnc.mechanisms.clock.error`
-    counts of each offset, None where no two can be compared;
-    `compared` all whose clocks follow the one that most follow."""
-
-    limits: Mapping[PortRef, GateLimits]
-    wake_ups: Mapping[PortRef, WakeUps]
-    lateness: Mapping[PortRef, WakeUps]
-    clocks: ClocksApart | None = None
-    compared: frozenset[str] = frozenset()
 
 
 def read_ports(network: Network, *, connect: ConnectOptions, partial: bool = False) -> StatedPorts:

@@ -8,7 +8,6 @@ from dataclasses import replace
 from lxml import etree
 from lxml.builder import ElementMaker
 
-from cnc.data_tree.list_times import list_times
 from cnc.data_tree.tree import (
     BRIDGE,
     IF_TYPE,
@@ -23,13 +22,13 @@ from cnc.data_tree.tree import (
 from cnc.mechanisms.composition import edits
 from cnc.mechanisms.forwarding.derive import bridge_forwarding, bridge_forwardings
 from cnc.mechanisms.forwarding.tree import bridges_element, regeneration_element, regenerations
+from cnc.mechanisms.gates.tree import gate_table
 from cnc.mechanisms.talker_offsets.tree import talker_element, talker_ports
 from cnc.model import (
     NO_FORWARDING,
     BridgeForwarding,
     ClassRole,
     Forwarding,
-    GateControlList,
     Plan,
     PortConfiguration,
     PortSettings,
@@ -252,7 +251,7 @@ def _bridge_port(
         port = _BRIDGE(
             "bridge-port",
             _traffic_classes(desired),
-            _gate_table(desired.gates, base_time_ns),
+            gate_table(desired.gates, base_time_ns),
             _TSNL("taprio", _REPLACE, _TSNL("mode", desired.mode)),
             *(
                 _TSNL("dscp-rule", _TSNL("dscp", str(dscp)), _TSNL("priority", str(priority)))
@@ -276,31 +275,4 @@ def _traffic_classes(desired: PortConfiguration) -> Element:
                 for priority, number in enumerate(desired.priority_map)
             ),
         ),
-    )
-
-
-def gate_table_octets(gates: GateControlList) -> int:
-    """How much of an edit a list takes."""
-    return len(etree.tostring(_gate_table(gates, 0)))
-
-
-def _gate_table(gates: GateControlList, base_time_ns: int) -> Element:
-    return _GATES(
-        "gate-parameter-table",
-        _REPLACE,
-        _GATES("gate-enabled", "true"),
-        _GATES(
-            "admin-control-list",
-            *(
-                _GATES(
-                    "gate-control-entry",
-                    _GATES("index", str(index)),
-                    _GATES("operation-name", "sched:set-gate-states"),
-                    _GATES("time-interval-value", str(entry.interval_ns)),
-                    _GATES("gate-states-value", str(entry.gate_states)),
-                )
-                for index, entry in enumerate(gates.entries)
-            ),
-        ),
-        *list_times(_GATES, gates.cycle_ns, base_time_ns),
     )

@@ -52,7 +52,7 @@ def starved(running: Lab) -> dict[str, str]:
     for bridge in running.intent.network.bridges.values():
         ports = {port.port for port in running.intent.network.links if port.node == bridge.name}
         with Device(bridge, running.connect) as device:
-            found |= starvation.starved_ports(device, device.state(ports), running.intent)
+            found |= starvation.starved_ports(device.state, device.state(ports), running.intent)
     return found
 
 

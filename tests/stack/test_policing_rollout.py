@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cnc.mechanisms.stream_filters.model import (
+    CountedFrames,
     FilteredStream,
     StoredFilters,
     StreamFilter,
@@ -55,7 +56,7 @@ def test_a_filter_is_pending_until_its_windows_begin(network: Network):  # noqa:
     def pending() -> set[bool]:
         report = network.state("s1").ports[BRIDGE].forwarding
         assert report
-        return {each.is_pending for each in report.filter_counts.values()}
+        return {each.is_pending for each in report.counts[CountedFrames].by_filter.values()}
 
     wait_until(lambda: pending() == {False})
     network.push(network.plan(policing="drop"))

@@ -14,9 +14,9 @@ from click.testing import CliRunner
 
 from cnc import check, cli, planner, rollout
 from cnc.cli import planning
+from cnc.data_tree.stated import StatedPorts
 from cnc.model import GateLimits, Network, Plan, PortRef
 from cnc.plans import file as planfile
-from cnc.rollout.stated_ports import StatedPorts
 
 NOTHING_PUSHED = rollout.Report((), None, None, None, {}, 0)
 LINE3 = Path(__file__).parents[2] / "schedules" / "line3.yaml"

@@ -10,8 +10,8 @@ from click.testing import CliRunner, Result
 
 from cnc import cli, rollout
 from cnc.cli import settings
+from cnc.data_tree.stated import StatedPorts
 from cnc.errors import InputError
-from cnc.rollout.stated_ports import StatedPorts
 from tests.json_documents import documented
 
 LINE3 = Path(__file__).parents[2] / "schedules" / "line3.yaml"

@@ -21,7 +21,6 @@ from cnc.data_tree.tree import (
     STREAM_IDENTIFICATION,
     TSN_LINUX,
     BridgeReport,
-    LatentErrors,
     PortReport,
 )
 from cnc.mechanisms.composition import settings_summary
@@ -29,8 +28,10 @@ from cnc.mechanisms.forwarding.derive import bridge_forwarding, bridge_forwardin
 from cnc.mechanisms.forwarding.preflight import examine_bridge
 from cnc.mechanisms.forwarding.tree import bridge_reports
 from cnc.mechanisms.frer.model import (
+    FoundErrors,
     Generation,
     LatentErrorDetection,
+    LatentErrors,
     Recovery,
     SequenceFunction,
     SequenceFunctions,
@@ -316,11 +317,11 @@ def latent(data: etree._Element, **leaves: str) -> etree._Element:
 def test_what_a_switch_has_found_is_read_by_the_address_of_the_stream() -> None:
     def found(**leaves: str) -> object:
         data = latent(sent(told(axis=LAST)), **leaves)
-        return bridge_reports(data, ["br0"])["br0"].latent_errors
+        return bridge_reports(data, ["br0"])["br0"].counts[FoundErrors].by_stream
 
     assert found(detected="true", difference="12", errors="3") == {AXIS: LatentErrors(True, 12, 3)}
     assert found() == {AXIS: LatentErrors(False, 0, 0)}
-    assert bridge_reports(sent(told(axis=LAST)), ["br0"])["br0"].latent_errors == {}
+    assert bridge_reports(sent(told(axis=LAST)), ["br0"])["br0"].counts[FoundErrors].by_stream == {}
 
 
 def test_individual_recovery_and_another_algorithm_are_none_of_a_rollout() -> None:

@@ -15,6 +15,7 @@ import yaml
 from cnc import intent as intents
 from cnc.cli.render import planning as render_planning
 from cnc.errors import InputError
+from cnc.finding import FORCE_HINT
 from cnc.mechanisms.gates import margin
 from cnc.model import (
     DEFAULT_GATE_MARGIN_NS,
@@ -225,7 +226,7 @@ def test_a_stated_margin_that_measurements_refute_is_refused_with_them(
         margin.refuse_refuted(intent_with(stated), wake_ups)
     assert margin.figures(wake_ups[WORST]) in str(error.value)
     assert "--ask-switches" in str(error.value.hint)
-    assert str(error.value.hint).endswith("; " + margin.FORCE_HINT)
+    assert str(error.value.hint).endswith("; " + FORCE_HINT)
 
 
 def test_where_gates_are_too_late_for_the_periods_no_larger_margin_is_proposed() -> None:
@@ -237,7 +238,7 @@ def test_where_gates_are_too_late_for_the_periods_no_larger_margin_is_proposed()
         "gates that are so late are too late for these streams: within the shortest period each "
         "sender on the way may be late by 125 µs. Use a real-time kernel (PREEMPT_RT) or "
         "`gates: full-offload`; in a lab virtual time, or "
-        f"`cnc lab up --slower 200`; {margin.FORCE_HINT}"
+        f"`cnc lab up --slower 200`; {FORCE_HINT}"
     )
 
 

@@ -15,9 +15,9 @@ from cnc.cli.render import planning as render_planning
 from cnc.data_tree.state import SwitchState
 from cnc.data_tree.tree import TalkerReport
 from cnc.errors import InputError
-from cnc.mechanisms.stream_filters.admission import never_out_of_window
 from cnc.mechanisms.stream_filters.derive import stream_filters
 from cnc.mechanisms.talker_offsets import lateness
+from cnc.mechanisms.terms import impossible
 from cnc.model import Intent, MeasuredMargin, Plan, PortRef, WakeUps
 from cnc.plans import file as planfile
 from cnc.rollout import doctor
@@ -142,7 +142,7 @@ def test_a_talker_that_was_late_by_a_period_is_refused_with_the_stream() -> None
 def test_drop_is_refused_where_what_was_measured_leaves_no_time_out_of_the_window() -> None:
     asked = lateness.with_measured(intent(), measured(499_000))
     motion = replace(asked.streams["motion"], period_ns=505_000)
-    reason = never_out_of_window(asked, motion, asked.network.links[WORST])
+    reason = impossible(asked, motion, asked.network.links[WORST])
     assert reason
     assert reason.endswith("(that of t1: measured on t1/eth0: max 499 µs of 100,000 periods)")
 

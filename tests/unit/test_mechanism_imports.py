@@ -19,35 +19,20 @@ JUDGES = "cnc.check"
 
 # What a judge of a mechanism imports beside its own folder: nothing that the planner, the rollout
 # or another mechanism has computed.
-FOR_JUDGES = re.compile(r"cnc\.(model|account\..*|support(\..*)?)")
+FOR_JUDGES = re.compile(r"cnc\.(model(\..*)?|account\..*|support(\..*)?)")
 
 # Modules of cnc: the modules of cnc.mechanisms that they import.
 FROM_OUTSIDE = """
-account.frames: stream_filters.model
 app: clock.error gates.margin talker_offsets.lateness
-chart.drawing: frer.derive
 cli.commands: gates.long_lists gates.margin talker_offsets.lateness
 cli.render.planning: clock.error gates.margin stream_filters.derive stream_filters.model
     talker_offsets.lateness
 cli.render.switches: frer.watched
-data_tree.tree: stream_filters.model
-finding: gates.margin
 intent.semantics: forwarding.semantics identification.semantics
-intent.streams: frer.model
 lab.kernels.gptp: clock.settled
-page.data: frer.derive gates.margin
+page.data: gates.margin
 page.guards: forwarding.derive
-planner: stream_filters.admission
-planner.capacity: frer.derive
-planner.explain: stream_filters.admission
-planner.incremental: stream_filters.admission
-planner.live: stream_filters.live
-planner.problem: frer.derive stream_filters.admission
-planner.routing: frer.derive
-planner.visits: stream_filters.admission
-plans.delays: frer.derive
 plans.exceeded: gates.margin talker_offsets.lateness
-plans.packets: frer.derive
 plans.transition: forwarding.derive
 rollout.compare: forwarding.compare gates.starvation talker_offsets.compare
 rollout.doctor: gates.margin gates.starvation
@@ -59,11 +44,10 @@ rollout.preflight.switches: clock.preflight forwarding.preflight gates.margin ga
 rollout.stated_ports: clock.error clock.synchronization_tree
 rollout.timing: gates.long_lists
 switch.filters: forwarding.tree talker_offsets.tree
-switch.payload: forwarding.derive forwarding.tree talker_offsets.tree
+switch.payload: forwarding.derive forwarding.tree gates.tree talker_offsets.tree
 switch.readback: forwarding.tree talker_offsets.tree
 switch.topology: forwarding.tree
 traffic.measure: talker_offsets.lateness
-traffic.trace.margins: frer.derive
 watch.judge: forwarding.compare gates.margin_findings talker_offsets.compare
 watch.observer: clock.watched gates.starvation
 watch.promises: clock.synchronization_tree

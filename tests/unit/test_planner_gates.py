@@ -13,7 +13,6 @@ from cnc.check import judge
 from cnc.errors import Unschedulable
 from cnc.model import GateControlList, GateEntry, GateMode, Intent, Plan, PortRef
 from cnc.planner import plan
-from cnc.planner.ports import entries_max
 from tests.unit.planner_networks import (
     BLOCKING_NS,
     LINE,
@@ -210,7 +209,7 @@ def test_the_limit_is_the_ports_own_or_what_the_kernel_can_show(
     mode: GateMode, of_the_port: int, limit: int | None
 ) -> None:
     wanted = with_links(with_gates(busy_line(1), mode), gate_entries_max=of_the_port)
-    assert entries_max(wanted, wanted.network.links[BETWEEN]) == limit
+    assert wanted.network.gate_entries_max(wanted.network.links[BETWEEN]) == limit
 
 
 def is_as_the_ports_take_it(planned: Plan) -> bool:

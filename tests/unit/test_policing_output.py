@@ -14,12 +14,15 @@ from cnc.cli import render
 from cnc.cli.json_output.document import Forwarding as ForwardingDocument
 from cnc.cli.render import comparison
 from cnc.data_tree.state import SwitchState
-from cnc.data_tree.tree import AgentReport, BridgeReport, Cause, FilterCounts, PortReport
+from cnc.data_tree.tree import AgentReport, BridgeReport, PortReport
 from cnc.mechanisms.forwarding.derive import bridge_forwardings
 from cnc.mechanisms.stream_filters.counts import Refused, refused_frames
 from cnc.mechanisms.stream_filters.model import (
     NO_POLICING,
+    Cause,
+    CountedFrames,
     FilterCapacity,
+    FilterCounts,
     FilteredStream,
     Policing,
     PolicingRules,
@@ -29,7 +32,16 @@ from cnc.mechanisms.stream_filters.model import (
     WindowGate,
 )
 from cnc.mechanisms.stream_filters.watched import HINT_TALKERS, FilteredFrames
-from cnc.model import NS_PER_S, BridgeForwarding, EndStation, Intent, Management, Plan, PortRef
+from cnc.model import (
+    NS_PER_S,
+    BridgeForwarding,
+    EndStation,
+    Intent,
+    Management,
+    Parts,
+    Plan,
+    PortRef,
+)
 from cnc.page.data import page_data
 from cnc.planner import plan
 from cnc.plans.difference import difference
@@ -86,7 +98,7 @@ def report(
         elif its.priority != PRIORITY:
             key = ""
         counts[its] = FilterCounts(1_000, (met or {}).get(key, 0), 0, key == pending)
-    bridge = BridgeReport((), does, filter_counts=counts)
+    bridge = BridgeReport((), does, counts=Parts.of(CountedFrames(counts)))
     return PortReport.of_bridge(bridge)
 
 

@@ -10,15 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
-from cnc.data_tree.tree import (
-    NETCONF,
-    PSFP_BRIDGE,
-    STREAM_IDENTIFICATION,
-    BridgeReport,
-    Cause,
-    FilterCounts,
-    PortReport,
-)
+from cnc.data_tree.tree import NETCONF, PSFP_BRIDGE, STREAM_IDENTIFICATION, BridgeReport, PortReport
 from cnc.finding import Verdict
 from cnc.mechanisms.composition import parts_while_clock_settles, settings_summary
 from cnc.mechanisms.forwarding.preflight import examine_bridge
@@ -26,6 +18,9 @@ from cnc.mechanisms.forwarding.tree import bridge_reports
 from cnc.mechanisms.identification.model import Inward, Translation, Translations
 from cnc.mechanisms.modules import module_filter
 from cnc.mechanisms.stream_filters.model import (
+    Cause,
+    CountedFrames,
+    FilterCounts,
     FilteredStream,
     FixedGate,
     Policing,
@@ -272,14 +267,14 @@ def test_a_gate_is_read_from_the_list_that_runs_and_while_one_is_to_come_from_th
     pending.text = "true"
     report = bridge_reports(config, ["br0"])["br0"]
     assert report.forwarding[StreamFilters].filters == (normal(filtered()),)
-    assert [each.is_pending for each in report.filter_counts.values()] == [True]
+    assert [each.is_pending for each in report.counts[CountedFrames].by_filter.values()] == [True]
     pending.text = "false"
     for name in ("control-list", "cycle-time", "base-time"):
         (leaf,) = rows(config, f"admin-{name}")
         leaf.tag = f"{PSFP}oper-{name}"
     report = bridge_reports(config, ["br0"])["br0"]
     assert report.forwarding[StreamFilters].filters == (normal(filtered()),)
-    assert [each.is_pending for each in report.filter_counts.values()] == [False]
+    assert [each.is_pending for each in report.counts[CountedFrames].by_filter.values()] == [False]
 
 
 def test_gates_whose_lists_wait_for_the_clock_are_read_as_open_those_of_strangers_too() -> None:
@@ -307,7 +302,7 @@ def test_counters_are_those_of_their_filter() -> None:
     for leaf, value in (("matching", 12), ("not-passing", 3)):
         etree.SubElement(row, f"{PSFP}{leaf}-frames-count").text = str(value)
     etree.SubElement(row, f"{PSFP}not-passing-sdu-count").text = "1"
-    (counts,) = bridge_reports(config, ["br0"])["br0"].filter_counts.values()
+    (counts,) = bridge_reports(config, ["br0"])["br0"].counts[CountedFrames].by_filter.values()
     assert counts == FilterCounts(12, 3, 1, is_pending=True)
     assert counts.refused == {Cause.GATE: 3, Cause.LENGTH: 1}
 

@@ -17,13 +17,13 @@ import pytest
 from cnc.cli.render.switches import status as show
 from cnc.data_tree.counters import PortCounters
 from cnc.data_tree.state import SwitchState
-from cnc.data_tree.tree import TSN_LINUX, AgentReport, BridgeReport, LatentErrors, PortReport
+from cnc.data_tree.tree import TSN_LINUX, AgentReport, BridgeReport, PortReport
 from cnc.mechanism import Counts as BridgeCounts
 from cnc.mechanisms.forwarding.derive import bridge_forwarding
 from cnc.mechanisms.frer.counts import SilentPaths
-from cnc.mechanisms.frer.model import Recovery, SequenceFunctions
+from cnc.mechanisms.frer.model import FoundErrors, LatentErrors, Recovery, SequenceFunctions
 from cnc.mechanisms.frer.watched import HINT_PATHS, Copies
-from cnc.model import NS_PER_S, BridgeForwarding, Elimination, Plan, PortRef
+from cnc.model import NS_PER_S, BridgeForwarding, Elimination, Parts, Plan, PortRef
 from cnc.planner import plan
 from cnc.rollout.compare import PortStatus
 from cnc.rollout.compare import _port_status as port_status
@@ -72,7 +72,7 @@ def look(made: Plan, after_s: float, counts: Counts, latent: LatentErrors | None
     """The last switch, which may have found `latent` errors."""
     does = bridge_forwarding(made, LAST)
     errors = {made.addresses["twice"]: latent} if latent else {}
-    report = PortReport.of_bridge(BridgeReport((), does, latent_errors=errors))
+    report = PortReport.of_bridge(BridgeReport((), does, counts=Parts.of(FoundErrors(errors))))
     now_ns = round(after_s * NS_PER_S)
     state = SwitchState(AgentReport(37, 100), {"br0": report}, now_ns, now_ns)
     return Look(state, counters(made, counts))

@@ -18,8 +18,8 @@ from click.testing import CliRunner
 
 from cnc import cli
 from cnc import intent as intents
-from cnc.account.frames import judge_streams
 from cnc.check import judge
+from cnc.check.streams import judge_streams
 from cnc.mechanisms.forwarding.derive import bridge_forwardings
 from cnc.mechanisms.forwarding.judge import judge_forwarding
 from cnc.mechanisms.identification.model import Inward, Outward, Translation, Translations

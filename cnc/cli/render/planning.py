@@ -347,11 +347,10 @@ def chart(shown: Plan) -> None:
 
 def _full_lists(plan: Plan) -> list[str]:
     """The ports with little room for more gate entries."""
-    from cnc.planner.ports import entries_max  # noqa: PLC0415
 
     full = []
     for port, gates in plan.gates.items():
-        limit = entries_max(plan.intent, plan.intent.network.links[port])
+        limit = plan.intent.network.gate_entries_max(plan.intent.network.links[port])
         if limit is not None and len(gates.entries) > limit * _FULL_FROM:
             full.append(f"{port}: {len(gates.entries)} of {counted(limit, 'entry')}")
     return full

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from cnc.mechanisms.frer.model import Recovery, SequenceFunctions
+from cnc.mechanisms.frer.model import FoundErrors, Recovery, SequenceFunctions
 from cnc.model import BridgeForwarding, StreamAddress
 from cnc.support.format import counted
 
@@ -115,7 +115,7 @@ def latent_errors(desired: BridgeForwarding, report: BridgeReport | None) -> lis
         f"copies of {desired.names.get(address, address)} do not come by all ways: "
         f"{counted(its.difference, 'copy')} of them too few or too many"
         for address in sorted(recoveries(desired), key=str)
-        if (its := report.latent_errors.get(address)) and its.is_detected
+        if (its := report.counts[FoundErrors].by_stream.get(address)) and its.is_detected
     ]
 
 

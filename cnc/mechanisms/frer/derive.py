@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
 
+from cnc.mechanism import Admission
 from cnc.mechanisms.frer.model import (
     HISTORY_LENGTH_MAX,
     HISTORY_LENGTH_MIN,
@@ -19,20 +20,25 @@ from cnc.mechanisms.frer.model import (
     SequenceFunction,
     SequenceFunctions,
 )
+from cnc.mechanisms.terms import client_octets
 from cnc.model import Elimination, Hop, Link, Network, Plan, Stream, StreamAddress
 
 _NS_PER_MS = 1_000_000
 
 
-def client_octets(network: Network, stream: Stream, link: Link) -> int:
-    """What a frame of a stream has between its VLAN tag and its frame check sequence on a link.
-
-    That is the payload, padded where it is short, and between switches the R-TAG before it where
-    they take out second copies.
-    """
+def _added_octets(network: Network, stream: Stream, link: Link) -> int:
+    """Between switches that eliminate duplicates frames have an R-TAG."""
     if stream.elimination is Elimination.LISTENER or not _joins_bridges(network, link):
-        return stream.payload_octets
-    return max(stream.payload_octets, network.overhead.min_payload_octets) + SEQUENCE_TAG_OCTETS
+        return 0
+    return SEQUENCE_TAG_OCTETS
+
+
+def _added_at_most(stream: Stream) -> tuple[int, str]:
+    return (SEQUENCE_TAG_OCTETS if stream.elimination is Elimination.SWITCH else 0), "R-TAG"
+
+
+ADMISSION = Admission(_added_octets, _added_at_most)
+"""What a plan allows for sequence numbers of frames."""
 
 
 def sequence_functions(plan: Plan, name: str) -> dict[str, SequenceFunction]:

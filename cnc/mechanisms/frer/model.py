@@ -78,3 +78,24 @@ class StoredSequencing:
     generations: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     recoveries: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     identifications: Mapping[tuple[str, bool], tuple[int, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class LatentErrors:
+    """Whether copies of a stream come by all its ways, as the switch has found (802.1CB 7.4.4).
+
+    `is_detected` from the first test with an error until a reset period has passed in which none
+    had one; `difference` is by how many copies the newest test found too few or too many, `tests`
+    how many had an error since the agent started.
+    """
+
+    is_detected: bool
+    difference: int
+    tests: int
+
+
+@dataclass(frozen=True, slots=True)
+class FoundErrors:
+    """What a bridge has found where it watches the copies of a stream."""
+
+    by_stream: Mapping[StreamAddress, LatentErrors] = field(default_factory=dict)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from cnc.mechanism import Changed, Kept, Mechanism, Needs, Planned, Switch, streams_in_words
 from cnc.mechanisms.frer.compare import differences
-from cnc.mechanisms.frer.derive import derive, exposed
+from cnc.mechanisms.frer.derive import ADMISSION, derive, exposed
 from cnc.mechanisms.frer.model import (
     Generation,
     Recovery,
@@ -93,6 +93,7 @@ MECHANISM = Mechanism(
         part=lambda rows: SequenceFunctions({each.address: each.function for each in rows}),
     ),
     shown=SHOWN,
+    admission=ADMISSION,
     keys=lambda: _SEMANTICS.KEYS,
     summary=_summary,
     watched=WATCHED,

@@ -20,12 +20,14 @@ from lxml.builder import ElementMaker
 from cnc.data_tree import reply
 from cnc.data_tree.counters import RECOVERY_COUNTERS, PortCounters
 from cnc.data_tree.reply import Element, Reply
-from cnc.data_tree.tree import FRER, INTERFACES, NETCONF, TSN_LINUX, BridgeReport, LatentErrors
+from cnc.data_tree.tree import FRER, INTERFACES, NETCONF, TSN_LINUX, BridgeReport
 from cnc.mechanism import Edit, Stored, Tree
 from cnc.mechanisms.composition import known_streams
 from cnc.mechanisms.frer.model import (
+    FoundErrors,
     Generation,
     LatentErrorDetection,
+    LatentErrors,
     Recovery,
     SequenceFunction,
     SequenceFunctions,
@@ -250,7 +252,7 @@ def _reported(report: BridgeReport, whole: Reply, _component: Element) -> Bridge
     return replace(
         report,
         forwarding=report.forwarding.having(part),
-        latent_errors=whole.once(_latent_errors),
+        counts=report.counts.having(FoundErrors(whole.once(_latent_errors))),
     )
 
 

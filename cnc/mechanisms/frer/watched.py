@@ -17,6 +17,7 @@ from cnc.mechanisms.frer.counts import (
     recoveries,
     recovery_errors,
 )
+from cnc.mechanisms.frer.model import FoundErrors
 from cnc.model import BridgeForwarding, Intent
 from cnc.support.counter_delta import CounterDelta, grown
 from cnc.support.wording import named
@@ -144,7 +145,7 @@ def metrics(answers: Mapping[str, Observed]) -> Iterator[Metric]:
                 of = (name, port, address.destination_mac, str(address.vlan_id))
                 recovered.samples.extend(((*of, what), n) for what, n in counts.items())
         for bridge, report in its.state.ports.items():
-            found = report.forwarding.latent_errors if report.forwarding else {}
+            found = report.forwarding.counts[FoundErrors].by_stream if report.forwarding else {}
             for address, error in found.items():
                 of = (name, bridge, address.destination_mac, str(address.vlan_id))
                 detected.samples.append((of, error.is_detected))
@@ -157,7 +158,7 @@ def _copies(
 ) -> Iterator[Copies]:
     report = bridge_report(look, bridge)
     for address, function in recoveries(desired).items():
-        found = report.latent_errors.get(address) if report else None
+        found = report.counts[FoundErrors].by_stream.get(address) if report else None
         for port in function.ports:
             counters = look.counters.get(port)
             counts = counters.recovery.get(address) if counters else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from math import lcm
 
-from cnc.model import NS_PER_S, Plan
+from cnc.model import NS_PER_S, SOFTWARE_ENTRIES_MAX, Plan
 from cnc.support.format import counted, duration
 
 HINT = (
@@ -36,8 +36,7 @@ def phase_warning(plan: Plan) -> str | None:
 def warning(plan: Plan) -> str | None:
     """What to say of the longest of those lists that the kernel takes and does not show; None if
     there is none."""
-    from cnc.planner.ports import SOFTWARE_ENTRIES_MAX, entries_max  # noqa: PLC0415
-    from cnc.switch.payload import gate_table_octets  # noqa: PLC0415
+    from cnc.mechanisms.gates.tree import gate_table_octets  # noqa: PLC0415
 
     links = plan.intent.network.links
     long = {
@@ -45,7 +44,7 @@ def warning(plan: Plan) -> str | None:
         for port, gates in plan.gates.items()
         if len(gates.entries) > SOFTWARE_ENTRIES_MAX
         and port in links
-        and entries_max(plan.intent, links[port]) is None
+        and plan.intent.network.gate_entries_max(links[port]) is None
     }
     if not long:
         return None

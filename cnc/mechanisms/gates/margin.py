@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from cnc.errors import InputError
+from cnc.finding import FORCE_HINT
 from cnc.model import (
     GateMode,
     Intent,
@@ -26,7 +27,6 @@ HINT = (
     "gate-margin: 50us under `defaults` of the intent, or how late the switch's timers wake up at "
     "worst; `gates: full-offload` needs none"
 )
-FORCE_HINT = "`--force-margin` accepts the plan all the same"
 # Timers that are never later belong to a clock that stands still while a machine computes; on
 # others an interrupt alone takes longer.
 EXACT_MAX_NS = 10

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
+from cnc.mechanism import Admission
 from cnc.mechanisms.stream_filters.derive import stream_filters, window_gate
 from cnc.mechanisms.stream_filters.model import (
     FilterCapacity,
     FilteredStream,
-    Policing,
     PolicingRules,
     StreamFilter,
 )
+from cnc.mechanisms.stream_filters.room import FilterRoom
 from cnc.mechanisms.talker_offsets import lateness
 from cnc.model import Intent, Link, Plan, Stream
 from cnc.support.format import counted, duration
 
 
-def refused(plan: Plan) -> dict[str, str]:
+def _refused(plan: Plan) -> dict[str, str]:
     """The reasons, by switch; empty if every switch can have its filters."""
     reasons: dict[str, str] = {}
     for switch, filters in stream_filters(plan).items():
@@ -28,10 +31,13 @@ def refused(plan: Plan) -> dict[str, str]:
     return reasons
 
 
-def never_out_of_window(intent: Intent, stream: Stream, link: Link) -> str | None:
+def _never_out_of_window(intent: Intent, stream: Stream, link: Link) -> str | None:
     """Why frames of a stream that come over the link from its talker cannot be dropped; None if
     they can, or need not."""
-    if not may_be_dropped(intent, stream.name) or link.target.node not in intent.network.bridges:
+    if (
+        not _may_drop(intent, stream.name, stream.traffic_classes)
+        or link.target.node not in intent.network.bridges
+    ):
         return None
     gate = window_gate(intent, stream, link, 0)
     if gate.open_ns < gate.period_ns:
@@ -46,18 +52,17 @@ def never_out_of_window(intent: Intent, stream: Stream, link: Link) -> str | Non
     return text
 
 
-def is_dropped(intent: Intent, stream: str, class_name: str) -> bool:
-    """Whether the first switch drops frames of a stream that come otherwise than planned, if the
-    stream has a place in that class."""
-    return intent[PolicingRules].of_stream(stream, class_name) is Policing.DROP
-
-
-def may_be_dropped(intent: Intent, stream: str) -> bool:
-    """Whether it does so in any class that the stream may have."""
-    return intent[PolicingRules].may_drop(stream, intent.streams[stream].traffic_classes)
+def _may_drop(intent: Intent, stream: str, class_names: Collection[str]) -> bool:
+    return intent[PolicingRules].may_drop(stream, class_names)
 
 
 def _parts(filters: tuple[StreamFilter, ...]) -> str:
     streams = sum(isinstance(its.of, FilteredStream) for its in filters)
     of_streams = f"{streams:,} for streams of its end stations"
     return f"{of_streams} and {len(filters) - streams:,} for frames of no stream"
+
+
+ADMISSION = Admission(
+    may_drop=_may_drop, impossible=_never_out_of_window, refused=_refused, room=FilterRoom
+)
+"""What a plan allows for stream filters."""

@@ -5,9 +5,17 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
-from cnc.data_tree.tree import BridgeReport, Cause, FilterCounts
+from cnc.data_tree.tree import BridgeReport
 from cnc.mechanism import Names
-from cnc.mechanisms.stream_filters.model import Policing, Strangers, StreamFilter, StreamFilters
+from cnc.mechanisms.stream_filters.model import (
+    Cause,
+    CountedFrames,
+    FilterCounts,
+    Policing,
+    Strangers,
+    StreamFilter,
+    StreamFilters,
+)
 from cnc.model import BridgeForwarding
 from cnc.support.format import counted
 
@@ -26,7 +34,9 @@ def counts_by_place(
     kernel does not have."""
     if report is None:
         return {}
-    counts = {(its.of, its.priority): each for its, each in report.filter_counts.items()}
+    counts = {
+        (its.of, its.priority): each for its, each in report.counts[CountedFrames].by_filter.items()
+    }
     keys = ((its.of, its.priority) for its in desired[StreamFilters].filters)
     return {place: counts[key] for place, key in enumerate(keys) if key in counts}
 
@@ -44,7 +54,7 @@ def ports_between_plans(report: BridgeReport | None) -> frozenset[str]:
     """The ports by which talkers still send as planned before: the gate of one of their filters at
     least has not begun its list. What is too long for the new plan, or has the priority of another
     class, is as planned until then."""
-    counts = report.filter_counts if report else {}
+    counts = report.counts[CountedFrames].by_filter if report else {}
     return frozenset(its.of.port for its, each in counts.items() if each.is_pending)
 
 

@@ -25,8 +25,8 @@ from cnc.mechanisms.stream_filters.model import (
     StreamFilters,
     WindowGate,
 )
+from cnc.mechanisms.terms import control_between_ns, start_delay_ns
 from cnc.model import ClassRole, Elimination, Forwarding, Intent, Link, Network, Plan, Stream
-from cnc.plans.delays import control_between_ns, start_delay_ns
 
 
 def stream_filters(

@@ -30,6 +30,7 @@ from cnc.model import (
     ClassRole,
     Elimination,
     Forwarding,
+    Intent,
     Plan,
     PortRef,
     Stream,
@@ -259,3 +260,11 @@ class _Filters:
 
 def _key(switch: str, of: FilteredStream) -> _Key:
     return _Key(PortRef(switch, of.port), of.destination_mac, of.vlan_id)
+
+
+def drops_misfits(intent: Intent, stream: str, traffic_class: int) -> bool:
+    """Whether the first switch is to drop frames of a stream that come otherwise than planned."""
+    its = next((c.name for c in intent.classes.values() if c.number == traffic_class), "")
+    rules = intent[PolicingRules]
+    asked = rules.streams.get(stream) or rules.classes.get(its) or rules.network
+    return asked is Policing.DROP

@@ -184,3 +184,36 @@ class StoredFilters:
     """All stream filters that a bridge has."""
 
     entries: tuple[StoredFilter, ...] = ()
+
+
+class Cause(StrEnum):
+    """Why a frame does not pass a stream filter (802.1Q 12.31.2)."""
+
+    GATE = "gate"  # it came out of its window, or one too many: one counter has both
+    LENGTH = "length"  # it was too long
+
+
+@dataclass(frozen=True, slots=True)
+class FilterCounts:
+    """Frames that a stream filter has taken, and those of them that did not pass: out of their
+    window or too many, and too long (802.1Q 12.31.2). Where a filter counts only, they did.
+
+    `is_pending`: the list of its gate has not begun, and talkers send by the plan before.
+    """
+
+    matching: int
+    not_passing: int
+    not_passing_sdu: int
+    is_pending: bool = False
+
+    @property
+    def refused(self) -> dict[Cause, int]:
+        """Those that did not come as planned, by what was wrong."""
+        return {Cause.GATE: self.not_passing, Cause.LENGTH: self.not_passing_sdu}
+
+
+@dataclass(frozen=True, slots=True)
+class CountedFrames:
+    """What the stream filters of a bridge have counted."""
+
+    by_filter: Mapping[StreamFilter, FilterCounts] = field(default_factory=dict)

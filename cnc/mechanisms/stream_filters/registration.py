@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from cnc.mechanism import Changed, Kept, Mechanism, Needs, Planned, Switch
+from cnc.mechanisms.stream_filters.admission import ADMISSION
 from cnc.mechanisms.stream_filters.compare import differences, without_lists
 from cnc.mechanisms.stream_filters.derive import beside, derive, exposed, joined
 from cnc.mechanisms.stream_filters.model import (
@@ -92,6 +93,7 @@ MECHANISM = Mechanism(
         part=StreamFilters,
     ),
     shown=SHOWN,
+    admission=ADMISSION,
     keys=lambda: _SEMANTICS.KEYS,
     summary=lambda its: iter([(len(its.filters), "stream filter")]),
     watched=WATCHED,

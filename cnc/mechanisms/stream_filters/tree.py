@@ -19,11 +19,13 @@ from lxml.builder import ElementMaker
 from cnc.data_tree import reply
 from cnc.data_tree.list_times import list_times
 from cnc.data_tree.reply import Element, Reply
-from cnc.data_tree.tree import NETCONF, PSFP, PSFP_BRIDGE, TSN_LINUX, BridgeReport, FilterCounts
+from cnc.data_tree.tree import NETCONF, PSFP, PSFP_BRIDGE, TSN_LINUX, BridgeReport
 from cnc.mechanism import Edit, Stored, Tree
 from cnc.mechanisms.composition import known_streams
 from cnc.mechanisms.handles import KnownStream
 from cnc.mechanisms.stream_filters.model import (
+    CountedFrames,
+    FilterCounts,
     FilteredStream,
     FixedGate,
     Policing,
@@ -180,7 +182,11 @@ def _stored(whole: Reply, component: Element | None) -> Stored:
 def _reported(report: BridgeReport, whole: Reply, component: Element) -> BridgeReport:
     counts = _working(component, whole)
     part = StreamFilters(tuple(counts))
-    return replace(report, forwarding=report.forwarding.having(part), filter_counts=counts)
+    return replace(
+        report,
+        forwarding=report.forwarding.having(part),
+        counts=report.counts.having(CountedFrames(counts)),
+    )
 
 
 def _working(component: Element, whole: Reply) -> dict[StreamFilter, FilterCounts]:

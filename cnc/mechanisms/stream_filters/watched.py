@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from cnc.data_tree.tree import BridgeReport, Cause
+from cnc.data_tree.tree import BridgeReport
 from cnc.mechanism import Counts, Metric, Observed, Trouble, Watched, bridge_report
 from cnc.mechanisms.stream_filters.counts import (
     Refused,
@@ -17,6 +17,8 @@ from cnc.mechanisms.stream_filters.counts import (
     refused_frames,
 )
 from cnc.mechanisms.stream_filters.model import (
+    Cause,
+    CountedFrames,
     FilteredStream,
     Policing,
     StreamFilter,
@@ -124,7 +126,9 @@ def metrics(answers: Mapping[str, Observed]) -> Iterator[Metric]:
     )
     for name, its in answers.items():
         reports = (each.forwarding for each in its.state.ports.values() if each.forwarding)
-        for each, counts in (pair for report in reports for pair in report.filter_counts.items()):
+        for each, counts in (
+            pair for report in reports for pair in report.counts[CountedFrames].by_filter.items()
+        ):
             address = ("", "")
             if isinstance(each.of, FilteredStream):
                 address = each.of.destination_mac, str(each.of.vlan_id)

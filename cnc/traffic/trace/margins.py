@@ -11,9 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from cnc.mechanisms.frer.derive import client_octets
+from cnc.mechanisms.terms import client_octets, start_delay_ns
 from cnc.model import Hop, Plan, PortRef
-from cnc.plans.delays import start_delay_ns
 from cnc.traffic.recording import BridgedFlow
 from cnc.traffic.trace.clocks import Clocks
 from cnc.traffic.trace.join import Row

@@ -1,12 +1,82 @@
-"""How much later than planned frames may start: what plans, and what follows from them, allow for.
+"""Terms of the time model, as plans, and what follows from them, allow for: octets of frames, how
+much later than planned they may start, and what all mechanisms ask for.
 
-The judge adds that up by itself (`cnc.account.wire`).
+The judge adds that up by itself (`cnc.account`).
 """
 
 from __future__ import annotations
 
-from cnc.mechanisms.frer.derive import client_octets
-from cnc.model import ClassRole, Intent, Link, Stream, TalkerInterference, transmission_ns
+from collections.abc import Callable, Collection
+from functools import cache
+
+from cnc.mechanism import Admission, Room
+from cnc.mechanisms.loading import loaded
+from cnc.model import (
+    ClassRole,
+    Intent,
+    Link,
+    Network,
+    Plan,
+    Stream,
+    TalkerInterference,
+    transmission_ns,
+)
+
+
+@cache
+def _admissions() -> tuple[Admission, ...]:
+    return tuple(each.admission for each in loaded())
+
+
+@cache
+def _adding() -> tuple[Callable[[Network, Stream, Link], int], ...]:
+    return tuple(each.added_octets for each in _admissions() if each.added_octets)
+
+
+@cache
+def _dropping() -> tuple[Callable[[Intent, str, Collection[str]], bool], ...]:
+    return tuple(each.may_drop for each in _admissions() if each.may_drop)
+
+
+def client_octets(network: Network, stream: Stream, link: Link) -> int:
+    """What a frame of a stream has between its VLAN tag and its frame check sequence on a link: the
+    payload, padded where it is short, and what mechanisms add."""
+    octets = 0
+    for added in _adding():
+        octets += added(network, stream, link)
+    if not octets:
+        return stream.payload_octets
+    return max(stream.payload_octets, network.overhead.min_payload_octets) + octets
+
+
+def added_at_most(stream: Stream) -> tuple[int, list[str]]:
+    """What mechanisms add to frames on any link, in octets, and its names."""
+    found = [each.added_at_most(stream) for each in _admissions()]
+    return sum(octets for octets, _ in found), [what for octets, what in found if octets]
+
+
+def may_be_dropped(intent: Intent, stream: str, class_name: str | None = None) -> bool:
+    """Whether the first switch may drop frames of a stream that come otherwise than planned, if it
+    has a place in that class, or in any that it may have."""
+    classes = intent.streams[stream].traffic_classes if class_name is None else (class_name,)
+    return any(drops(intent, stream, classes) for drops in _dropping())
+
+
+def impossible(intent: Intent, stream: Stream, link: Link) -> str | None:
+    """Why what is asked for is impossible for frames of a stream that come over a link from its
+    talker; None if it is possible."""
+    found = (each.impossible(intent, stream, link) for each in _admissions())
+    return next(filter(None, found), None)
+
+
+def refused(plan: Plan) -> dict[str, str]:
+    """Why switches cannot do what follows from a plan; empty if they can."""
+    return {where: why for each in _admissions() for where, why in each.refused(plan).items()}
+
+
+def rooms(intent: Intent, links: Collection[Link]) -> list[Room]:
+    """What switches have room for; `links` in the order of their numbers."""
+    return [each.room(intent, links) for each in _admissions() if each.room]
 
 
 def start_delay_ns(intent: Intent, link: Link) -> int:

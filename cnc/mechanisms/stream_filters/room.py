@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
+from cnc.mechanism import Start
 from cnc.mechanisms.stream_filters.model import FilterCapacity, Policing, PolicingRules
 from cnc.model import ClassRole, Forwarding, Intent, Link
-from cnc.planner.route import Placement
 from cnc.support.format import counted
 
 
@@ -20,7 +20,7 @@ class _Filter(NamedTuple):
     link: int
 
 
-class LiveFilters:
+class FilterRoom:
     """Filters that somebody asked for. Where nobody stated what a network does, a switch that is
     too small for all of them does without the others (`derive.py`), so that these make no stream
     impossible."""
@@ -31,7 +31,6 @@ class LiveFilters:
         self._bridges = intent.network.bridges
         self._capacity = intent[FilterCapacity]
         self._links = tuple(links)
-        self._class_name = {its.number: its.name for its in intent.classes.values()}
         self._is_bridged = intent.network.forwarding is Forwarding.BRIDGED
         policed = sum(
             self._rules.of_class(its.name) is not Policing.OFF
@@ -43,9 +42,9 @@ class LiveFilters:
             if self._is_bridged and link.source.node in stations:
                 self._count[link.target.node] += policed
 
-    def refused(self, placements: Iterable[Placement]) -> dict[str, str]:
+    def refused(self, starts: Collection[Start]) -> dict[str, str]:
         """The streams for which a switch has no filter left, and why."""
-        wanted = set(self._of(placements))
+        wanted = set(self._of(starts))
         needs = self._count + Counter(its.switch for its in wanted)
         reasons: dict[str, str] = {}
         for stream, switch, _ in sorted(wanted):
@@ -58,20 +57,18 @@ class LiveFilters:
                 )
         return reasons
 
-    def add(self, placements: Iterable[Placement]) -> None:
+    def add(self, starts: Collection[Start]) -> None:
         """Count the filters of streams that come."""
-        self._count.update(its.switch for its in set(self._of(placements)))
+        self._count.update(its.switch for its in set(self._of(starts)))
 
-    def remove(self, placements: Iterable[Placement]) -> None:
+    def remove(self, starts: Collection[Start]) -> None:
         """Count no longer the filters of streams that are gone."""
-        self._count.subtract(its.switch for its in set(self._of(placements)))
+        self._count.subtract(its.switch for its in set(self._of(starts)))
 
-    def _of(self, placements: Iterable[Placement]) -> Iterator[_Filter]:
+    def _of(self, starts: Collection[Start]) -> Iterator[_Filter]:
         """Those of streams, one of two paths that start with one frame twice."""
-        for route, _, number in placements if self._is_bridged else ():
-            stream, its_class = route.member.stream, self._class_name[number]
+        for stream, its_class, link in starts if self._is_bridged else ():
             asked = {self._rules.of_stream(stream, its_class), self._rules.of_class(its_class)}
-            for leg in route.legs:
-                switch = self._links[leg.link].target.node
-                if leg.parent is None and switch in self._bridges and asked != {Policing.OFF}:
-                    yield _Filter(stream, switch, leg.link)
+            switch = self._links[link].target.node
+            if switch in self._bridges and asked != {Policing.OFF}:
+                yield _Filter(stream, switch, link)
