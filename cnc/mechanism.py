@@ -8,7 +8,7 @@ own. All functions are pure.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, Protocol, TypeVar
@@ -22,6 +22,9 @@ from cnc.model import (
     Network,
     Parts,
     Plan,
+    PortRef,
+    PortSettings,
+    StoredPort,
     Stream,
     StreamAddress,
 )
@@ -31,7 +34,8 @@ if TYPE_CHECKING:
     from cnc.data_tree.counters import PortCounters
     from cnc.data_tree.reply import Element, Reply
     from cnc.data_tree.state import SwitchState
-    from cnc.data_tree.tree import BridgeReport
+    from cnc.data_tree.tree import AgentReport, BridgeReport, PortReport
+    from cnc.finding import Finding
 
 _Part = TypeVar("_Part")
 _Row = TypeVar("_Row")
@@ -160,8 +164,9 @@ class Switch(Generic[_Part]):
     `kernel` and `yang` say what it then cannot do. `concerned` says whom a part is about, in words.
     `refers_to` are the streams that it names in the table of stream identities by the address their
     frames come in with, with the ports, unless the switch has `identified` them; `identifies` are
-    those which it identifies itself. `names_streams`: the table is its own, and names
-    streams for the others.
+    those which it identifies itself. `ports` have to be the bridge's, also where no stream passes:
+    there is what `at_ports` says. At the ports `tags` it writes or reads tags of frames.
+    `names_streams`: the table is its own, and names streams for the others.
     """
 
     modules: tuple[str, ...] = ()
@@ -172,6 +177,9 @@ class Switch(Generic[_Part]):
         [_Part, Collection[StreamAddress]], Mapping[StreamAddress, Collection[str]]
     ] = lambda _part, _identified: {}
     identifies: Callable[[_Part], Collection[StreamAddress]] = lambda _part: ()
+    ports: Callable[[_Part], Collection[str]] = lambda _part: ()
+    at_ports: str = ""
+    tags: Callable[[_Part], Collection[str]] = lambda _part: ()
     names_streams: bool = False
 
 
@@ -239,6 +247,91 @@ class Tree(Generic[_Part]):
     edit: Callable[[Collection[_Part], Edit], list[Element]] = lambda _parts, _edit: []
     edit_bridge: Callable[[_Part, _Part, Edit], list[Element]] = lambda _part, _stored, _edit: []
     streams: IdentityTable[_Part] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Interfaces:
+    """The interfaces of an edit, as its mechanisms have filled them, by name."""
+
+    elements: dict[str, Element]
+    make: Callable[[str], Element]
+
+    def of(self, name: str) -> Element:
+        """The interface of this name, which is there then."""
+        if name not in self.elements:
+            self.elements[name] = self.make(name)
+        return self.elements[name]
+
+
+class PlaceEdit(NamedTuple):
+    """What the mechanisms of an edit have in common: the base time of what is done by the clock,
+    what is `stored` at each place, and the interfaces, to which they add what is theirs."""
+
+    base_time_ns: int
+    stored: Mapping[str, StoredPort | None]
+    interfaces: Interfaces
+
+
+class Around(NamedTuple):
+    """What is known around a port, or a bridge, that is to be asked: its link in the intent, and
+    the traffic class of each priority at its switch."""
+
+    link: Link | None
+    classes: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
+class AtPlace(Generic[_Part]):
+    """How a part is asked, stored and reported at a place: at a port, or as `of_bridges` at a
+    bridge, of which the part has all that mechanisms do there.
+
+    `derive` has by place what a plan asks of these nodes; `leaving` adds to the settings of nodes
+    what only a former plan had, and has to go. `edit` adds to the interfaces what sets these parts,
+    by place, and returns what is set beside interfaces; `stored` and `reported` add to what is
+    found in a reply, `reported` in the reverse order of mechanisms. `filters` select what is
+    configured of these bridges, `state` what is reported of them, and `told` what an end station
+    publishes of a port.
+
+    Why a place has to be changed is `needs_change`, which looks at what is stored and reported;
+    `configured` is how what is stored differs, `differs` how the kernel does, from a base time that
+    is known or any, apart from extras; `since` is how it does otherwise than before. `waits`: it
+    does what an agent does that waits for its clock. `does` says what a port, or a bridge, does
+    that does all of it; None: nothing, which is `idle`. `previous` is what was stored in place of a
+    part, and `stored_base_time_ns` its base time.
+
+    Before a change, `examine` checks a place, `examine_node` a node by what is asked of its places
+    and by its agent, and `examine_network` all of these places of a plan together.
+    """
+
+    derive: Callable[[Plan, Collection[str]], Mapping[PortRef, _Part]]
+    needs_change: Callable[[_Part, StoredPort | None, PortReport | None], str | None]
+    configured: Callable[[_Part, StoredPort | None], str | None]
+    differs: Callable[[_Part, PortReport | None, int | None, Collection[str]], str | None]
+    since: Callable[[PortReport, PortReport], str | None]
+    waits: Callable[[_Part, PortReport], bool]
+    does: Callable[[_Part], str | None]
+    idle: str
+    previous: Callable[[_Part, StoredPort | None], _Part]
+    edit: Callable[[Mapping[str, _Part], PlaceEdit], list[Element]]
+    stored: Callable[[Mapping[str, StoredPort], Reply, Collection[str]], Mapping[str, StoredPort]]
+    reported: Callable[[Mapping[str, PortReport], Reply, Collection[str]], Mapping[str, PortReport]]
+    of_bridges: bool = False
+    stored_base_time_ns: Callable[[StoredPort], int | None] = lambda _stored: None
+    leaving: Callable[
+        [Mapping[str, dict[str, PortSettings]], Plan], Mapping[str, dict[str, PortSettings]]
+    ] = lambda desired, _former: desired
+    filters: Callable[[Collection[str]], list[Element]] = lambda _bridges: []
+    state: Callable[[Collection[str]], list[Element]] = lambda _bridges: []
+    told: Callable[[], list[Element]] = list
+    examine: Callable[[PortRef, _Part, PortReport | None, Around], Iterator[Finding]] = (
+        lambda _place, _part, _report, _around: iter(())
+    )
+    examine_node: Callable[[str, Mapping[str, PortSettings], AgentReport], Iterator[Finding]] = (
+        lambda _node, _settings, _agent: iter(())
+    )
+    examine_network: Callable[
+        [Plan, Mapping[PortRef, _Part], Mapping[PortRef, PortReport]], Iterator[Finding]
+    ] = lambda _plan, _parts, _reports: iter(())
 
 
 @dataclass(frozen=True, slots=True)
@@ -396,3 +489,4 @@ class Mechanism(Generic[_Part]):
     summary: Callable[[_Part], Iterator[tuple[int, str]]] = field(default=lambda _part: iter(()))
     watched: Watched | None = None
     admission: Admission = _NOTHING_ALLOWED
+    at_place: Callable[[], AtPlace[_Part]] | None = None

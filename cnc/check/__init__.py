@@ -58,7 +58,7 @@ from cnc.check.streams import judge_streams
 from cnc.check.windows import judge_windows
 from cnc.errors import PlanRejected
 from cnc.loops.judge import judge_loops
-from cnc.mechanisms.forwarding.derive import bridge_forwardings
+from cnc.mechanisms.composition import bridge_forwardings
 from cnc.mechanisms.forwarding.judge import judge_forwarding
 from cnc.mechanisms.frer.judge import judge_histories
 from cnc.mechanisms.stream_filters.judge import judge_policing

@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from cnc.account.violation import Violation
 from cnc.errors import PlanRejected
-from cnc.mechanisms.forwarding.derive import bridge_forwardings
+from cnc.mechanisms.composition import bridge_forwardings
 from cnc.mechanisms.forwarding.judge import judge_forwarding
 from cnc.mechanisms.identification.model import Translations
 from cnc.mechanisms.stream_filters.model import FilterCapacity, StreamFilters

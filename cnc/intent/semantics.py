@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from cnc.intent.network import network, refuse_preemption
 from cnc.intent.streams import check_room, check_streams
 from cnc.keys import shape
 from cnc.keys.contributed import KEYS
 from cnc.keys.problems import Problems
-from cnc.mechanisms.forwarding.semantics import (
-    address_range,
-    check_addresses,
-    classes_of_pcp,
-)
 from cnc.mechanisms.identification.semantics import individual_range
-from cnc.model import ClassRole, Forwarding, Intent, Parts, Stream, TrafficClass
+from cnc.model import (
+    DEFAULT_ADDRESS_RANGE,
+    AddressRange,
+    ClassRole,
+    Forwarding,
+    Intent,
+    Parts,
+    Stream,
+    TrafficClass,
+)
 
 
 def build(
@@ -29,18 +35,17 @@ def build(
         classes,
         {
             name: _stream(
-                name, its, classes_of_pcp(its, classes, its.class_ or scheduled), document
+                name, its, _classes_of_pcp(its, classes, its.class_ or scheduled), document
             )
             for name, its in document.streams.items()
         },
         problems.document,
-        assignable=address_range(document),
+        assignable=_address_range(document),
         individual=individual_range(document),
         parts=Parts.of(
             *(part for each in KEYS for part in each.read(document, problems)),
         ),
     )
-    check_addresses(document, intent, problems)
     if not of_plan:
         refuse_preemption(document, problems)
     _check_classes(intent, problems)
@@ -51,6 +56,22 @@ def build(
         check_room(intent, problems)
     problems.raise_if_any()
     return intent
+
+
+def _address_range(document: shape.Document) -> AddressRange:
+    """The addresses that a plan may assign."""
+    if document.addresses is None:
+        return DEFAULT_ADDRESS_RANGE
+    return AddressRange(*document.addresses.macs, document.addresses.vlans)
+
+
+def _classes_of_pcp(
+    its: shape.Stream, classes: Mapping[str, TrafficClass], names: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Those of the classes `names` that the PCP of a stream leads to; all of them where it states
+    none, or one that leads to none of them, which a check of forwarding reports."""
+    led_to = tuple(name for name in names if name in classes and classes[name].priority == its.pcp)
+    return led_to or names
 
 
 def _class(name: str, its: shape.Class) -> TrafficClass:

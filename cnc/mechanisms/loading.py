@@ -12,7 +12,14 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Any
 
-NAMES = ("identification", "frer", "stream_filters")
+NAMES = (
+    "identification",
+    "frer",
+    "stream_filters",
+    "talker_offsets",
+    "gates",
+    "forwarding",
+)
 GROUP = "cnc.mechanisms"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
-from cnc.mechanisms.forwarding.derive import bridge_forwardings
+from cnc.mechanisms.composition import bridge_forwardings
 from cnc.mechanisms.registry import SHOWN
 from cnc.model import Forwarding, Plan
 

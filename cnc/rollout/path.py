@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from cnc.data_tree.tree import BridgeReport
 from cnc.errors import InputError
-from cnc.mechanisms.forwarding.derive import bridge_forwardings
+from cnc.mechanisms.composition import bridge_forwardings
 from cnc.mechanisms.registry import SHOWN
 from cnc.model import BridgeForwarding, Forwarding, Intent, Network, Plan, PortRef, StreamAddress
 from cnc.rollout.compare import agent_down

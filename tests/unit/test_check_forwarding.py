@@ -12,7 +12,7 @@ from dataclasses import replace
 import pytest
 
 from cnc.check import judge
-from cnc.mechanisms.forwarding.derive import bridge_forwardings
+from cnc.mechanisms.composition import bridge_forwardings
 from cnc.mechanisms.forwarding.judge import judge_forwarding
 from cnc.model import BridgeForwarding, Forwarding, Plan, PortRef, StreamAddress
 from cnc.planner import plan

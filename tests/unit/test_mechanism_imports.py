@@ -28,27 +28,18 @@ cli.commands: gates.long_lists gates.margin talker_offsets.lateness
 cli.render.planning: clock.error gates.margin stream_filters.derive stream_filters.model
     talker_offsets.lateness
 cli.render.switches: frer.watched
-intent.semantics: forwarding.semantics identification.semantics
+intent.semantics: identification.semantics
 lab.kernels.gptp: clock.settled
 page.data: gates.margin
-page.guards: forwarding.derive
 plans.exceeded: gates.margin talker_offsets.lateness
-plans.transition: forwarding.derive
-rollout.compare: forwarding.compare gates.starvation talker_offsets.compare
+rollout.compare: gates.starvation
 rollout.doctor: gates.margin gates.starvation
-rollout.left_over: forwarding.derive
-rollout.path: forwarding.derive
-rollout.preflight.streams: frer.model
-rollout.preflight.switches: clock.preflight forwarding.preflight gates.margin gates.margin_findings
-    gates.preflight
+rollout.preflight.switches: clock.preflight gates.margin gates.margin_findings
 rollout.stated_ports: clock.error clock.synchronization_tree
 rollout.timing: gates.long_lists
-switch.filters: forwarding.tree talker_offsets.tree
-switch.payload: forwarding.derive forwarding.tree gates.tree talker_offsets.tree
-switch.readback: forwarding.tree talker_offsets.tree
 switch.topology: forwarding.tree
 traffic.measure: talker_offsets.lateness
-watch.judge: forwarding.compare gates.margin_findings talker_offsets.compare
+watch.judge: gates.margin_findings
 watch.observer: clock.watched gates.starvation
 watch.promises: clock.synchronization_tree
 watch.sources: clock.watched
@@ -58,7 +49,6 @@ watch.sources: clock.watched
 BETWEEN = """
 clock.error: gates.margin
 forwarding.judge: frer.judge identification.judge
-forwarding.preflight: stream_filters.model
 gates.margin_findings: talker_offsets.lateness
 stream_filters.admission: talker_offsets.lateness
 stream_filters.derive: frer.model

@@ -6,6 +6,7 @@ import pytest
 from lxml import etree
 
 from cnc.data_tree.tree import AgentReport, BridgeReport
+from cnc.mechanisms.forwarding.kernel import examine_kernel, examine_tags
 from cnc.mechanisms.forwarding.tree import bridge_reports
 from cnc.mechanisms.frer.model import Generation, Recovery, SequenceFunctions
 from cnc.mechanisms.identification.model import Inward, Translation, Translations
@@ -25,7 +26,6 @@ from cnc.model import (
     StreamAddress,
 )
 from cnc.rollout.preflight import Check, Finding, Verdict
-from cnc.rollout.preflight.streams import examine_kernel, examine_tags
 from cnc.switch.readback import agent_report
 from tests.unit.test_preflight_bridges import ANSWER
 

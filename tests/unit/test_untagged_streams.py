@@ -20,7 +20,7 @@ from cnc import cli
 from cnc import intent as intents
 from cnc.check import judge
 from cnc.check.streams import judge_streams
-from cnc.mechanisms.forwarding.derive import bridge_forwardings
+from cnc.mechanisms.composition import bridge_forwardings
 from cnc.mechanisms.forwarding.judge import judge_forwarding
 from cnc.mechanisms.identification.model import Inward, Outward, Translation, Translations
 from cnc.model import (

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from cnc.data_tree.tree import PRIORITIES, BridgeReport, PortReport
+from cnc.data_tree.tree import EACH_PRIORITY, BridgeReport, PortReport
 from cnc.finding import Check, Finding, Verdict
 from cnc.mechanism import described
 from cnc.mechanisms.forwarding.code_points import misleading
 from cnc.mechanisms.registry import MECHANISMS
-from cnc.mechanisms.stream_filters.model import StreamFilters
 from cnc.model import BridgeForwarding, Network, PortRef
 from cnc.support.format import counted
 from cnc.support.wording import named
-
-EACH_PRIORITY = tuple(range(PRIORITIES))
 
 
 def examine_bridge(
@@ -63,12 +60,13 @@ def _failures(
             f"is not the bridge of {named(missing)}, by which frames of streams pass",
             f"add each on the switch: ip link set PORT master {device}",
         )
-    policed = {its.of.port for its in desired[StreamFilters].filters}
-    if missing := sorted(policed - desired.members - {*bridge.ports}):
-        yield (
-            f"is not the bridge of {named(missing)}, where frames of end stations are policed",
-            f"add each on the switch: ip link set PORT master {device}",
-        )
+    for each in MECHANISMS:
+        needed = {*each.switch.ports(desired[each.part])}
+        if missing := sorted(needed - desired.members - {*bridge.ports}):
+            yield (
+                f"is not the bridge of {named(missing)}, {each.switch.at_ports}",
+                f"add each on the switch: ip link set PORT master {device}",
+            )
     if not bridge.snoops_multicast and any(address.is_group for address in desired.entries):
         yield (
             "its multicast snooping is off: frames of a group address would leave by all ports",

@@ -84,6 +84,7 @@ MECHANISM = Mechanism(
         yang=Needs("take out second copies of", "state `elimination: listener`"),
         concerned=lambda its, names: streams_in_words(its.by_stream, names),
         refers_to=lambda its, _identified: {a: ports_of(each) for a, each in its.by_stream.items()},
+        tags=lambda its: {port for each in its.by_stream.values() for port in ports_of(each)},
     ),
     tree=lambda: _TREE.TREE,
     kept=Kept(

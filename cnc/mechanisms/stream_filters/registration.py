@@ -84,6 +84,8 @@ MECHANISM = Mechanism(
         yang=Needs("police what", "state `policing: off`"),
         concerned=lambda its, _names: "end stations send" if its.filters else "",
         refers_to=_refers_to,
+        ports=lambda its: {each.of.port for each in its.filters},
+        at_ports="where frames of end stations are policed",
     ),
     tree=lambda: _TREE.TREE,
     kept=Kept(

@@ -13,7 +13,6 @@ from cnc.data_tree.tree import AgentReport, BridgeReport
 from cnc.finding import Check, Finding, Verdict
 from cnc.mechanism import Needs
 from cnc.mechanisms.composition import is_asked
-from cnc.mechanisms.frer.model import SequenceFunctions, ports_of
 from cnc.mechanisms.registry import MECHANISMS
 from cnc.model import BridgeForwarding, PortRef
 from cnc.support.wording import named
@@ -43,14 +42,14 @@ def examine_kernel(
 def examine_tags(
     ref: PortRef, desired: BridgeForwarding, report: BridgeReport | None
 ) -> Iterator[Finding]:
-    """A failure where numbers are to be written or read in frames whose tags a driver takes off."""
-    numbering = {
-        port for its in desired[SequenceFunctions].by_stream.values() for port in ports_of(its)
-    }
-    hiding = sorted(numbering & report.hides_tags) if report else []
-    if hiding:
+    """A failure where tags of frames are to be written or read that a driver takes off."""
+    for each in MECHANISMS:
+        tagging = {*each.switch.tags(desired[each.part])}
+        hiding = sorted(tagging & report.hides_tags) if report else []
+        if not hiding:
+            continue
         text = (
-            f"cannot take out second copies of frames: the driver of {named(hiding)} takes their "
+            f"cannot {each.switch.kernel.task}: the driver of {named(hiding)} takes their "
             "VLAN tags off (rx-vlan-offload)"
         )
         commands = "; ".join(f"ethtool -K {port} rxvlan off" for port in hiding)
