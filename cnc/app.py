@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Event
@@ -16,6 +16,8 @@ from types import FrameType
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from cnc.errors import InputError, PlanRejected, Unschedulable
+from cnc.mechanisms.exceeded import exceeded
+from cnc.mechanisms.registry import MEASURED
 from cnc.model import Intent, Plan
 from cnc.support.format import counted, duration
 from cnc.support.lazy import lazy_import
@@ -24,22 +26,15 @@ if TYPE_CHECKING:
     from cnc import check, planner, rollout
     from cnc import intent as intents
     from cnc.check import Violation
-    from cnc.mechanisms.clock import error as clock_error
-    from cnc.mechanisms.gates import margin
-    from cnc.mechanisms.talker_offsets import lateness
+    from cnc.mechanism import Exceeded
     from cnc.planner import Move
-    from cnc.plans import exceeded, transition
     from cnc.plans import file as planfile
-    from cnc.plans.exceeded import Exceeded
+    from cnc.plans import transition
     from cnc.rollout import Finding, History, Rollout
     from cnc.switch import ConnectOptions
 else:
     check = lazy_import("cnc.check")
-    clock_error = lazy_import("cnc.mechanisms.clock.error")
-    exceeded = lazy_import("cnc.plans.exceeded")
     intents = lazy_import("cnc.intent")
-    lateness = lazy_import("cnc.mechanisms.talker_offsets.lateness")
-    margin = lazy_import("cnc.mechanisms.gates.margin")
     planfile = lazy_import("cnc.plans.file")
     planner = lazy_import("cnc.planner")
     rollout = lazy_import("cnc.rollout")
@@ -227,7 +222,7 @@ def exceeded_figures(
         return []
     stated = rollout.read_ports(document.network, connect=connect, partial=True)
     now = _with_measured(document, stated, running)
-    found = list(exceeded.exceeded(running.intent, now, stated))
+    found = list(exceeded(running.intent, now, stated))
     if not any(each.planned_ns for each in found):
         return found
     try:
@@ -300,22 +295,29 @@ def limit(
     stated = rollout.read_ports(intent.network, connect=connect, partial=partial)
     measured = _with_measured(intent, stated, running)
     if not partial:
-        if not force_margin:
-            margin.refuse_refuted(intent, stated.wake_ups)
-        lateness.refuse_refuted(measured, stated.lateness)
-        _refuse_unmeasured(intent, stated)
+        _refuse_refuted(measured, stated, {rollout.Check.MARGIN} if force_margin else set())
+        _require_measured(intent, stated)
     return measured
 
 
 def _with_measured(intent: Intent, stated: rollout.StatedPorts, running: Plan | None) -> Intent:
-    limited = margin.with_measured(intent.within(stated.limits), stated.wake_ups, running)
-    timed = clock_error.with_measured(limited, stated.clocks, running)
-    return lateness.with_measured(timed, stated.lateness, running)
+    found = intent.within(stated.limits)
+    for each in MEASURED:
+        found = each.taken(found, stated, running)
+    return found
 
 
-def _refuse_unmeasured(intent: Intent, stated: rollout.StatedPorts) -> None:
-    silent = [each for each in clock_error.nodes(intent) if each not in stated.compared]
-    clock_error.refuse_unmeasured(intent, silent)
+def _refuse_refuted(
+    intent: Intent, stated: rollout.StatedPorts, accepted: Collection[rollout.Check]
+) -> None:
+    for each in MEASURED:
+        if each.check not in accepted:
+            each.refuse(intent, stated)
+
+
+def _require_measured(intent: Intent, stated: rollout.StatedPorts | None) -> None:
+    for each in MEASURED:
+        each.require(intent, stated)
 
 
 def search(
@@ -335,7 +337,7 @@ def search(
     default `keep`, keep their addresses. `listener` is called with how far the search has come.
     Raises InputError where the clock error is to be measured and was not.
     """
-    clock_error.require(intent)
+    _require_measured(intent, None)
     with planner.open_executor(executor) as opened, _noted_interrupt() as interrupt:
         found = planner.plan(
             intent,
@@ -459,14 +461,15 @@ def doctor(
     intent = _with_measured(document, stated, running)
     plan, found = None, _finding(rollout.Verdict.OK, "every stream has a place")
     try:
-        _refuse_unmeasured(intent, stated)
+        _require_measured(intent, stated)
         plan = _sound_and_complete(_around(intent, running, listener))
-        lateness.refuse_refuted(intent, stated.lateness)
+        # Of the gate margin each port has a finding of its own.
+        _refuse_refuted(intent, stated, {rollout.Check.MARGIN})
     except (Unschedulable, InputError) as error:
         found = _finding(rollout.Verdict.FAILED, str(error), error.hint)
     grown: list[Exceeded] = []
     if running and is_pushed(document, running):
-        measured = exceeded.exceeded(running.intent, intent, stated)
+        measured = exceeded(running.intent, intent, stated)
         grown = _with_remedy((each for each in measured if each.planned_ns), running, plan)
     examined = plan or Plan(intent, {}, {}, algorithm="none")
     findings = [

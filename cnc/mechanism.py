@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from cnc.keys.keys import Keys
 from cnc.mechanisms.handles import Handles, KnownStream
@@ -31,11 +31,13 @@ from cnc.model import (
 from cnc.support.wording import named
 
 if TYPE_CHECKING:
+    from cnc.account.judge import Judge
     from cnc.data_tree.counters import PortCounters
     from cnc.data_tree.reply import Element, Reply
     from cnc.data_tree.state import SwitchState
+    from cnc.data_tree.stated import StatedPorts
     from cnc.data_tree.tree import AgentReport, BridgeReport, PortReport
-    from cnc.finding import Finding
+    from cnc.finding import Check, Finding, Verdict
 
 _Part = TypeVar("_Part")
 _Row = TypeVar("_Row")
@@ -65,9 +67,6 @@ class Needs(NamedTuple):
     otherwise: str
 
 
-NO_NEEDS = Needs("", "")
-
-
 @dataclass(frozen=True, slots=True)
 class Planned(Generic[_Part]):
     """What follows from a plan.
@@ -80,7 +79,7 @@ class Planned(Generic[_Part]):
     the periods of what a part does by the clock.
     """
 
-    derive: Callable[[Plan, Collection[str]], Mapping[str, _Part]] = lambda _plan, _switches: {}
+    derive: Callable[[Plan, Collection[str]], Mapping[str, _Part]]
     beside: Callable[[Plan, Mapping[str, _Part]], Mapping[str, _Part]] = lambda _plan, former: (
         former
     )
@@ -146,13 +145,11 @@ class Changed(Generic[_Part]):
     `while_clock_settles` is what the kernel does while it may not act by the clock.
     """
 
-    within: Callable[[_Part, Collection[int]], _Part] = lambda part, _vlan_ids: part
-    differences: Callable[[_Part, _Part, Whose, Names], Iterator[str]] = (
-        lambda _desired, _actual, _whose, _names: iter(())
-    )
-    joined: Callable[[_Part, _Part], _Part] = lambda own, _former: own
-    on_ports: Callable[[_Part, frozenset[str]], _Part] = lambda part, _ports: part
-    of_streams: Callable[[_Part, Collection[StreamAddress]], _Part] = lambda part, _addresses: part
+    within: Callable[[_Part, Collection[int]], _Part]
+    differences: Callable[[_Part, _Part, Whose, Names], Iterator[str]]
+    joined: Callable[[_Part, _Part], _Part]
+    on_ports: Callable[[_Part, frozenset[str]], _Part]
+    of_streams: Callable[[_Part, Collection[StreamAddress]], _Part]
     while_clock_settles: Callable[[_Part], _Part] = lambda part: part
 
 
@@ -164,23 +161,23 @@ class Switch(Generic[_Part]):
     `kernel` and `yang` say what it then cannot do. `concerned` says whom a part is about, in words.
     `refers_to` are the streams that it names in the table of stream identities by the address their
     frames come in with, with the ports, unless the switch has `identified` them; `identifies` are
-    those which it identifies itself. `ports` have to be the bridge's, also where no stream passes:
-    there is what `at_ports` says. At the ports `tags` it writes or reads tags of frames.
-    `names_streams`: the table is its own, and names streams for the others.
+    those which it identifies itself. `names_streams`: the table is its own, and names
+    streams for the others. `preflight` is what prevents it on a bridge, a device of this name, of
+    which more may be asked, and what to do about that.
     """
 
-    modules: tuple[str, ...] = ()
-    kernel: Needs = NO_NEEDS
-    yang: Needs = NO_NEEDS
-    concerned: Callable[[_Part, Names], str] = lambda _part, _names: ""
+    modules: tuple[str, ...]
+    kernel: Needs
+    yang: Needs
+    concerned: Callable[[_Part, Names], str]
     refers_to: Callable[
         [_Part, Collection[StreamAddress]], Mapping[StreamAddress, Collection[str]]
     ] = lambda _part, _identified: {}
     identifies: Callable[[_Part], Collection[StreamAddress]] = lambda _part: ()
-    ports: Callable[[_Part], Collection[str]] = lambda _part: ()
-    at_ports: str = ""
-    tags: Callable[[_Part], Collection[str]] = lambda _part: ()
     names_streams: bool = False
+    preflight: Callable[[str, BridgeForwarding, BridgeReport], Iterator[tuple[str, str]]] = (
+        lambda _device, _desired, _report: iter(())
+    )
 
 
 class Edit(NamedTuple):
@@ -235,10 +232,8 @@ class Tree(Generic[_Part]):
     that `names_streams`.
     """
 
-    stored: Callable[[Reply, Element | None], Stored] = lambda _reply, _component: Stored(None)
-    reported: Callable[[BridgeReport, Reply, Element], BridgeReport] = (
-        lambda report, _reply, _component: report
-    )
+    stored: Callable[[Reply, Element | None], Stored]
+    reported: Callable[[BridgeReport, Reply, Element], BridgeReport]
     filters: Callable[[], list[Element]] = list
     port_statistics: Callable[[], list[Element]] = list
     counted: Callable[[PortCounters, Reply, Element], PortCounters] = (
@@ -282,11 +277,12 @@ class Around(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AtPlace(Generic[_Part]):
-    """How a part is asked, stored and reported at a place: at a port, or as `of_bridges` at a
-    bridge, of which the part has all that mechanisms do there.
+    """How a part of the type `part` is asked, stored and reported at a place: at a port, or as
+    `of_bridges` at a bridge, of which the part has all that mechanisms do there.
 
     `derive` has by place what a plan asks of these nodes; `leaving` adds to the settings of nodes
-    what only a former plan had, and has to go. `edit` adds to the interfaces what sets these parts,
+    what only a former plan had, and has to go. `cycles_ns` are the
+    periods of what a part does by the clock. `edit` adds to the interfaces what sets these parts,
     by place, and returns what is set beside interfaces; `stored` and `reported` add to what is
     found in a reply, `reported` in the reverse order of mechanisms. `filters` select what is
     configured of these bridges, `state` what is reported of them, and `told` what an end station
@@ -303,6 +299,7 @@ class AtPlace(Generic[_Part]):
     and by its agent, and `examine_network` all of these places of a plan together.
     """
 
+    part: type[_Part]
     derive: Callable[[Plan, Collection[str]], Mapping[PortRef, _Part]]
     needs_change: Callable[[_Part, StoredPort | None, PortReport | None], str | None]
     configured: Callable[[_Part, StoredPort | None], str | None]
@@ -316,6 +313,7 @@ class AtPlace(Generic[_Part]):
     stored: Callable[[Mapping[str, StoredPort], Reply, Collection[str]], Mapping[str, StoredPort]]
     reported: Callable[[Mapping[str, PortReport], Reply, Collection[str]], Mapping[str, PortReport]]
     of_bridges: bool = False
+    cycles_ns: Callable[[_Part], Iterator[int]] = lambda _part: iter(())
     stored_base_time_ns: Callable[[StoredPort], int | None] = lambda _stored: None
     leaving: Callable[
         [Mapping[str, dict[str, PortSettings]], Plan], Mapping[str, dict[str, PortSettings]]
@@ -410,7 +408,8 @@ class Watched:
     `key` is that of these rows, which are of type `row`, in a document. `again_ns` has after which
     times a second look can tell more than this one. `needs_counters`: not only the state has to be
     asked for, but what ports count. `kinds` are those that `conditions` can find, which is made
-    once for each bridge. `metrics` are those of the switches that answer, by name.
+    once for each bridge. `metrics` are those of the switches that answer, by name. `table` is how
+    rows are told to people; None: `past` and `problems` say all.
     """
 
     key: str
@@ -421,6 +420,16 @@ class Watched:
     conditions: Callable[[], Conditions]
     metrics: Callable[[Mapping[str, Observed]], Iterator[Metric]]
     needs_counters: Callable[[BridgeForwarding], bool] = lambda _desired: False
+    table: CountedTable | None = None
+
+
+class CountedTable(NamedTuple):
+    """A table of what bridges have counted: `cells` of a row that a switch has counted, and whether
+    that is in order. The name of a column begins with ">" where it is aligned to the right."""
+
+    title: str
+    columns: tuple[str, ...]
+    cells: Callable[[str, Any], tuple[tuple[str, ...], bool]]
 
 
 class AtHop(NamedTuple):
@@ -443,6 +452,15 @@ class StreamTable(NamedTuple):
     rows: Iterator[tuple[str, ...]]
 
 
+class Lack(NamedTuple):
+    """What switches do without, in words, how it is `where` they do, and the key that tells more of
+    them."""
+
+    text: str
+    where: Sequence[str]
+    key: str
+
+
 @dataclass(frozen=True, slots=True)
 class Shown(Generic[_Part]):
     """How it is told to people and programs.
@@ -452,7 +470,8 @@ class Shown(Generic[_Part]):
     document under `hop_key`, and in the column `hop_column` of a table, or in a line below where
     that is None. `key_text` and `hop_text` describe these keys in the JSON schemas. `guards` are
     what a switch does for single streams, for the page: stream, key and value, of which the page
-    has a list. `table` is what a plan has switches do for streams; None: nothing.
+    has a list. `table` is what a plan has switches do for streams; None: nothing. `lack` is what
+    switches do without by a plan; None: nothing.
     """
 
     key: str
@@ -467,26 +486,130 @@ class Shown(Generic[_Part]):
         lambda _part, _switch: iter(())
     )
     table: Callable[[Plan], StreamTable | None] = lambda _plan: None
+    lack: Callable[[Plan], Lack | None] = lambda _plan: None
+
+
+class Exceeded(NamedTuple):
+    """A figure on which a plan rests that nodes have exceeded while it ran, in words.
+
+    `planned_ns` is what a push of the intent would plan with now; None where the operator states
+    the figure. `hint` says what to do then.
+    """
+
+    text: str
+    planned_ns: int | None
+    hint: str
+
+
+class Figure(NamedTuple):
+    """A figure of a plan, and where it comes from. `takes_share`: it is part of latency bounds, and
+    takes time from best effort."""
+
+    name: str
+    value_ns: int
+    source: str
+    takes_share: bool = False
+
+
+class OnPort(NamedTuple):
+    """What a port has measured, in words; whether the plan allows for it, and what a check says of
+    it, with a `remark`. `is_of_node`: it is the same on all ports of the node."""
+
+    text: str
+    is_allowed: bool
+    verdict: Verdict
+    hint: str | None
+    is_of_node: bool = False
+    remark: str = ""
+
+
+OnPorts: TypeAlias = "Callable[[PortRef, PortSettings | None, PortReport], OnPort | None]"
 
 
 @dataclass(frozen=True, slots=True)
-class Mechanism(Generic[_Part]):
-    """One mechanism; `name` is that of the agent's folder, `summary` counts what a part asks for:
-    so many of what, for a table's cell. `keys` is called where intents are read, `tree` when a
-    switch is asked or told something: they import what takes long to import. What a mechanism does
-    not have has a default that does nothing: `kept` is None where a bridge has no part of it,
-    `shown` where nothing of one is told, `watched` where nothing is counted."""
+class Measured:
+    """A figure of the intent that nodes measure where the operator does not state it.
+
+    `taken` is the intent with what was measured; what the running plan has stays while it is
+    enough. `refuse` raises InputError where what was measured refutes what is stated, `require`
+    where it has to be measured and was not; nodes have not been asked where nothing is stated.
+    `exceeded` compares the intent that runs, and the same as a push would plan it now, with what
+    nodes state. `figures` are those of a plan that an operator is told. `warnings` say, with what
+    to do, on what a plan rests that a network may not do, of one that is new or of any;
+    `unmeasured` says the same of a node that was asked. `on_ports` judges ports for an intent, for
+    the finding `check` and the condition `kind`.
+    """
+
+    check: Check
+    taken: Callable[[Intent, StatedPorts, Plan | None], Intent]
+    refuse: Callable[[Intent, StatedPorts], None] = lambda _intent, _stated: None
+    require: Callable[[Intent, StatedPorts | None], None] = lambda _intent, _stated: None
+    exceeded: Callable[[Intent, Intent, StatedPorts], Iterator[Exceeded]] = (
+        lambda _running, _now, _stated: iter(())
+    )
+    figures: Callable[[Plan], Iterator[Figure]] = lambda _plan: iter(())
+    warnings: Callable[[Plan, bool], Iterator[tuple[str, str]]] = lambda _plan, _is_new: iter(())
+    unmeasured: Callable[[Plan, str, SwitchState], Iterator[Finding]] = (
+        lambda _plan, _node, _state: iter(())
+    )
+    on_ports: Callable[[Intent], OnPorts] = lambda _intent: lambda _ref, _desired, _report: None
+    kind: str = ""
+
+
+class Looks(Protocol):
+    """Compares what one node reports, look by look."""
+
+    def update(self, state: SwitchState) -> Mapping[str, str]:
+        """What is wrong after this look, by port."""
+        ...
+
+    @property
+    def next_poll_s(self) -> float:
+        """How long to wait for a look that can decide; 0 where none is needed."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """What only several looks at a node tell: `word` says what it is, `hint` what to do. `looks`
+    is made once for each node. It is the finding `check`, and the condition `word`."""
+
+    check: Check
+    word: str
+    hint: str
+    looks: Callable[[Intent], Looks]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Registered:
+    """What a folder registers; `name` is that of the agent's. `keys` and `judge` are called where
+    intents are read, and plans judged: they import what takes long to import. None: there is
+    nothing of the mechanism to state, or to be wrong in a plan. `forwards` is how bridges of a plan
+    forward, by switch, without what mechanisms do there: one knows. `at_place` is called when a
+    switch is compared, asked or told something."""
 
     name: str
+    keys: Callable[[], Keys] | None = None
+    admission: Admission = _NOTHING_ALLOWED
+    judge: Callable[[], Judge] | None = None
+    measured: Measured | None = None
+    followed: Followed | None = None
+    forwards: Callable[[Plan, Collection[str]], Mapping[str, BridgeForwarding]] | None = None
+    at_place: Callable[[], AtPlace[Any]] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mechanism(Registered, Generic[_Part]):
+    """A mechanism that a rollout configures on bridges. `summary` counts what a part asks for: so
+    many of what, for a table's cell. `tree` is called when a switch is asked or told something.
+    `watched` is None where nothing is counted."""
+
     part: type[_Part]
-    planned: Planned[_Part] = field(default_factory=Planned)
-    changed: Changed[_Part] = field(default_factory=Changed)
-    switch: Switch[_Part] = field(default_factory=Switch)
-    kept: Kept[_Part] | None = None
-    tree: Callable[[], Tree[_Part]] = Tree
-    shown: Shown[_Part] | None = None
-    keys: Callable[[], Keys] = lambda: Keys({})
+    planned: Planned[_Part]
+    changed: Changed[_Part]
+    switch: Switch[_Part]
+    kept: Kept[_Part]
+    tree: Callable[[], Tree[_Part]]
+    shown: Shown[_Part]
     summary: Callable[[_Part], Iterator[tuple[int, str]]] = field(default=lambda _part: iter(()))
     watched: Watched | None = None
-    admission: Admission = _NOTHING_ALLOWED
-    at_place: Callable[[], AtPlace[_Part]] | None = None

@@ -11,7 +11,6 @@ from cnc.account.openings import GateCycle
 from cnc.account.violation import Violation
 from cnc.account.wire import blocking_ns, control_between_ns
 from cnc.model import (
-    Elimination,
     Forwarding,
     Hop,
     Intent,
@@ -26,6 +25,10 @@ from cnc.support.format import counted
 Drops = Callable[[str, int], bool]
 """Whether the first switch is to drop frames of a stream, in a class by its number, that come
 otherwise than planned."""
+
+AddedOctets = Callable[[Stream], int]
+"""What the first switch puts before the payload of a stream's frames, and the last one takes away,
+in octets."""
 
 
 class Transmission(NamedTuple):
@@ -63,7 +66,10 @@ class Transmission(NamedTuple):
 
 
 def transmissions_of(
-    plan: Plan, lists: Mapping[PortRef, GateCycle], drops_misfits: Drops
+    plan: Plan,
+    lists: Mapping[PortRef, GateCycle],
+    drops_misfits: Drops,
+    added_octets: AddedOctets,
 ) -> tuple[list[Transmission], list[Violation]]:
     """The transmissions of all paths whose route is sound, and what is wrong with any.
 
@@ -76,7 +82,7 @@ def transmissions_of(
     ]
     links = plan.intent.network.links
     blocking = {port: blocking_ns(plan.intent, link) for port, link in links.items()}
-    travel = _Travel(plan.intent, lists, blocking, drops_misfits)
+    travel = _Travel(plan.intent, lists, blocking, drops_misfits, added_octets)
     for name, stream in plan.intent.streams.items():
         if name not in plan.streams:
             if name not in plan.refused:
@@ -170,6 +176,7 @@ class _Travel:
     lists: Mapping[PortRef, GateCycle]
     blocking_ns: Mapping[PortRef, int]
     drops_misfits: Drops
+    added_octets: AddedOctets
 
     def along(self, stream: Stream, hops: tuple[Hop, ...]) -> list[Transmission]:
         """The transmissions of one path, in the order of `hops`."""
@@ -249,13 +256,14 @@ class _Travel:
         )
 
     def _octets(self, stream: Stream, link: Link, before: Transmission | None) -> int:
-        """What a frame carries on a link. The switch that it comes to first puts a sequence tag of
-        six octets before the payload where switches take out second copies, and padding stays; the
-        switch that sends it to a listener has taken the tag away."""
-        is_tagged = before is not None and link.target.node not in stream.listeners
-        if stream.elimination is Elimination.LISTENER or not is_tagged:
+        """What a frame carries on a link. What the switch that it comes to first has put before
+        its payload, and padding stays; the switch that sends it to a listener has taken that
+        away."""
+        is_between = before is not None and link.target.node not in stream.listeners
+        added = self.added_octets(stream) if is_between else 0
+        if not added:
             return stream.payload_octets
-        return max(stream.payload_octets, self.intent.network.overhead.min_payload_octets) + 6
+        return max(stream.payload_octets, self.intent.network.overhead.min_payload_octets) + added
 
     def _earliest_start_ns(self, stream: Stream, hop: Hop, earliest_ns: int) -> int:
         """By the bridge's clock, whatever other frames there are or are lost."""

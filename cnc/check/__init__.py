@@ -50,7 +50,9 @@ from __future__ import annotations
 
 from cnc.account.limits import judge_limits
 from cnc.account.violation import Violation
+from cnc.check.forwarding import judge_forwarding
 from cnc.check.lists import judge_cycles, judge_lists, readable_lists
+from cnc.check.mechanisms import judge_times
 from cnc.check.queues import judge_links, judge_queues
 from cnc.check.recovery import judge_recovery
 from cnc.check.seams import judge_seams
@@ -59,9 +61,6 @@ from cnc.check.windows import judge_windows
 from cnc.errors import PlanRejected
 from cnc.loops.judge import judge_loops
 from cnc.mechanisms.composition import bridge_forwardings
-from cnc.mechanisms.forwarding.judge import judge_forwarding
-from cnc.mechanisms.frer.judge import judge_histories
-from cnc.mechanisms.stream_filters.judge import judge_policing
 from cnc.model import Plan
 from cnc.support.gc_pause import paused
 
@@ -80,8 +79,7 @@ def judge(plan: Plan) -> list[Violation]:
     violations += judge_lists(plan, lists)
     forwarding = bridge_forwardings(plan)
     violations += judge_forwarding(plan, forwarding)
-    violations += judge_histories(plan, forwarding, transmissions)
-    violations += judge_policing(plan, forwarding, transmissions)
+    violations += judge_times(plan, forwarding, transmissions)
     violations += judge_loops(plan)
     violations += judge_limits(plan.intent.network, plan.gates)
     violations += judge_windows(plan, lists, transmissions)

@@ -28,8 +28,8 @@ from cnc.account.wire import (
     wire_ns,
 )
 from cnc.check.drains import Arrival, Drained, Interference, Port
+from cnc.check.mechanisms import drops_misfits
 from cnc.check.spread import Stay, spread_ns
-from cnc.mechanisms.stream_filters.judge import drops_misfits
 from cnc.mechanisms.talker_offsets.judge import Lag, Load, lag
 from cnc.model import ClassRole, Intent, Link, Plan, PortRef
 

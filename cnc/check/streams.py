@@ -1,4 +1,4 @@
-"""Frames on their way, where stream filters may keep them back."""
+"""Frames on their way, with what mechanisms do to them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import partial
 from cnc.account.frames import Transmission, transmissions_of
 from cnc.account.openings import GateCycle
 from cnc.account.violation import Violation
-from cnc.mechanisms.stream_filters.judge import drops_misfits
+from cnc.check.mechanisms import added_octets, drops_misfits
 from cnc.model import Plan, PortRef
 
 
@@ -16,4 +16,4 @@ def judge_streams(
     plan: Plan, lists: Mapping[PortRef, GateCycle]
 ) -> tuple[list[Transmission], list[Violation]]:
     """The transmissions of all paths whose route is sound, and what is wrong with any."""
-    return transmissions_of(plan, lists, partial(drops_misfits, plan.intent))
+    return transmissions_of(plan, lists, partial(drops_misfits, plan.intent), added_octets)

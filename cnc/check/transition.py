@@ -14,11 +14,10 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
 from cnc.account.violation import Violation
+from cnc.check.forwarding import judge_forwarding
+from cnc.check.mechanisms import tables
 from cnc.errors import PlanRejected
-from cnc.mechanisms.composition import bridge_forwardings
-from cnc.mechanisms.forwarding.judge import judge_forwarding
-from cnc.mechanisms.identification.model import Translations
-from cnc.mechanisms.stream_filters.model import FilterCapacity, StreamFilters
+from cnc.mechanisms.composition import bridge_forwardings, parts_of_streams
 from cnc.model import BridgeForwarding, Forwarding, Link, Plan, PortRef, StreamAddress
 from cnc.plans.transition import Transition, joined
 
@@ -35,10 +34,10 @@ def judge_transition(plan: Plan, former: Plan, between: Transition) -> list[Viol
     moved = {name: former.streams[name] for name in between.moved}
     addresses = {name: former.addresses[name] for name in between.moved}
     before = replace(former, streams=moved, addresses=addresses)
-    # Switches that left the network go on as they were told. Frames that switches translate do not
-    # move, and are judged with `plan`.
+    # Switches that left the network go on as they were told. What others do not need that move,
+    # translations of frames among it, is judged with `plan`.
     beside = {
-        name: its.having(Translations())
+        name: replace(its, parts=parts_of_streams(its, addresses.values()))
         for name, its in (bridge_forwardings(former) | told).items()
     }
     violations += _of_ways(before, beside)
@@ -70,16 +69,13 @@ def _too_many(
                 f"{len(its.entries)} of them for their former ways, and holds {limit}"
             )
             yield Violation("filtering-entries", name, text)
-        limit, count = (
-            plan.intent[FilterCapacity].of(name),
-            len(told[name][StreamFilters].filters),
-        )
-        if count > limit:
-            text = (
-                f"is told {count} stream filters until the streams that move have moved, and "
-                f"holds {limit}"
-            )
-            yield Violation("stream-filters", name, text)
+        for table in tables(plan, name, told[name]):
+            if table.is_too_small:
+                text = (
+                    f"is told {table.entries} {table.what} until the streams that move have moved, "
+                    f"and holds {table.holds}"
+                )
+                yield Violation(table.code, name, text)
 
 
 def _of_ways(plan: Plan, told: Mapping[str, BridgeForwarding]) -> list[Violation]:

@@ -20,8 +20,7 @@ from cnc.cli.options import (
 )
 from cnc.cli.terminal import echo
 from cnc.errors import CncError, InputError, PlanRejected
-from cnc.mechanisms.gates import long_lists, margin
-from cnc.mechanisms.talker_offsets import lateness
+from cnc.mechanisms.registry import MEASURED
 from cnc.model import Intent, Plan
 from cnc.support import whole_file
 from cnc.support.format import counted
@@ -37,13 +36,13 @@ def check(file: Path, state_dir: Path, as_json: bool) -> None:
     loaded = load(file, state_dir)
     if isinstance(loaded, Intent):
         render.intent(loaded, as_json=as_json)
-        if not as_json and (text := lateness.warning(loaded)):
-            render.warning(text, lateness.HINT)
+        if not as_json:
+            warn_of(Plan(loaded, {}, {}, algorithm="none"), is_new=False)
         return
     violations = app.judge(loaded)
     render.verdict(loaded, violations, as_json=as_json)
     if not as_json:
-        _warn_of_unstated(loaded)
+        warn_of(loaded, is_new=False)
     if violations:
         raise click.exceptions.Exit(PlanRejected.exit_code)
 
@@ -205,18 +204,8 @@ def show(file: Path, svg: Path | None, html: Path | None, state_dir: Path, as_js
         render.chart(shown)
 
 
-def warn_of(plan: Plan) -> None:
-    """Warn of what a sound plan rests on and a network may not do."""
-    if text := margin.warning(plan):
-        render.warning(text, margin.HINT)
-    _warn_of_unstated(plan)
-
-
-def _warn_of_unstated(plan: Plan) -> None:
-    """Warn of talkers that are taken to be exact, and of lists for which no limit is known."""
-    if text := lateness.warning(plan.intent):
-        render.warning(text, lateness.HINT)
-    if text := long_lists.warning(plan):
-        render.warning(text, long_lists.HINT)
-    if text := long_lists.phase_warning(plan):
-        render.warning(text, long_lists.PHASE_HINT)
+def warn_of(plan: Plan, *, is_new: bool = True) -> None:
+    """Warn of what a plan rests on and a network may not do."""
+    for each in MEASURED:
+        for text, hint in each.warnings(plan, is_new):
+            render.warning(text, hint)

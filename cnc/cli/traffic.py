@@ -16,8 +16,8 @@ from cnc.cli.render import traffic as render
 from cnc.cli.sending import await_schedule, intent_of, length_ns, plan_to_send
 from cnc.cli.terminal import echo
 from cnc.errors import CncError
+from cnc.mechanisms.exceeded import exceeded
 from cnc.model import Plan
-from cnc.plans.exceeded import exceeded
 from cnc.support.lazy import lazy_import
 
 if TYPE_CHECKING:

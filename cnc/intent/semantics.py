@@ -9,9 +9,9 @@ from cnc.intent.streams import check_room, check_streams
 from cnc.keys import shape
 from cnc.keys.contributed import KEYS
 from cnc.keys.problems import Problems
-from cnc.mechanisms.identification.semantics import individual_range
 from cnc.model import (
     DEFAULT_ADDRESS_RANGE,
+    DEFAULT_INDIVIDUAL_RANGE,
     AddressRange,
     ClassRole,
     Forwarding,
@@ -29,6 +29,7 @@ def build(
     from, and `best_effort`: whether streams may be left out of its plan, as for `from_document`."""
     classes = {name: _class(name, its) for name, its in document.classes.items()}
     scheduled = tuple(name for name, its in classes.items() if its.role is ClassRole.SCHEDULED)
+    assignable, individual = _address_ranges(document)
     intent = Intent(
         document.name,
         network(document, problems),
@@ -40,8 +41,8 @@ def build(
             for name, its in document.streams.items()
         },
         problems.document,
-        assignable=_address_range(document),
-        individual=individual_range(document),
+        assignable=assignable,
+        individual=individual,
         parts=Parts.of(
             *(part for each in KEYS for part in each.read(document, problems)),
         ),
@@ -58,11 +59,12 @@ def build(
     return intent
 
 
-def _address_range(document: shape.Document) -> AddressRange:
-    """The addresses that a plan may assign."""
-    if document.addresses is None:
-        return DEFAULT_ADDRESS_RANGE
-    return AddressRange(*document.addresses.macs, document.addresses.vlans)
+def _address_ranges(document: shape.Document) -> tuple[AddressRange, AddressRange]:
+    """The addresses that a plan may assign, those of one station each the second."""
+    its = document.addresses
+    if its is None:
+        return DEFAULT_ADDRESS_RANGE, DEFAULT_INDIVIDUAL_RANGE
+    return AddressRange(*its.macs, its.vlans), AddressRange(*its.individual_macs, its.vlans)
 
 
 def _classes_of_pcp(

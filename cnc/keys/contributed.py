@@ -21,7 +21,7 @@ _OTHERS = (
 )
 
 KEYS: tuple[Keys, ...] = (
-    *(each.keys() for each in loaded()),
+    *(each.keys() for each in loaded() if each.keys),
     *(import_module(name).KEYS for name in _OTHERS),
 )
 

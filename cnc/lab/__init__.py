@@ -1,6 +1,6 @@
 """Emulated networks: a namespace for every node, real agents on every switch, measured traffic."""
 
-from cnc.addressing import NodeAddresses, addresses
+from cnc.lab.addressing import NodeAddresses, addresses
 from cnc.lab.lifecycle import NodeStatus, down, execute, lab, status, up
 from cnc.lab.running import Lab
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from cnc.addressing import addresses
 from cnc.errors import CncError
 from cnc.lab import lifecycle, rehearsed
+from cnc.lab.addressing import addresses
 from cnc.lab.kernels import own
 from cnc.lab.running import Lab
 from cnc.model import Intent

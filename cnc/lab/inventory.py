@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from cnc.addressing import addresses
+from cnc.lab.addressing import addresses
 from cnc.model import Intent
 
 _FILE = "inventory.json"

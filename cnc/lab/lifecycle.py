@@ -18,10 +18,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cnc.addressing import management
 from cnc.errors import CncError, InputError
 from cnc.intent.lab_model import Emulation, LabKernels
 from cnc.lab import inventory, rehearsal, rehearsed, topology
+from cnc.lab.addressing import management
 from cnc.lab.kernels import own
 from cnc.lab.kernels.layout import CONTROLLER
 from cnc.lab.kernels.start import start

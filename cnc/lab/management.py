@@ -12,9 +12,9 @@ from zlib import crc32
 
 from pyroute2 import IPRoute
 
-from cnc.addressing import management
 from cnc.errors import CncError
 from cnc.lab import namespaces
+from cnc.lab.addressing import management
 from cnc.lab.namespaces import bring_up, inside, sysctl
 from cnc.model import Intent
 

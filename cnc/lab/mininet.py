@@ -1,7 +1,7 @@
 """A Mininet `Topo` as an intent: nodes, cables, rates and delays, and no streams yet.
 
 Options that the lab does not emulate are reported, never dropped silently. Addresses are the
-lab's own (`cnc.addressing`), and so is the management network.
+lab's own (`cnc.lab.addressing`), and so is the management network.
 """
 
 from __future__ import annotations

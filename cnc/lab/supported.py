@@ -1,12 +1,12 @@
-"""Checks that the lab can emulate an intent, beside its addresses (`cnc.addressing`)."""
+"""Checks that the lab can emulate an intent, beside its addresses (`cnc.lab.addressing`)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cnc.addressing import next_hops
 from cnc.errors import InputError
 from cnc.intent.lab_model import Clocks, ImpairedLinks
+from cnc.lab.addressing import next_hops
 from cnc.lab.kernels.layout import CONTROLLER
 from cnc.lab.management import SWITCH_PORT
 from cnc.model import ORDINARY_MTU_OCTETS, ClassRole, Forwarding, Intent, Link, Stream
@@ -137,7 +137,7 @@ def check_rates(intent: Intent) -> None:
 def _gated(intent: Intent, stream: Stream, listener: str) -> Iterator[Link]:
     """The gated links that a stream may take to a listener.
 
-    In a routed lab they are those of its route (`cnc.addressing`). In a bridged one the plan
+    In a routed lab they are those of its route (`cnc.lab.addressing`). In a bridged one the plan
     chooses: it may be any between two switches.
     """
     network = intent.network

@@ -13,7 +13,9 @@ from typing import Any
 from pyroute2 import IPRoute, netns
 from pyroute2.ethtool.ioctl import IoctlEthtool
 
-from cnc.addressing import (
+from cnc.errors import CncError
+from cnc.lab import bridge, management, namespaces, wires
+from cnc.lab.addressing import (
     PortAddresses,
     bridged_addresses,
     cables,
@@ -21,12 +23,10 @@ from cnc.addressing import (
     routes,
     stated_addresses,
 )
-from cnc.errors import CncError
-from cnc.lab import bridge, management, namespaces, wires
 from cnc.lab.namespaces import bring_up, inside, sysctl
+from cnc.lab.spanning_tree import spanning_tree
 from cnc.lab.supported import GATES_LEAST_BPS, mtu_octets
 from cnc.model import Forwarding, Intent, PortRef
-from cnc.spanning_tree import spanning_tree
 
 QUEUES = 8  # one per traffic class: taprio refuses more classes than transmit queues
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from cnc.addressing import port_addresses
+from cnc.lab.addressing import port_addresses
 from cnc.lab.iproute2 import batch
 from cnc.model import Link, Network, PortRef, transmission_ns
 

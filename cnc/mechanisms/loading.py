@@ -13,11 +13,12 @@ from importlib.metadata import entry_points
 from typing import Any
 
 NAMES = (
+    "talker_offsets",
+    "gates",
+    "clock",
     "identification",
     "frer",
     "stream_filters",
-    "talker_offsets",
-    "gates",
     "forwarding",
 )
 GROUP = "cnc.mechanisms"
@@ -25,6 +26,6 @@ GROUP = "cnc.mechanisms"
 
 @cache
 def loaded() -> tuple[Any, ...]:
-    """All mechanisms, each a `cnc.mechanism.Mechanism`."""
+    """What all of them register, each a `cnc.mechanism.Registered`."""
     own = (import_module(f"cnc.mechanisms.{name}.registration").MECHANISM for name in NAMES)
     return (*own, *(each.load() for each in entry_points(group=GROUP)))

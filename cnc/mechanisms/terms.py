@@ -86,16 +86,7 @@ def start_delay_ns(intent: Intent, link: Link) -> int:
     first.
     """
     control = transmission_ns(intent.control_burst_octets(), link.rate_bps)
-    return control + sender_margin_ns(intent, link) + interference_ns(intent, link)
-
-
-def sender_margin_ns(intent: Intent, link: Link) -> int:
-    """How much later than planned a frame may start for reasons of its sender, other frames apart:
-    the gate margin of a switch, the lateness of a talker."""
-    talker = intent.network.end_stations.get(link.source.node)
-    if talker is None or talker.lateness_ns is None:
-        return intent.network.gate_margin_ns
-    return talker.lateness_ns
+    return control + intent.network.lateness_ns(link.source.node) + interference_ns(intent, link)
 
 
 def control_between_ns(intent: Intent, link: Link, stream: Stream) -> int:

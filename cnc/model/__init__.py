@@ -29,7 +29,15 @@ from cnc.model.network import (
     transmission_ns,
 )
 from cnc.model.parts import NO_PARTS, Parts
-from cnc.model.plan import GateControlList, GateEntry, Hop, LoopDelay, Plan, StreamPlan
+from cnc.model.plan import (
+    PHASE_WAIT_MAX_NS,
+    GateControlList,
+    GateEntry,
+    Hop,
+    LoopDelay,
+    Plan,
+    StreamPlan,
+)
 from cnc.model.settings import (
     NO_FORWARDING,
     NO_GATES,
@@ -76,6 +84,7 @@ __all__ = [
     "NO_PARTS",
     "NS_PER_S",
     "ORDINARY_MTU_OCTETS",
+    "PHASE_WAIT_MAX_NS",
     "SOFTWARE_ENTRIES_MAX",
     "VLAN_TAG_OCTETS",
     "AddressRange",

@@ -222,6 +222,14 @@ class Network:
         station = self.end_stations.get(node)
         return station.gate_mode if station else None
 
+    def lateness_ns(self, node: str) -> int:
+        """How much later than planned frames may start for reasons of their sender, other frames
+        apart: the gate margin of a switch, the lateness of talkers."""
+        station = self.end_stations.get(node)
+        if station is None or station.lateness_ns is None:
+            return self.gate_margin_ns
+        return station.lateness_ns
+
     def gate_entries_max(self, link: Link) -> int | None:
         """The longest gate control list of the port; None where no limit is known."""
         limits = [link.gate_entries_max] if link.gate_entries_max else []

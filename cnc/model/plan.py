@@ -6,8 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from cnc.model.intent import Intent
-from cnc.model.network import PortRef, TrafficClass
+from cnc.model.network import NS_PER_S, PortRef, TrafficClass
 from cnc.model.streams import StreamAddress
+
+# The longest wait of a push for an instant that all cycles share. The switches wait for their
+# confirming commit until then, and so does a controller that finds an abandoned rollout. It is the
+# default of <confirm-timeout> (RFC 6241 8.4), and keeps base times within the kernel's int64.
+PHASE_WAIT_MAX_NS = 600 * NS_PER_S
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,7 @@ from cnc.check import judge
 from cnc.check.lists import readable_lists
 from cnc.check.streams import judge_streams
 from cnc.loops.model import Loops
-from cnc.mechanisms.gates import margin
+from cnc.mechanisms.registry import MEASURED
 from cnc.mechanisms.terms import client_octets
 from cnc.model import Plan, PortRef, Stream
 from cnc.page.guards import guards
@@ -120,8 +120,9 @@ class _Data:
         }
 
     def _gate_margin(self) -> str | None:
-        margin_ns = self._network.gate_margin_ns
-        return f"{duration(margin_ns)} ({margin.source(self._plan.intent)})" if margin_ns else None
+        found = (figure for each in MEASURED for figure in each.figures(self._plan))
+        taking = (f"{duration(its.value_ns)} ({its.source})" for its in found if its.takes_share)
+        return next(taking, None)
 
     def _placed_nodes(self) -> list[dict[str, Any]]:
         places = positions(self._network)

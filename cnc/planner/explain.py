@@ -7,7 +7,7 @@ from math import gcd
 from typing import NamedTuple
 
 from cnc.mechanisms import terms
-from cnc.mechanisms.terms import interference_ns, sender_margin_ns
+from cnc.mechanisms.terms import interference_ns
 from cnc.model import Elimination, Forwarding, PortRef, Stream
 from cnc.planner import jitter
 from cnc.planner.capacity import Overload
@@ -129,7 +129,7 @@ def _too_unsteady(problem: Problem, route: Route) -> str | None:
         link = next(
             link for leg in route.legs if (link := problem.links[leg.link]).target.node == listener
         )
-        margin, own = sender_margin_ns(intent, link), interference_ns(intent, link)
+        margin, own = intent.network.lateness_ns(link.source.node), interference_ns(intent, link)
         blocking = problem.delay_ns(link, problem.stream(route.member)) - own - margin
         talker = intent.network.end_stations.get(link.source.node)
         is_stated = talker is not None and talker.lateness_ns is not None

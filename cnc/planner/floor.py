@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
-from cnc.mechanisms.terms import interference_ns, sender_margin_ns
+from cnc.mechanisms.terms import interference_ns
 from cnc.model import NS_PER_S, Intent
 from cnc.planner.capacity import wire_ns
 from cnc.planner.problem import Problem
@@ -111,7 +111,7 @@ def floor(problem: Problem, route: Route) -> Floor:
     stream = problem.stream(route.member)
     lateness = intent.network.end_stations[links[0].source.node].lateness_ns
     own = interference_ns(intent, links[0])
-    margins = sum(sender_margin_ns(intent, link) for link in links) - (lateness or 0)
+    margins = sum(intent.network.lateness_ns(link.source.node) for link in links) - (lateness or 0)
     delays = sum(problem.delay_ns(link, stream) for link in links)
     waited_out = sum(not route.legs[index].late_ns for index in legs[1:])
     network = intent.network

@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from cnc.mechanisms.composition import bridge_forwardings, each_part
+from cnc.mechanisms.composition import bridge_forwardings, each_part, parts_of_streams
 from cnc.mechanisms.registry import MECHANISMS
 from cnc.model import (
     BridgeForwarding,
@@ -125,7 +125,7 @@ def _of_streams(its: BridgeForwarding, ways: Mapping[StreamAddress, str]) -> Bri
         vlans={vlan_id: ports for vlan_id, ports in its.vlans.items() if vlan_id in vlan_ids},
         trusting=its.trusting if entries else (),
         names={address: ways[address] for address in entries},
-        parts=each_part(lambda each: each.changed.of_streams(its[each.part], ways.keys())),
+        parts=parts_of_streams(its, ways.keys()),
     )
 
 

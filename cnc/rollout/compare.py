@@ -12,7 +12,7 @@ from cnc.data_tree.tree import CLASSIFY_BRIDGED, KernelSchedule, PortReport
 from cnc.errors import CncError
 from cnc.mechanism import Counts
 from cnc.mechanisms.composition import asked_at, at_places, within
-from cnc.mechanisms.gates import starvation
+from cnc.mechanisms.second_look import Found, second_look
 from cnc.model import (
     NO_GATES,
     Bridge,
@@ -88,7 +88,7 @@ def status(
         desired = settings[device.name]
         gated = {port for port, its in desired.items() if its.get(PortGates)}
         stored = device.stored(gated).ports if gated else {}
-        starved = starvation.starved_ports(device.state, state, plan.intent)
+        troubles = second_look(device.state, state, plan.intent)
         if state.agent is None:
             raise agent_down(device.name)
         counts = stream_counts(device, plan.intent, desired, state)
@@ -97,7 +97,7 @@ def status(
                 PortRef(device.name, port),
                 configuration,
                 state.ports.get(port),
-                starved.get(port),
+                troubles.get(port, ()),
                 counts.get(port, NO_COUNTS),
                 stored=stored.get(port),
                 waits=state.agent.gates_wait,
@@ -242,7 +242,7 @@ def difference_between(before: PortReport | None, now: PortReport | None) -> str
             None if before is now else "the port has disappeared" if before else "the port is new"
         )
     # Gates first, and bridges, which have none of the others.
-    differences = (place.since(before, now) for _, place in reversed(at_places()))
+    differences = (place.since(before, now) for place in reversed(at_places()))
     return next(filter(None, differences), None)
 
 
@@ -250,7 +250,7 @@ def _port_status(
     ref: PortRef,
     desired: PortSettings,
     report: PortReport | None,
-    starved: str | None,
+    troubles: Collection[Found],
     counts: Counts,
     *,
     stored: StoredPort | None,
@@ -284,16 +284,16 @@ def _port_status(
     if gated and gated.dscp_priorities and report and report.unclassified:
         verdict += f"; {report.unclassified}"
         hints.append(CLASSIFY_BRIDGED)
-    if starved:
-        verdict += f"; starved: {starved}"
-        hints.append(starvation.HINT)
+    for trouble in troubles:
+        verdict += f"; {trouble.text}"
+        hints.append(trouble.followed.hint)
     return PortStatus(
         port=ref,
         intended=gates_of(desired),
         running=report.running if report else None,
         pending=report.pending if report else None,
         verdict=verdict,
-        agrees=not (difference or starved or counts.problems or (link_fault and is_crossed)),
+        agrees=not (difference or troubles or counts.problems or (link_fault and is_crossed)),
         hints=tuple(hints),
         is_end_station=desired.get(TalkerStreams) is not None,
         forwarding=_forwarding_status(desired, report),

@@ -15,7 +15,8 @@ from lxml import etree
 
 from cnc.data_tree.state import SwitchState
 from cnc.data_tree.tree import NETCONF
-from cnc.mechanisms.gates import margin, starvation
+from cnc.mechanisms.registry import MEASURED
+from cnc.mechanisms.second_look import second_look
 from cnc.model import Bridge, EndStation, Intent, Plan
 from cnc.rollout.preflight import Check, Finding, Verdict, examine
 from cnc.rollout.preflight.cabling import examine_cabling
@@ -95,10 +96,10 @@ def diagnose(plan: Plan, visits: Mapping[str, Visit]) -> list[Finding]:
     """All findings, including those about `plan`, which may be one without any list."""
     findings = [finding for visit in visits.values() for finding in visit.findings]
     findings += [
-        Finding(name, None, Check.MARGIN, Verdict.WARNING, text, margin.HINT)
+        finding
         for name, state in states(visits).items()
-        if not any(report.wake_ups for report in state.ports.values())
-        and (text := margin.warning(plan, name))
+        for each in MEASURED
+        for finding in each.unmeasured(plan, name, state)
     ]
     topologies = {name: its.topology for name, its in visits.items() if its.topology}
     findings += examine_cabling(plan.intent.network, topologies)
@@ -140,7 +141,7 @@ class _Visit:
                 self._startup()
         state = self._attempt(Check.AGENT, lambda: device.state(ports))
         if state and state.agent:
-            self._starvation(state)
+            self._second_look(state)
         stored = self._attempt(Check.ROLLOUT, lambda: device.stored(ports))
         rollout_id = stored.rollout_id if stored else None
         if stored:
@@ -213,15 +214,14 @@ class _Visit:
             )
             self._add(Check.STORED, Verdict.WARNING, text, _DAMAGED)
 
-    def _starvation(self, state: SwitchState) -> None:
-        """Starved frames. They do not prevent a push, which may correct the schedule."""
-        starved = self._attempt(
-            Check.STARVATION,
-            lambda: starvation.starved_ports(self._device.state, state, self._intent),
+    def _second_look(self, state: SwitchState) -> None:
+        """Such as starved frames. They do not prevent a push, which may correct the schedule."""
+        found = self._attempt(
+            Check.STARVATION, lambda: second_look(self._device.state, state, self._intent)
         )
-        for port, reason in (starved or {}).items():
-            text = f"starved: {reason}"
-            self._add(Check.STARVATION, Verdict.WARNING, text, starvation.HINT, port=port)
+        for port, troubles in (found or {}).items():
+            for followed, text in troubles:
+                self._add(followed.check, Verdict.WARNING, text, followed.hint, port=port)
 
     def _try_edit(self, rollout_id: RolloutId) -> None:
         """Lock, and let the server test an edit; both end with the session.

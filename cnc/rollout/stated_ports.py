@@ -5,10 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from cnc.clocks.synchronization_tree import UNSEEN_NS, ClockTree
 from cnc.data_tree.state import SwitchState
 from cnc.data_tree.stated import StatedPorts
-from cnc.mechanisms.clock.error import UNSEEN_NS
-from cnc.mechanisms.clock.synchronization_tree import ClockTree
 from cnc.model import (
     Bridge,
     EndStation,

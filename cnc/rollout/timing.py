@@ -18,8 +18,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from cnc.errors import RolloutError
-from cnc.mechanisms.gates.long_lists import PHASE_WAIT_MAX_NS
-from cnc.model import NS_PER_S
+from cnc.model import NS_PER_S, PHASE_WAIT_MAX_NS
 
 SLOWER = "a switch or the network is slower than its first answers were; push again"
 

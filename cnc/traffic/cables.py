@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from cnc import intent as intents
-from cnc.addressing import addresses
 from cnc.errors import CncError
 from cnc.lab import lifecycle
+from cnc.lab.addressing import addresses
 from cnc.lab.kernels import layout, own
 from cnc.lab.running import substrate_of
 from cnc.model import NS_PER_S, Intent, PortRef

@@ -11,7 +11,6 @@ from typing import Annotated
 
 from pydantic import Field
 
-from cnc.addressing import next_hops
 from cnc.intent import read, validate
 from cnc.keys.mapping import Shape
 from cnc.keys.problems import KeyPath, Problems, one_of, shown
@@ -26,6 +25,7 @@ from cnc.keys.values import (
     choice,
     quantity,
 )
+from cnc.lab.addressing import next_hops
 from cnc.lab.supported import mtu_octets
 from cnc.model import NS_PER_S, ClassRole, Intent
 from cnc.traffic.flows import (

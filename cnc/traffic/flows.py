@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 
-from cnc.addressing import next_hops
 from cnc.errors import InputError
+from cnc.lab.addressing import next_hops
 from cnc.lab.supported import check_streams
 from cnc.model import NS_PER_S, ClassRole, Elimination, Forwarding, Intent, Plan, Stream
 from cnc.traffic.endpoint import IP_AND_UDP_OCTETS

@@ -11,8 +11,8 @@ import subprocess
 from dataclasses import dataclass
 from typing import Any
 
-from cnc.addressing import addresses, next_hops
 from cnc.errors import CncError, InputError
+from cnc.lab.addressing import addresses, next_hops
 from cnc.lab.running import Lab
 from cnc.model import NS_PER_S
 

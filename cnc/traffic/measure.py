@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from cnc.lab import wires
-from cnc.mechanisms.talker_offsets.lateness import allowed_ns
 from cnc.model import GateControlList, Link, Network, Plan
 from cnc.support.format import counted, duration, microseconds
 from cnc.traffic.pairing import Stray
@@ -184,7 +183,9 @@ def talker_lateness(
     for frame in frames:
         if talker := talkers.get(frame.flow):
             late_ns[talker] = max(late_ns.get(talker, 0), frame.sent_ns - frame.planned_ns)
-    found = (Lateness(name, ns, allowed_ns(plan.intent, name)) for name, ns in late_ns.items())
+    found = (
+        Lateness(name, ns, plan.intent.network.lateness_ns(name)) for name, ns in late_ns.items()
+    )
     return min(found, key=lambda each: each.allowed_ns - each.late_ns, default=None)
 
 

@@ -15,8 +15,8 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import overload
 
-from cnc.addressing import addresses
 from cnc.errors import InputError
+from cnc.lab.addressing import addresses
 from cnc.lab.kernels import offsets
 from cnc.lab.running import Lab
 from cnc.model import NS_PER_S

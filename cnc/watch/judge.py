@@ -7,13 +7,8 @@ from enum import StrEnum
 
 from cnc.data_tree.tree import AgentReport
 from cnc.mechanisms.composition import asked_at
-from cnc.mechanisms.gates.margin_findings import gates_measured, talkers_measured
-from cnc.model import (
-    Intent,
-    PortSettings,
-    StoredPort,
-    gated_port,
-)
+from cnc.mechanisms.registry import MEASURED
+from cnc.model import Intent, PortRef, PortSettings, StoredPort
 from cnc.rollout.compare import agent_down, difference_of
 from cnc.support.wording import gates_wait, named
 from cnc.switch.rollout_id import RolloutId
@@ -61,18 +56,17 @@ def drift(poll: Poll, desired: Desired) -> dict[str, str]:
 
 
 def late(poll: Poll, desired: Desired, intent: Intent) -> Verdicts:
-    """Where gates open, and talkers send, later than the plan allows; a switch measures once for
-    all its gates."""
-    gates: dict[str, str] = {}
-    talkers: dict[str, str] = {}
-    for port, report in poll.state.ports.items():
-        measured = gates_measured(gated_port(desired.get(port)), report, intent)
-        if measured and not measured.is_covered:
-            gates[WHOLE] = measured.text
-        measured = talkers_measured(poll.switch, report, intent)
-        if measured and not measured.is_covered:
-            talkers[port] = measured.text
-    return {Kind.GATE_MARGIN: gates, Kind.TALKER_LATENESS: talkers}
+    """Where what ports have measured is more than the plan allows; what is the same on all ports
+    of a switch is told once."""
+    verdicts: dict[StrEnum, dict[str, str]] = {}
+    for each in (its for its in MEASURED if its.kind):
+        found = verdicts.setdefault(Kind(each.kind), {})
+        on_port = each.on_ports(intent)
+        for port, report in poll.state.ports.items():
+            measured = on_port(PortRef(poll.switch, port), desired.get(port), report)
+            if measured and not measured.is_allowed:
+                found[WHOLE if measured.is_of_node else port] = measured.text
+    return verdicts
 
 
 def unreachable(switch: str, reason: str) -> Verdicts:

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
+from cnc.clocks import offsets as clocks
 from cnc.data_tree import tree
-from cnc.mechanisms.clock import watched as clocks
-from cnc.mechanisms.gates.starvation import Starvation
+from cnc.mechanisms.registry import FOLLOWED
 from cnc.model import ClassRole, Plan, PortRef
 from cnc.rollout.history import Rollout
 from cnc.rollout.left_over import LeftOver
@@ -65,7 +65,10 @@ class Observer:
         self._polls: dict[str, Poll | None] = {}
         self._drifted: dict[str, set[str]] = defaultdict(set)
         self._reported: dict[str, dict[str, str]] = defaultdict(dict)
-        self._starvation = {name: Starvation(plan.intent) for name in network.managed}
+        self._followed = {
+            name: [(Kind(each.word), each.looks(plan.intent)) for each in FOLLOWED]
+            for name in network.managed
+        }
         self._deltas: dict[tuple[str, str, Kind], CounterDelta[int]] = defaultdict(CounterDelta)
         self._streams = {name: StreamConditions() for name in self._settings}
         self._clocks: Mapping[str, clocks.Offset] = {}
@@ -126,7 +129,8 @@ class Observer:
             found[Kind.DRIFT] = {**reported, **found[Kind.DRIFT]}
             found |= judge.late(poll, desired, self._intent)
             found |= self._streams[poll.switch].update(poll, desired)
-            found[Kind.STARVED] = self._starvation[poll.switch].update(poll.state)
+            for kind, looks in self._followed[poll.switch]:
+                found[kind] = looks.update(poll.state)
         return [
             *self._conditions.settle(poll.switch, found, poll.at),
             *self._compared(poll.state.answered_ns, poll.at),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 
+from cnc.clocks.synchronization_tree import ClockTree
 from cnc.data_tree.state import SwitchState
-from cnc.mechanisms.clock.synchronization_tree import ClockTree
 from cnc.model import NS_PER_S, ClocksApart, Plan
 from cnc.support.format import counted, duration
 from cnc.watch.condition import WHOLE

@@ -9,8 +9,8 @@ from collections.abc import Collection
 from datetime import UTC, datetime
 from typing import Protocol
 
+from cnc.clocks.offsets import timed
 from cnc.data_tree.state import SwitchState
-from cnc.mechanisms.clock.watched import timed
 from cnc.model import NS_PER_S
 from cnc.switch.device import StoredSwitch
 from cnc.switch.push import Change, Stopped, Update

@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import pytest
 
-from cnc.addressing import addresses
 from cnc.lab import Lab
+from cnc.lab.addressing import addresses
 from cnc.planner import plan as compute
 from cnc.traffic.endpoint import IP_AND_UDP_OCTETS
 from cnc.traffic.flows import Flow

@@ -19,13 +19,13 @@ from agent.mechanisms import MECHANISMS
 from agent.mechanisms.gates.model import GateState
 from agent.switch import Switch
 from cnc import intent as intents
-from cnc.addressing import addresses
 from cnc.lab import Lab, lab
+from cnc.lab.addressing import addresses
 from cnc.lab.namespaces import inside
+from cnc.lab.spanning_tree import spanning_tree
 from cnc.model import NS_PER_S, Intent, Plan, PortRef
 from cnc.planner import plan as compute
 from cnc.rollout import push, status
-from cnc.spanning_tree import spanning_tree
 from cnc.switch.connection import open_to
 from cnc.talker import tai_ns
 from cnc.traffic import iperf

@@ -15,9 +15,9 @@ import pytest
 from click.testing import CliRunner
 
 from agent.kernel.link import WAKE_UP_PROBE
-from cnc.addressing import next_hops
 from cnc.cli.lab import lab
 from cnc.lab import lifecycle, mininet, namespaces
+from cnc.lab.addressing import next_hops
 from cnc.lab.switch import PROGRAMS
 from cnc.lab.wires import travel_ns
 from tests.kernel.test_lab import traces

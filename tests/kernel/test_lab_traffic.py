@@ -18,10 +18,10 @@ import pytest
 from click.testing import CliRunner
 
 from cnc import intent as intents
-from cnc.addressing import port_addresses
 from cnc.cli.traffic import traffic
 from cnc.errors import CncError
 from cnc.lab import Lab, lab, namespaces, topology
+from cnc.lab.addressing import port_addresses
 from cnc.lab.attach import attach
 from cnc.model import NS_PER_S, PortRef
 from cnc.planner import plan as compute

@@ -15,8 +15,8 @@ import pytest
 
 from cnc import intent as intents
 from cnc.lab import Lab, lab
-from cnc.mechanisms.gates import starvation
-from cnc.mechanisms.gates.margin import EXACT_MAX_NS
+from cnc.mechanisms.measurements import EXACT_MAX_NS
+from cnc.mechanisms.second_look import Found, second_look
 from cnc.model import DEFAULT_GATE_MARGIN_NS, NS_PER_S, Intent, Plan
 from cnc.planner import plan as compute
 from cnc.rollout import push
@@ -46,13 +46,13 @@ def pushed(running: Lab) -> Plan:
     return plan
 
 
-def starved(running: Lab) -> dict[str, str]:
+def starved(running: Lab) -> dict[str, list[Found]]:
     """What a second look some seconds later says of every switch; nothing where no frame waits."""
-    found: dict[str, str] = {}
+    found: dict[str, list[Found]] = {}
     for bridge in running.intent.network.bridges.values():
         ports = {port.port for port in running.intent.network.links if port.node == bridge.name}
         with Device(bridge, running.connect) as device:
-            found |= starvation.starved_ports(device.state, device.state(ports), running.intent)
+            found |= second_look(device.state, device.state(ports), running.intent)
     return found
 
 

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from cnc import intent as intents
-from cnc.addressing import next_hops
 from cnc.lab import Lab, lab
+from cnc.lab.addressing import next_hops
 from cnc.model import NS_PER_S, Intent, Plan
 from cnc.planner import plan as compute
 from cnc.rollout import push

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from cnc import intent as intents
-from cnc.addressing import addresses
 from cnc.lab import Lab, lab
+from cnc.lab.addressing import addresses
 from cnc.model import NS_PER_S
 from cnc.planner import plan as compute
 from cnc.rollout import push

@@ -12,8 +12,8 @@ from dataclasses import replace
 import pytest
 
 from cnc.check import judge
+from cnc.check.forwarding import judge_forwarding
 from cnc.mechanisms.composition import bridge_forwardings
-from cnc.mechanisms.forwarding.judge import judge_forwarding
 from cnc.model import BridgeForwarding, Forwarding, Plan, PortRef, StreamAddress
 from cnc.planner import plan
 from tests.unit.bridged_networks import bridged

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from cnc.clocks.findings import examine_clocks
+from cnc.clocks.synchronization_tree import ClockTree
 from cnc.data_tree.state import SwitchState
 from cnc.data_tree.tree import AgentReport, ClockReport, ClockSource, PtpReport
-from cnc.mechanisms.clock.preflight import examine_clocks
-from cnc.mechanisms.clock.synchronization_tree import ClockTree
 from cnc.model import ClocksApart
 from cnc.rollout.preflight import Check, Verdict
 

@@ -21,7 +21,9 @@ def rows() -> list[list[str]]:
 
 
 def hooks_of_the_contract() -> set[str]:
-    contract = (CHECKOUT / "cnc" / name for name in ("mechanism.py", "keys/keys.py"))
+    contract = (
+        CHECKOUT / "cnc" / name for name in ("mechanism.py", "keys/keys.py", "account/judge.py")
+    )
     return {
         node.target.id
         for file in contract

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from cnc.addressing import (
+from cnc.errors import InputError
+from cnc.lab.addressing import (
     addresses,
     cables,
     management,
@@ -12,7 +13,6 @@ from cnc.addressing import (
     port_addresses,
     routes,
 )
-from cnc.errors import InputError
 from cnc.model import Bridge, EndStation, Intent, Link, Management, Network, PortRef
 
 RING = ("a/eth0 s1/a", "b/eth0 s2/b", "c/eth0 s3/c", "s1/s2 s2/s1", "s2/s3 s3/s2", "s3/s1 s1/s3")

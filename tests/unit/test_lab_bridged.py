@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from cnc.addressing import addresses, bridged_addresses, next_hops, port_addresses
 from cnc.errors import InputError
+from cnc.lab.addressing import addresses, bridged_addresses, next_hops, port_addresses
 from cnc.lab.running import Lab
+from cnc.lab.spanning_tree import spanning_tree
 from cnc.lab.supported import check_ports, check_rates
 from cnc.model import Intent, Link, Plan, PortRef, StreamAddress, StreamPlan
 from cnc.planner import plan as compute
-from cnc.spanning_tree import spanning_tree
 from cnc.traffic import recording
 from cnc.traffic.ethernet import Arrival, Destination
 from cnc.traffic.flows import BridgedFlow, flows

@@ -19,8 +19,8 @@ from types import SimpleNamespace
 import pytest
 
 from cnc import intent as intents
-from cnc.addressing import NodeAddresses
 from cnc.errors import CncError, InputError
+from cnc.lab.addressing import NodeAddresses
 from cnc.lab.lifecycle import up
 from cnc.lab.running import Lab
 from cnc.lab.slower import slower

@@ -16,9 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cnc import intent as intents
+from cnc.check.forwarding import judge_forwarding
 from cnc.errors import CncError
 from cnc.mechanisms.composition import bridge_forwardings
-from cnc.mechanisms.forwarding.judge import judge_forwarding
 from cnc.model import (
     Hop,
     Identification,

@@ -17,6 +17,7 @@ from cnc.cli.render import planning as render_planning
 from cnc.errors import InputError
 from cnc.finding import FORCE_HINT
 from cnc.mechanisms.gates import margin
+from cnc.mechanisms.measurements import ENOUGH, EXACT_MAX_NS, figures, rounded_up
 from cnc.model import (
     DEFAULT_GATE_MARGIN_NS,
     Intent,
@@ -26,7 +27,7 @@ from cnc.model import (
     WakeUps,
 )
 from cnc.planner import plan as compute
-from cnc.planner.margin_cost import best_effort_shares
+from cnc.planner.margin_cost import best_effort_shares, cost_ns
 from cnc.plans import file as planfile
 from cnc.rollout import doctor
 from cnc.rollout.doctor import Visit
@@ -121,7 +122,7 @@ def intent_with(margin_of_intent: str | None = None) -> Intent:
     return intents.from_document(yaml.safe_load(text), "line3")
 
 
-def measured(maximum_ns: int, count: int = margin.ENOUGH) -> dict[PortRef, WakeUps]:
+def measured(maximum_ns: int, count: int = ENOUGH) -> dict[PortRef, WakeUps]:
     """What three ports state, of which one was latest."""
     others = WakeUps(count, maximum_ns // 2)
     return {WORST: WakeUps(count, maximum_ns), PortRef("s2", "s3"): others}
@@ -153,13 +154,13 @@ def test_one_switch_with_software_gates_is_enough_for_the_default() -> None:
     [(1, 1), (2, 2), (3, 5), (11, 20), (43_000, 50_000), (50_000, 50_000), (50_001, 100_000)],
 )
 def test_what_is_measured_is_rounded_up_to_1_2_5(measured_ns: int, rounded_ns: int) -> None:
-    assert margin.rounded_up(measured_ns) == rounded_ns
+    assert rounded_up(measured_ns) == rounded_ns
 
 
 def test_the_latest_gate_of_all_ports_makes_the_margin() -> None:
     asked = margin.with_measured(intent_with(), measured(43_210))
     assert asked.network.gate_margin_ns == 50_000
-    assert asked.measured_margin == MeasuredMargin(50_000, WORST, 43_210, margin.ENOUGH)
+    assert asked.measured_margin == MeasuredMargin(50_000, WORST, 43_210, ENOUGH)
     assert margin.source(asked) == "measured on s1/s2: max 43.21 µs of 100,000 wake-ups"
 
 
@@ -174,7 +175,7 @@ def test_ports_whose_hardware_opens_the_gates_do_not_count() -> None:
 
 
 def test_too_few_wake_ups_do_not_make_the_margin_smaller_than_the_default() -> None:
-    asked = margin.with_measured(intent_with(), measured(43_210, count=margin.ENOUGH - 1))
+    asked = margin.with_measured(intent_with(), measured(43_210, count=ENOUGH - 1))
     assert asked == intent_with()
     later = margin.with_measured(intent_with(), measured(7_000_000, count=30))
     assert later.network.gate_margin_ns == 10_000_000
@@ -182,7 +183,7 @@ def test_too_few_wake_ups_do_not_make_the_margin_smaller_than_the_default() -> N
 
 
 def test_gates_that_are_never_late_need_no_margin() -> None:
-    asked = margin.with_measured(intent_with(), measured(margin.EXACT_MAX_NS))
+    asked = margin.with_measured(intent_with(), measured(EXACT_MAX_NS))
     assert asked.network.gate_margin_ns == 0
 
 
@@ -205,7 +206,7 @@ def test_ten_plans_in_a_row_are_equal_whatever_is_measured_below_the_margin() ->
     running = compute(margin.with_measured(intent_with(), measured(43_210)))
     written = planfile.dump(running)
     for step in range(10):
-        wake_ups = measured(49_000 + 100 * step, count=margin.ENOUGH * (step + 1))
+        wake_ups = measured(49_000 + 100 * step, count=ENOUGH * (step + 1))
         asked = margin.with_measured(intent_with(), wake_ups, running)
         running = compute(asked, keep=running)
         assert planfile.dump(running) == written
@@ -224,7 +225,7 @@ def test_a_stated_margin_that_measurements_refute_is_refused_with_them(
 ) -> None:
     with pytest.raises(InputError, match=f"gate-margin: found {stated}, but s1/s2 opens") as error:
         margin.refuse_refuted(intent_with(stated), wake_ups)
-    assert margin.figures(wake_ups[WORST]) in str(error.value)
+    assert figures(wake_ups[WORST]) in str(error.value)
     assert "--ask-switches" in str(error.value.hint)
     assert str(error.value.hint).endswith("; " + FORCE_HINT)
 
@@ -257,7 +258,7 @@ def test_of_a_stream_with_several_listeners_the_farthest_counts() -> None:
 @pytest.mark.parametrize(
     ("stated", "wake_ups"),
     [
-        pytest.param("0ns", measured(margin.EXACT_MAX_NS), id="exact gates"),
+        pytest.param("0ns", measured(EXACT_MAX_NS), id="exact gates"),
         pytest.param("50us", measured(50_000), id="enough"),
         pytest.param("50us", measured(499_999, count=99_999), id="not enough to tell"),
         pytest.param("50us", measured(90_000_000, count=100), id="a machine that starts"),
@@ -274,7 +275,7 @@ def test_plan_says_what_the_margin_is_where_it_comes_from_and_what_it_costs(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     planned = compute(margin.with_measured(intent_with(), measured(43_210)))
-    render_planning.gate_margin(planned)
+    render_planning.figures(planned)
     bound_ns = planned.streams["motion"].latency_bound_ns
     assert capsys.readouterr().out == (
         "gate margin 50 µs (measured on s1/s2: max 43.21 µs of 100,000 wake-ups): part of each "
@@ -290,7 +291,7 @@ def test_the_cost_is_counted_on_the_way_to_the_farthest_listener() -> None:
     document["links"].append(["s1/l0", "l0/eth0"])
     document["streams"]["motion"]["listeners"].append("l0")
     planned = compute(intents.from_document(document, "line3"))
-    assert margin.cost_ns(planned, planned.streams["motion"]) == 4 * 10_000
+    assert cost_ns(planned, planned.streams["motion"]) == 4 * 10_000
 
 
 def test_best_effort_pays_for_a_margin_once_before_and_once_within_each_window() -> None:
@@ -304,7 +305,7 @@ def test_best_effort_pays_for_a_margin_once_before_and_once_within_each_window()
 
 
 def test_a_plan_without_margin_says_nothing_of_it(capsys: pytest.CaptureFixture[str]) -> None:
-    render_planning.gate_margin(compute(intent_with("0ns")))
+    render_planning.figures(compute(intent_with("0ns")))
     assert capsys.readouterr().out == ""
 
 
@@ -334,7 +335,7 @@ def test_doctor_and_push_hold_the_margin_to_what_is_measured(
 ) -> None:
     (found,) = found_by_doctor(stated, wake_ups)
     assert (found.where, found.verdict) == ("s1/s2", verdict)
-    assert margin.figures(wake_ups) in found.text
+    assert figures(wake_ups) in found.text
     assert (found.hint is None) == (verdict is Verdict.OK)
 
 

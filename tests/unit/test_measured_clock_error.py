@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from cnc import app
+from cnc.clocks.synchronization_tree import UNSEEN_NS
 from cnc.errors import InputError
 from cnc.intent import from_document
 from cnc.mechanisms.clock import error as clock_error
@@ -70,7 +71,7 @@ def test_no_plan_is_made_before_clocks_have_been_asked() -> None:
 def test_what_no_clock_sees_is_added_to_each_offset() -> None:
     clocks = stated(wanted().network, switches_in_a_line(100, 40)).clocks
 
-    assert clocks == ClocksApart("s1", "s3", 100 + 40 + 2 * clock_error.UNSEEN_NS, 2)
+    assert clocks == ClocksApart("s1", "s3", 100 + 40 + 2 * UNSEEN_NS, 2)
 
 
 def test_clocks_that_follow_another_one_are_named() -> None:

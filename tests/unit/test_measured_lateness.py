@@ -15,6 +15,7 @@ from cnc.cli.render import planning as render_planning
 from cnc.data_tree.state import SwitchState
 from cnc.data_tree.tree import TalkerReport
 from cnc.errors import InputError
+from cnc.mechanisms.measurements import SENT, measured_on
 from cnc.mechanisms.stream_filters.derive import stream_filters
 from cnc.mechanisms.talker_offsets import lateness
 from cnc.mechanisms.terms import impossible
@@ -84,7 +85,9 @@ def test_too_few_periods_do_not_make_the_lateness_smaller_than_the_gate_margin()
     assert lateness.with_measured(intent(), measured(13_700, count=ENOUGH - 1)) == intent()
     later = lateness.with_measured(intent(), measured(70_000, count=30))
     assert lateness_ns(later) == (100_000, None)
-    assert "30 periods, not enough before 100,000" in lateness.source(later.measured_lateness["t1"])
+    assert "30 periods, not enough before 100,000" in measured_on(
+        later.measured_lateness["t1"], SENT
+    )
 
 
 def test_what_the_operator_states_is_kept() -> None:
@@ -151,8 +154,8 @@ def test_the_plan_says_what_it_rests_on_and_keeps_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     planned = plan(lateness.with_measured(intent(), measured(13_700)))
-    render_planning.talker_lateness(planned)
-    assert capsys.readouterr().out == (
+    render_planning.figures(planned)
+    assert capsys.readouterr().out.endswith(
         "talker lateness of t1 20 µs (measured on t1/eth0: max 13.7 µs of 100,000 periods)\n"
     )
     text = planfile.dump(planned, tmp_path / "plan.json")

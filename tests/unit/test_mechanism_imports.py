@@ -23,37 +23,12 @@ FOR_JUDGES = re.compile(r"cnc\.(model(\..*)?|account\..*|support(\..*)?)")
 
 # Modules of cnc: the modules of cnc.mechanisms that they import.
 FROM_OUTSIDE = """
-app: clock.error gates.margin talker_offsets.lateness
-cli.commands: gates.long_lists gates.margin talker_offsets.lateness
-cli.render.planning: clock.error gates.margin stream_filters.derive stream_filters.model
-    talker_offsets.lateness
-cli.render.switches: frer.watched
-intent.semantics: identification.semantics
-lab.kernels.gptp: clock.settled
-page.data: gates.margin
-plans.exceeded: gates.margin talker_offsets.lateness
-rollout.compare: gates.starvation
-rollout.doctor: gates.margin gates.starvation
-rollout.preflight.switches: clock.preflight gates.margin gates.margin_findings
-rollout.stated_ports: clock.error clock.synchronization_tree
-rollout.timing: gates.long_lists
 switch.topology: forwarding.tree
-traffic.measure: talker_offsets.lateness
-watch.judge: gates.margin_findings
-watch.observer: clock.watched gates.starvation
-watch.promises: clock.synchronization_tree
-watch.sources: clock.watched
 """
 
 # Modules of cnc.mechanisms: those of other mechanisms that they import.
 BETWEEN = """
-clock.error: gates.margin
-forwarding.judge: frer.judge identification.judge
-gates.margin_findings: talker_offsets.lateness
-stream_filters.admission: talker_offsets.lateness
-stream_filters.derive: frer.model
-stream_filters.judge: frer.model
-talker_offsets.lateness: gates.margin stream_filters.model
+
 """
 
 # Folders of agent/mechanisms without one of the same name in cnc/mechanisms, and the reverse.

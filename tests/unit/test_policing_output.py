@@ -114,7 +114,7 @@ def seen(made: Plan, *met: Mapping[str, int]) -> PortStatus:
         PortRef("s1", "br0"),
         asked(desired),
         looks[-1].state.ports["br0"],
-        None,
+        (),
         compared("br0", desired, looks[0], looks[-1]),
         stored=None,
         is_crossed=True,

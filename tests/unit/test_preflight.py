@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from cnc import intent as intents
+from cnc.clocks.findings import CONTROLLER_TOLERANCE_NS
 from cnc.data_tree.state import SwitchState
 from cnc.data_tree.tree import AgentReport, PortReport, PtpReport
 from cnc.errors import RolloutError
-from cnc.mechanisms.clock.preflight import CONTROLLER_TOLERANCE_NS
 from cnc.model import NS_PER_S, GateControlList, GateEntry, GateLimits, Plan
 from cnc.planner import plan as compute
 from cnc.rollout.preflight import Check, Finding, Verdict, examine, refuse

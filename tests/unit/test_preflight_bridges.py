@@ -8,11 +8,11 @@ import pytest
 from lxml import etree
 
 from cnc.data_tree.tree import BridgeReport, ForeignEntry, PortReport
+from cnc.lab.spanning_tree import spanning_tree
 from cnc.mechanisms.forwarding.preflight import examine_bridge, examine_rings
 from cnc.mechanisms.forwarding.tree import bridge_reports
 from cnc.model import NO_FORWARDING, BridgeForwarding, Network, PortRef, StreamAddress
 from cnc.rollout.preflight import Finding, Verdict
-from cnc.spanning_tree import spanning_tree
 from tests.bridged_networks import ring
 
 CAMERA = StreamAddress("91:e0:f0:00:fe:01", 10)

@@ -12,6 +12,8 @@ from agent.kernel.timex import KernelClock
 from agent.mechanisms.clock import kernel as clock_kernel
 from agent.mechanisms.clock.kernel import PtpDaemonAdapter
 from agent.model import PtpPortState, PtpStatus
+from cnc.clocks.findings import examine_clocks
+from cnc.clocks.settled import trust
 from cnc.data_tree.state import SwitchState
 from cnc.data_tree.tree import (
     AgentReport,
@@ -21,8 +23,6 @@ from cnc.data_tree.tree import (
     PortReport,
     PtpReport,
 )
-from cnc.mechanisms.clock.preflight import examine_clocks
-from cnc.mechanisms.clock.settled import trust
 from cnc.mechanisms.composition import parts_while_clock_settles
 from cnc.mechanisms.stream_filters.model import (
     FilteredStream,
@@ -350,7 +350,7 @@ def status_of(
         ref,
         desired,
         report,
-        None,
+        (),
         NO_COUNTS,
         stored=None,
         is_crossed=True,

@@ -188,7 +188,7 @@ def seen(
         PortRef(LAST, "br0"),
         asked(desired),
         second.state.ports["br0"],
-        None,
+        (),
         compared("br0", desired, look(made, 0, before), second),
         stored=None,
         is_crossed=True,

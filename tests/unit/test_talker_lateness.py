@@ -12,9 +12,9 @@ import yaml
 from cnc import intent as intents
 from cnc.check import judge
 from cnc.errors import Unschedulable
-from cnc.mechanisms.gates import margin
 from cnc.model import EndStation, Intent, Plan
 from cnc.planner import moves, plan
+from cnc.planner.margin_cost import cost_ns
 from tests.simulator.outcome import is_kept
 from tests.unit.planner_networks import LINE, MS, US, intent, network, stream
 
@@ -97,8 +97,8 @@ def test_a_refusal_names_the_talkers_own_part_beside_that_of_gates() -> None:
 
 def test_what_the_margin_costs_does_not_count_talkers_that_state_their_lateness() -> None:
     stated, unstated = planned(20 * US), planned(None)
-    assert margin.cost_ns(stated, stated.streams["a"]) == 2 * MARGIN_NS
-    assert margin.cost_ns(unstated, unstated.streams["a"]) == 3 * MARGIN_NS
+    assert cost_ns(stated, stated.streams["a"]) == 2 * MARGIN_NS
+    assert cost_ns(unstated, unstated.streams["a"]) == 3 * MARGIN_NS
 
 
 def test_streams_of_a_talker_that_is_later_than_before_are_planned_anew() -> None:

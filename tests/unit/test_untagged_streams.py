@@ -19,9 +19,9 @@ from click.testing import CliRunner
 from cnc import cli
 from cnc import intent as intents
 from cnc.check import judge
+from cnc.check.forwarding import judge_forwarding
 from cnc.check.streams import judge_streams
 from cnc.mechanisms.composition import bridge_forwardings
-from cnc.mechanisms.forwarding.judge import judge_forwarding
 from cnc.mechanisms.identification.model import Inward, Outward, Translation, Translations
 from cnc.model import (
     BridgeForwarding,

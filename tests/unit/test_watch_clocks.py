@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
+from cnc.clocks.offsets import odd_tai_offsets, off_beyond, offsets
 from cnc.data_tree.tree import AgentReport
-from cnc.mechanisms.clock.watched import odd_tai_offsets, off_beyond, offsets
 from cnc.model import NS_PER_S
 from tests.unit.watched_switches import poll
 

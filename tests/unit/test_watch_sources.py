@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
+from cnc.clocks.offsets import timed
 from cnc.data_tree.tree import AgentReport
-from cnc.mechanisms.clock.watched import timed
 from cnc.model import NS_PER_S
 from cnc.switch.device import ConnectOptions, DeviceError
 from cnc.switch.push import Stopped

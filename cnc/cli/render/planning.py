@@ -12,12 +12,8 @@ import click
 from cnc.cli.render.output import new_table, open_console, print_json, print_table, some
 from cnc.cli.terminal import echo
 from cnc.loops.model import Loops
-from cnc.mechanisms.clock import error as clock_error
-from cnc.mechanisms.gates import margin
-from cnc.mechanisms.registry import SHOWN
-from cnc.mechanisms.stream_filters.derive import uncounted
-from cnc.mechanisms.stream_filters.model import FilterCapacity, Policing, PolicingRules
-from cnc.mechanisms.talker_offsets import lateness
+from cnc.mechanisms.registry import MEASURED, MECHANISMS
+from cnc.mechanisms.terms import may_be_dropped
 from cnc.model import (
     ORDINARY_MTU_OCTETS,
     ClassRole,
@@ -132,10 +128,8 @@ def plan(computed: Plan, output: Path | None) -> None:
     if full := _full_lists(computed):
         echo(f"near the limit of their port: {some(full, ', ')}")
     _mtus(computed)
-    _uncounted(computed)
-    measured_clock_error(computed)
-    gate_margin(computed)
-    talker_lateness(computed)
+    _lacking(computed)
+    figures(computed)
     if computed.recovery_ns:
         _recovery(computed)
     refused(computed)
@@ -144,8 +138,8 @@ def plan(computed: Plan, output: Path | None) -> None:
 
 def _print_mechanisms(computed: Plan) -> None:
     """What mechanisms do for streams, a table for each that does anything."""
-    for _, shown in SHOWN:
-        if its := shown.table(computed):
+    for each in MECHANISMS:
+        if its := each.shown.table(computed):
             table = new_table(its.title, *its.columns)
             for row in islice(its.rows, _ROWS_MAX):
                 table.add_row(*row)
@@ -202,36 +196,26 @@ def _mtus(computed: Plan) -> None:
         echo(f"ports that need an MTU of {octets} octets: {some(ports, ', ')}")
 
 
-def _uncounted(computed: Plan) -> None:
-    """The switches at which `policing`, of which the intent says nothing, counts nothing."""
-    capacity = computed.intent[FilterCapacity]
-    few = [
-        f"{switch} holds {capacity.of(switch):,} of {needed:,}"
-        for switch, needed in uncounted(computed).items()
-    ]
-    if few:
-        echo(
-            "too few stream filters to count frames that come otherwise than planned: "
-            f"{some(few, ', ')} (stream-filters-max)"
-        )
+def _lacking(computed: Plan) -> None:
+    """What switches do without."""
+    for each in MECHANISMS:
+        if lack := each.shown.lack(computed):
+            echo(f"{lack.text}: {some(lack.where, ', ')} ({lack.key})")
 
 
-def measured_clock_error(planned: Plan) -> None:
-    """How far clocks may be apart by the plan where they have measured it; nothing of others."""
-    if measured := planned.intent.measured_clock_error:
-        echo(f"clock error {duration(measured.value_ns)} ({clock_error.source(measured)})")
+def figures(planned: Plan) -> None:
+    """What the plan rests on, where it comes from, and what the gate margin costs."""
+    for each in (figure for its in MEASURED for figure in its.figures(planned)):
+        costs = _costs(planned) if each.takes_share else ""
+        echo(f"{each.name} {duration(each.value_ns)} ({each.source}){costs}")
 
 
-def gate_margin(planned: Plan) -> None:
-    """How late gates may open by the plan, why, and what that costs; nothing without a margin."""
-    from cnc.planner.margin_cost import best_effort_shares  # noqa: PLC0415
+def _costs(planned: Plan) -> str:
+    from cnc.planner.margin_cost import best_effort_shares, cost_ns  # noqa: PLC0415
 
-    margin_ns = planned.intent.network.gate_margin_ns
-    if not margin_ns:
-        return
-    text = f"gate margin {duration(margin_ns)} ({margin.source(planned.intent)})"
+    text = ""
     if planned.streams:
-        costs_ns = {name: margin.cost_ns(planned, its) for name, its in planned.streams.items()}
+        costs_ns = {name: cost_ns(planned, its) for name, its in planned.streams.items()}
         name = max(costs_ns, key=lambda each: costs_ns[each])
         bound_ns = planned.streams[name].latency_bound_ns
         text += (
@@ -243,16 +227,7 @@ def gate_margin(planned: Plan) -> None:
         text += (
             f"; best effort keeps {share:.1%} of {port}, the worst port ({without:.1%} without it)"
         )
-    echo(text)
-
-
-def talker_lateness(planned: Plan) -> None:
-    """How late talkers may be by the plan where they have measured it; nothing of others."""
-    for station, measured in sorted(planned.intent.measured_lateness.items()):
-        echo(
-            f"talker lateness of {station} {duration(measured.value_ns)} "
-            f"({lateness.source(measured)})"
-        )
+    return text
 
 
 def _recovers(computed: Plan, stream: str) -> str:
@@ -279,9 +254,8 @@ def _recovery(computed: Plan) -> None:
             f"{share:.1%} of {port} from best effort"
         )
     echo(text)
-    rules = computed.intent[PolicingRules]
     dropped = sum(
-        rules.of_stream(name, computed.class_of(name).name) is Policing.DROP
+        may_be_dropped(computed.intent, name, computed.class_of(name).name)
         for name in computed.streams
     )
     if dropped:

@@ -5,25 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cnc.cli.render.output import new_table, print_json, print_table, some
 from cnc.cli.terminal import echo
-from cnc.mechanisms.frer.watched import Copies
 from cnc.model import NS_PER_S, StreamPlan
 from cnc.support.format import counted, duration, gate_summary, nodes
 from cnc.support.lazy import lazy_import
 
 if TYPE_CHECKING:
-    from cnc.mechanisms import composition
+    from cnc.mechanism import CountedTable
+    from cnc.mechanisms import composition, registry
     from cnc.planner import Move
     from cnc.plans.difference import PlanDifference
     from cnc.rollout import Finding, PortStatus, Report
 else:
     composition = lazy_import("cnc.mechanisms.composition")
+    registry = lazy_import("cnc.mechanisms.registry")
 
 _MOVES_MAX = 100
-_COMES = "comes"
 
 
 def moves(moved: Sequence[Move], *, dry_run: bool) -> None:
@@ -193,45 +193,32 @@ def status(
                 style=None if port.agrees else "bold red",
             )
         print_table(table)
-        _print_copies(shown, only_problems=only_problems)
+        for each in registry.WATCHED:
+            if each.table:
+                _print_counted(each.table, each.row, shown, only_problems=only_problems)
     if compared:
         echo(_summary(ports, differing))
     for hint in dict.fromkeys(hint for port in shown for hint in port.hints):
         echo(f"hint: {hint}")
 
 
-def _print_copies(ports: Sequence[PortStatus], *, only_problems: bool) -> None:
-    """What switches have done with the copies of streams; nothing where none takes any out."""
-    rows = [
-        (port.port.node, its)
+def _print_counted(
+    table: CountedTable, row: type[Any], ports: Sequence[PortStatus], *, only_problems: bool
+) -> None:
+    """What switches have counted; nothing where none counts any."""
+    cells = [
+        (texts, is_in_order)
         for port in ports
-        for its in port.counts.of(Copies)
-        if _verdict(its) != _COMES or not only_problems
+        for its in port.counts.of(row)
+        for texts, is_in_order in [table.cells(port.port.node, its)]
+        if not (only_problems and is_in_order)
     ]
-    if not rows:
+    if not cells:
         return
-    table = new_table(
-        "copies of streams",
-        *("stream", "switch", "by", ">passed", ">discarded", ">lost", ">rogue", "verdict"),
-    )
-    for switch, its in rows[:_MOVES_MAX]:
-        counts = (its.passed, its.discarded, its.lost, its.rogue)
-        table.add_row(
-            its.stream,
-            switch,
-            its.port,
-            *(f"{count:,}" for count in counts),
-            _verdict(its),
-            style=None if _verdict(its) == _COMES else "bold red",
-        )
-    print_table(table, len(rows), whole="--json")
-
-
-def _verdict(its: Copies) -> str:
-    """Whether copies of a stream come by a port."""
-    if its.is_silent:
-        return "silent"
-    return "latent error" if its.has_latent_error else _COMES
+    printed = new_table(table.title, *table.columns)
+    for texts, is_in_order in cells[:_MOVES_MAX]:
+        printed.add_row(*texts, style=None if is_in_order else "bold red")
+    print_table(printed, len(cells), whole="--json")
 
 
 def _summary(ports: Sequence[PortStatus], differing: Sequence[PortStatus]) -> str:

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from itertools import groupby, permutations
 from pathlib import Path
 
-from cnc.addressing import way
 from cnc.errors import CncError, InputError
 from cnc.experiments import planned, sending
 from cnc.experiments.bufferbloat.figures import APART, NAMES, TOGETHER, Point, disagreements
@@ -20,6 +19,7 @@ from cnc.experiments.control_loop import queues
 from cnc.experiments.experiment import Progress, Report, Sheet, read_rows, write_rows
 from cnc.experiments.unplanned_description import BufferbloatDescription
 from cnc.lab import wires
+from cnc.lab.addressing import way
 from cnc.lab.platform import Platform
 from cnc.lab.running import Lab
 from cnc.model import ClassRole, Intent

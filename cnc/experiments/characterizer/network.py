@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import permutations
 
-from cnc.addressing import next_hops, way
 from cnc.lab import wires
+from cnc.lab.addressing import next_hops, way
 from cnc.model import ClassRole, Intent, Link, Network
 from cnc.traffic.echo.run import DSCP, IP_VERSION
 from cnc.traffic.flows import Flow, cbr_period_ns, flow_of_class

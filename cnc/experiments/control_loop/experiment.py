@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from cnc.addressing import way
 from cnc.errors import InputError
 from cnc.experiments import planned, sending
 from cnc.experiments.control_loop import queues
@@ -20,6 +19,7 @@ from cnc.experiments.control_loop.figures import FIFO, NAMES, PRIORITY, SCHEDULE
 from cnc.experiments.control_loop.pictures import control_loop_pictures
 from cnc.experiments.description import ControlLoopDescription
 from cnc.experiments.experiment import Progress, Report, Sheet, read_rows, write_rows
+from cnc.lab.addressing import way
 from cnc.lab.platform import Platform
 from cnc.lab.running import Lab
 from cnc.loops.model import Loop

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
-from cnc.addressing import next_hops
 from cnc.errors import InputError
 from cnc.experiments import planned, sending
 from cnc.experiments.edge_intelligence.figures import (
@@ -29,6 +28,7 @@ from cnc.experiments.experiment import Progress, Report, Sheet, read_rows, write
 from cnc.experiments.step_responses.figures import draw
 from cnc.experiments.step_responses.impairment import LOST_MAX, Impairment, impaired
 from cnc.experiments.unplanned_description import EdgeIntelligenceDescription
+from cnc.lab.addressing import next_hops
 from cnc.lab.platform import Platform
 from cnc.lab.running import Lab
 from cnc.model import ClassRole, Intent

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cnc import intent as intents
-from cnc.addressing import port_addresses
 from cnc.errors import CncError
 from cnc.lab import lifecycle
+from cnc.lab.addressing import port_addresses
 from cnc.lab.kernels import gptp, offsets, ptp_log
 from cnc.lab.kernels.layout import INTENT_FILE
 from cnc.lab.kernels.offsets import TrueOffsets

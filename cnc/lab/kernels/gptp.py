@@ -26,10 +26,10 @@ from cnc.support.lazy import lazy_import
 from cnc.switch.payload import named_interface
 
 if TYPE_CHECKING:
-    from cnc.mechanisms.clock import settled
+    from cnc.clocks import settled
     from cnc.switch import device as netconf
 else:  # no end station needs them
-    settled = lazy_import("cnc.mechanisms.clock.settled")
+    settled = lazy_import("cnc.clocks.settled")
     netconf = lazy_import("cnc.switch.device")
 
 # IEEE Std 802.1AS-2020, 8.6.2.1: 246 is what the equipment of a network has, 248 an end station.

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from ipaddress import IPv6Address
 from pathlib import Path
 
-from cnc.addressing import cables, port_addresses
 from cnc.intent.lab_model import Clock, Clocks, ImpairedLinks, Impairments
+from cnc.lab.addressing import cables, port_addresses
 from cnc.lab.management import SWITCH_PORT
 from cnc.model import Intent, Link, Network, PortRef, transmission_ns
 

@@ -23,9 +23,9 @@ from pathlib import Path
 from pyroute2 import IPRoute
 
 from cnc import intent as intents
-from cnc.addressing import management
 from cnc.intent.lab_model import LabClocks
 from cnc.lab import inventory, namespaces, topology
+from cnc.lab.addressing import management
 from cnc.lab.kernels import beside, gptp, layout, steps
 from cnc.lab.kernels.layout import CONTROLLER, SHARED, Kernel
 from cnc.lab.lifecycle import STATE_ROOT

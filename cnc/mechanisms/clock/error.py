@@ -2,21 +2,19 @@
 
 Each clock that follows another has measured how far it was from that one, and two of a network are
 apart by no more than all offsets on the way between them (`synchronization_tree.py`).
-No clock sees by how much its time stamps and its cable are asymmetric: `UNSEEN_NS` is added to
-each offset for that. These are figures of seconds, and a plan is to hold for longer: it allows for
-`ROOM` times as much. `watch` tells when clocks are further apart.
+No clock sees by how much its time stamps and its cable are asymmetric: `UNSEEN_NS` is added there
+to each offset for that. These are figures of seconds, and a plan is to hold for longer: it allows
+for `ROOM` times as much. `watch` tells when clocks are further apart.
 """
 
 from __future__ import annotations
 
 from cnc.errors import InputError
-from cnc.mechanisms.gates.margin import rounded_up
+from cnc.mechanisms.measurements import rounded_up
 from cnc.model import ClocksApart, Intent, MeasuredClockError, Plan
 from cnc.support.format import duration
 
 ROOM = 2
-# A lab of kernels has 64 ns at each hop (docs/experiments.md), hardware two stamps of some 40 ns.
-UNSEEN_NS = 100
 
 
 def with_measured(intent: Intent, apart: ClocksApart | None, running: Plan | None = None) -> Intent:

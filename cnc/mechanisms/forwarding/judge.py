@@ -10,13 +10,12 @@ their first switch gives them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+from cnc.account.judge import AddressGiven, Told
 from cnc.account.violation import Violation
-from cnc.mechanisms.frer.judge import judge_sequencing
-from cnc.mechanisms.identification.judge import SwitchTranslations
-from cnc.model import BridgeForwarding, Forwarding, Hop, Plan, PortRef, StreamAddress
+from cnc.model import Forwarding, Hop, Plan, PortRef, StreamAddress
 from cnc.support.format import counted
 
 _VLAN_ID_MIN, _VLAN_ID_MAX = 2, 4094  # 0 and 4095 are none (802.1Q Table 9-2), 1 is for untagged
@@ -35,28 +34,31 @@ _RESERVED = (
 )
 
 
-def judge_forwarding(plan: Plan, forwarding: Mapping[str, BridgeForwarding]) -> Iterator[Violation]:
-    """What is wrong with the addresses of a plan, and with the ways that its frames take if the
-    bridges are told `forwarding`, by switch."""
+def judge_addresses(plan: Plan, forwarding: Told) -> Iterator[Violation]:
+    """What is wrong with the addresses of a plan, and with how many entries bridges are told for
+    them."""
     if plan.intent.network.forwarding is Forwarding.ROUTED:
         for name in plan.addresses:
             yield Violation("address", name, "has one, and the network is routed")
         return
-    yield from _judge_addresses(plan)
+    yield from _judge_each(plan)
     for name, its in forwarding.items():
         limit = plan.intent.network.bridges[name].filtering_entries_max
         if len(its.entries) > limit:
             text = f"is told {len(its.entries)} filtering entries, and holds {limit}"
             yield Violation("filtering-entries", name, text)
-    yield from SwitchTranslations(plan, forwarding).judge()
-    yield from judge_sequencing(plan, forwarding)
-    bridges = _Bridges(plan, forwarding)
+
+
+def judge_ways(plan: Plan, forwarding: Told, address_given: AddressGiven) -> Iterator[Violation]:
+    """What is wrong with the ways that frames take if bridges are told `forwarding`, from which
+    follows the `address_given` to those that come untagged."""
+    bridges = _Bridges(plan, forwarding, address_given)
     for name in plan.streams:
         if name in plan.addresses and name in plan.intent.streams:
             yield from bridges.judge_ways(name, plan.addresses[name])
 
 
-def _judge_addresses(plan: Plan) -> Iterator[Violation]:
+def _judge_each(plan: Plan) -> Iterator[Violation]:
     owners: dict[StreamAddress, str] = {}
     for name in plan.streams.keys() - plan.addresses.keys():
         yield Violation("address", name, "has none")
@@ -102,11 +104,11 @@ class _Crossing:
 class _Bridges:
     """The bridges of a network, and what they are told."""
 
-    def __init__(self, plan: Plan, forwarding: Mapping[str, BridgeForwarding]) -> None:
+    def __init__(self, plan: Plan, forwarding: Told, address_given: AddressGiven) -> None:
         self._plan = plan
         self._links = plan.intent.network.links
         self._forwarding = forwarding
-        self._translations = SwitchTranslations(plan, forwarding)
+        self._address_given = address_given
         self._members = {
             (name, vlan_id): frozenset(ports)
             for name, its in forwarding.items()
@@ -140,7 +142,7 @@ class _Bridges:
                 received[ingress.node] += 1
                 continue
             if crossing.before is None and stream.identification:
-                given = self._translations.address_given(ingress, stream.identification)
+                given = self._address_given(ingress, stream)
                 if given != address:
                     got = "no address" if given is None else f"{given}"
                     text = f"comes untagged to {ingress}, and has {got} from there on"

@@ -1,21 +1,19 @@
 """Checks, before a change, that the kernel of a switch can do what its bridges are asked to.
 
 Its agent has asked it for a table of nftables, for the actions of filters, and to verify the
-programs (BPF) that police streams and take out copies. It says why it cannot, and which ports hide
-the VLAN tags of frames from such a program.
+programs (BPF) that police streams and take out copies. It says why it cannot.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from cnc.data_tree.tree import AgentReport, BridgeReport
+from cnc.data_tree.tree import AgentReport
 from cnc.finding import Check, Finding, Verdict
 from cnc.mechanism import Needs
 from cnc.mechanisms.composition import is_asked
 from cnc.mechanisms.registry import MECHANISMS
-from cnc.model import BridgeForwarding, PortRef
-from cnc.support.wording import named
+from cnc.model import BridgeForwarding
 
 _FORWARDING = Needs(
     "forward the frames of streams by their listed ports alone", "state `forwarding: routed`"
@@ -37,21 +35,3 @@ def examine_kernel(
             text = f"cannot {needs.task}: {refused}"
             hint = f"cure that on the switch, or {needs.otherwise}"
             yield Finding(name, None, Check.KERNEL, Verdict.FAILED, text, hint)
-
-
-def examine_tags(
-    ref: PortRef, desired: BridgeForwarding, report: BridgeReport | None
-) -> Iterator[Finding]:
-    """A failure where tags of frames are to be written or read that a driver takes off."""
-    for each in MECHANISMS:
-        tagging = {*each.switch.tags(desired[each.part])}
-        hiding = sorted(tagging & report.hides_tags) if report else []
-        if not hiding:
-            continue
-        text = (
-            f"cannot {each.switch.kernel.task}: the driver of {named(hiding)} takes their "
-            "VLAN tags off (rx-vlan-offload)"
-        )
-        commands = "; ".join(f"ethtool -K {port} rxvlan off" for port in hiding)
-        hint = f"turn that off on the switch, and at each start of it: {commands}"
-        yield Finding(*ref, Check.BRIDGE, Verdict.FAILED, text, hint)

@@ -18,7 +18,7 @@ from cnc.mechanisms.forwarding.compare import (
     previous,
     waits,
 )
-from cnc.mechanisms.forwarding.kernel import examine_kernel, examine_tags
+from cnc.mechanisms.forwarding.kernel import examine_kernel
 from cnc.mechanisms.forwarding.preflight import examine_bridge, examine_rings
 from cnc.mechanisms.forwarding.tree import (
     bridge_reports,
@@ -27,6 +27,7 @@ from cnc.mechanisms.forwarding.tree import (
     state_filters,
     stored_bridges,
 )
+from cnc.mechanisms.registry import MECHANISMS
 from cnc.model import BridgeForwarding, Forwarding, Plan, PortRef, PortSettings, StreamAddress
 
 
@@ -76,6 +77,11 @@ def _with_vlans(
     return {**desired, device: settings.having(with_left)}
 
 
+def _cycles_ns(its: BridgeForwarding) -> Iterator[int]:
+    for each in MECHANISMS:
+        yield from each.planned.cycles_ns(its[each.part])
+
+
 def _reported(
     found: Mapping[str, PortReport], whole: Reply, bridges: Collection[str]
 ) -> dict[str, PortReport]:
@@ -87,7 +93,6 @@ def _examine(
     ref: PortRef, desired: BridgeForwarding, report: PortReport | None, around: Around
 ) -> Iterator[Finding]:
     yield from examine_bridge(ref, desired, report, around.classes)
-    yield from examine_tags(ref, desired, report.forwarding if report else None)
 
 
 def _examine_node(
@@ -110,6 +115,8 @@ def _examine_network(
 
 
 AT_PLACE = AtPlace(
+    part=BridgeForwarding,
+    cycles_ns=_cycles_ns,
     of_bridges=True,
     derive=_derive,
     leaving=_leaving,

@@ -61,12 +61,7 @@ def _failures(
             f"add each on the switch: ip link set PORT master {device}",
         )
     for each in MECHANISMS:
-        needed = {*each.switch.ports(desired[each.part])}
-        if missing := sorted(needed - desired.members - {*bridge.ports}):
-            yield (
-                f"is not the bridge of {named(missing)}, {each.switch.at_ports}",
-                f"add each on the switch: ip link set PORT master {device}",
-            )
+        yield from each.switch.preflight(device, desired, bridge)
     if not bridge.snoops_multicast and any(address.is_group for address in desired.entries):
         yield (
             "its multicast snooping is off: frames of a group address would leave by all ports",

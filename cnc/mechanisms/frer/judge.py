@@ -11,16 +11,18 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from cnc.account.frames import Transmission
+from cnc.account.frames import AddedOctets, Transmission
+from cnc.account.judge import Judge, Told
 from cnc.account.violation import Violation
 from cnc.mechanisms.frer.model import Generation, Recovery, SequenceFunction, SequenceFunctions
 from cnc.model import BridgeForwarding, Elimination, Network, Plan, PortRef, Stream, StreamAddress
 
 _HISTORY_MAX = 64
 _NS_PER_MS = 1_000_000
+_TAG_OCTETS = 6  # R-TAG: EtherType, reserved, sequence number, two octets each (802.1CB 7.8)
 
 
-def judge_sequencing(plan: Plan, forwarding: Mapping[str, BridgeForwarding]) -> Iterator[Violation]:
+def _judge_ways(plan: Plan, forwarding: Told) -> Iterator[Violation]:
     """What is wrong with the numbers and copies of frames, by what the bridges are told."""
     by_address: defaultdict[StreamAddress, dict[str, SequenceFunction]] = defaultdict(dict)
     for switch, its in forwarding.items():
@@ -38,10 +40,8 @@ def judge_sequencing(plan: Plan, forwarding: Mapping[str, BridgeForwarding]) -> 
             yield Violation("sequence", name, text)
 
 
-def judge_histories(
-    plan: Plan,
-    forwarding: Mapping[str, BridgeForwarding],
-    transmissions: Iterable[Transmission],
+def _judge_histories(
+    plan: Plan, forwarding: Told, transmissions: Iterable[Transmission], _added_octets: AddedOctets
 ) -> Iterator[Violation]:
     """Which switches forget the number of a frame before its last copy has come, or take any number
     although none is missing."""
@@ -209,3 +209,10 @@ class _Walk:
             is_way = port != ingress.port and {port, ingress.port} <= {*members}
             if is_way and egress in self._links:
                 yield egress
+
+
+def _added_octets(stream: Stream) -> int:
+    return _TAG_OCTETS if stream.elimination is Elimination.SWITCH else 0
+
+
+JUDGE = Judge(ways=_judge_ways, times=_judge_histories, added_octets=_added_octets)

@@ -16,11 +16,13 @@ from cnc.mechanisms.frer.model import (
     SequenceFunctions,
     ports_of,
 )
+from cnc.mechanisms.frer.preflight import preflight
 from cnc.mechanisms.frer.shown import SHOWN
 from cnc.mechanisms.frer.watched import WATCHED
 from cnc.model import StreamAddress
 from cnc.support.lazy import lazy_import
 
+_JUDGE = lazy_import("cnc.mechanisms.frer.judge")
 _SEMANTICS = lazy_import("cnc.mechanisms.frer.semantics")
 _TREE = lazy_import("cnc.mechanisms.frer.tree")
 MODULE = "ieee802-dot1cb-frer"
@@ -84,7 +86,7 @@ MECHANISM = Mechanism(
         yang=Needs("take out second copies of", "state `elimination: listener`"),
         concerned=lambda its, names: streams_in_words(its.by_stream, names),
         refers_to=lambda its, _identified: {a: ports_of(each) for a, each in its.by_stream.items()},
-        tags=lambda its: {port for each in its.by_stream.values() for port in ports_of(each)},
+        preflight=preflight,
     ),
     tree=lambda: _TREE.TREE,
     kept=Kept(
@@ -98,4 +100,5 @@ MECHANISM = Mechanism(
     keys=lambda: _SEMANTICS.KEYS,
     summary=_summary,
     watched=WATCHED,
+    judge=lambda: _JUDGE.JUDGE,
 )

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from cnc.mechanism import Counts, Metric, Observed, Trouble, Watched, bridge_report
+from cnc.mechanism import CountedTable, Counts, Metric, Observed, Trouble, Watched, bridge_report
 from cnc.mechanisms.frer.counts import (
     Error,
     Path,
@@ -173,6 +173,12 @@ def _copies(
             )
 
 
+def _cells(switch: str, its: Copies) -> tuple[tuple[str, ...], bool]:
+    counts = (f"{count:,}" for count in (its.passed, its.discarded, its.lost, its.rogue))
+    verdict = "silent" if its.is_silent else "latent error" if its.has_latent_error else "comes"
+    return (its.stream, switch, its.port, *counts, verdict), verdict == "comes"
+
+
 WATCHED = Watched(
     key="copies",
     row=Copies,
@@ -182,4 +188,9 @@ WATCHED = Watched(
     conditions=Conditions,
     metrics=metrics,
     needs_counters=needs_counters,
+    table=CountedTable(
+        "copies of streams",
+        ("stream", "switch", "by", ">passed", ">discarded", ">lost", ">rogue", "verdict"),
+        _cells,
+    ),
 )

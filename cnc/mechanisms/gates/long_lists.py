@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from math import lcm
 
-from cnc.model import NS_PER_S, SOFTWARE_ENTRIES_MAX, Plan
+from cnc.model import PHASE_WAIT_MAX_NS, SOFTWARE_ENTRIES_MAX, Plan
 from cnc.support.format import counted, duration
 
 HINT = (
@@ -13,10 +13,6 @@ HINT = (
     "the plan then keeps to it. Periods that divide one another, and none much shorter than the "
     "others, make lists shorter"
 )
-# The longest wait of a push for an instant that all cycles share. The switches wait for their
-# confirming commit until then, and so does a controller that finds an abandoned rollout. It is the
-# default of <confirm-timeout> (RFC 6241 8.4), and keeps base times within the kernel's int64.
-PHASE_WAIT_MAX_NS = 600 * NS_PER_S
 PHASE_HINT = "choose periods that divide one another, also for streams that meet at no port"
 _MESSAGE_MAX_OCTETS = 4 << 20  # the default of max-message (yang/tsn-netconf-server.yang)
 

@@ -11,13 +11,20 @@ from collections.abc import Mapping
 
 from cnc.errors import InputError
 from cnc.finding import FORCE_HINT
+from cnc.mechanisms.measurements import (
+    covers,
+    figures,
+    in_intent,
+    is_enough,
+    measured_on,
+    rounded_up,
+)
 from cnc.model import (
     GateMode,
     Intent,
     MeasuredMargin,
     Plan,
     PortRef,
-    StreamPlan,
     WakeUps,
 )
 from cnc.support import exact_clock
@@ -27,13 +34,6 @@ HINT = (
     "gate-margin: 50us under `defaults` of the intent, or how late the switch's timers wake up at "
     "worst; `gates: full-offload` needs none"
 )
-# Timers that are never later belong to a clock that stands still while a machine computes; on
-# others an interrupt alone takes longer.
-EXACT_MAX_NS = 10
-# In virtual time each reading of the clock takes 256 ns, and so does each time stamp of a frame
-# that leaves at the same instant; a frame that waits for its gate does not see them.
-VIRTUAL_MAX_NS = 10_000
-ENOUGH = 100_000  # wake-ups, to tell what is seen of them in a plan's life
 # A machine that starts is late once. One that is so much later than a plan allows for, after so
 # many wake-ups, is no machine for that plan.
 FAR = 10
@@ -142,12 +142,6 @@ def _senders(
     return senders
 
 
-def covers(margin_ns: int, measured: WakeUps) -> bool:
-    """Whether no gate was measured to open later than the margin allows."""
-    exact_ns = VIRTUAL_MAX_NS if exact_clock.is_exact() else EXACT_MAX_NS
-    return measured.maximum_ns <= max(margin_ns, exact_ns)
-
-
 def is_refuted(margin_ns: int, measured: WakeUps) -> bool:
     """Whether a plan with this margin must not be pushed.
 
@@ -159,29 +153,6 @@ def is_refuted(margin_ns: int, measured: WakeUps) -> bool:
         return False
     by_far = measured.count > FEW and measured.maximum_ns >= FAR * margin_ns
     return not margin_ns or is_enough(measured) or by_far
-
-
-def is_enough(measured: WakeUps) -> bool:
-    """Whether there are enough wake-ups to tell how late one in 100,000 is."""
-    return measured.count >= ENOUGH
-
-
-def rounded_up(time_ns: int) -> int:
-    """The next of 1, 2, 5, 10, 20, 50 … nanoseconds."""
-    power = 1
-    while True:
-        for digit in (1, 2, 5):
-            if digit * power >= time_ns:
-                return digit * power
-        power *= 10
-
-
-def figures(measured: WakeUps, of: str = "wake-ups") -> str:
-    """What was measured, in words: 43 µs late (the latest of 1,234,567 wake-ups)."""
-    text = f"{duration(measured.maximum_ns)} late (the latest of {measured.count:,} {of}"
-    if measured.quantile_ns is not None:
-        text += f"; all but 1 in 100,000 within {duration(measured.quantile_ns)}"
-    return f"{text})"
 
 
 def too_small_hint(measured: WakeUps, keepable_ns: int) -> str:
@@ -210,41 +181,3 @@ def source(intent: Intent) -> str:
     if intent.measured_margin is None:
         return "the default; `--ask-switches` takes what is measured"
     return measured_on(intent.measured_margin)
-
-
-def measured_on(measured: MeasuredMargin, of: str = "wake-ups") -> str:
-    """Where a figure comes from that was measured, in words."""
-    return (
-        f"measured on {measured.port}: max {duration(measured.maximum_ns)} of {measured.count:,} "
-        f"{of}{'' if measured.count >= ENOUGH else f', not enough before {ENOUGH:,}'}"
-    )
-
-
-def cost_ns(plan: Plan, planned: StreamPlan) -> int:
-    """How much of a stream's latency bound is gate margin: once for each sender on the way, the
-    talker not among them where its own lateness is stated."""
-    network = plan.intent.network
-    senders = max(map(len, _branches(plan, planned)), default=0)
-    if senders and network.end_stations[planned.hops[0].egress.node].lateness_ns is not None:
-        senders -= 1
-    return network.gate_margin_ns * senders
-
-
-def in_intent(time_ns: int) -> str:
-    """A time as an intent states it."""
-    from cnc.keys.units import DURATION  # noqa: PLC0415  what only warns needs no intent
-
-    return DURATION.format(time_ns)
-
-
-def _branches(plan: Plan, planned: StreamPlan) -> list[list[PortRef]]:
-    """The ports on the way to each listener."""
-    branches: list[list[PortRef]] = []
-    for path in planned.paths:
-        arriving = {plan.intent.network.links[hop.egress].target.node: hop.egress for hop in path}
-        for listener in arriving.keys() & plan.intent.network.end_stations.keys():
-            branch = [arriving[listener]]
-            while (port := arriving.get(branch[-1].node)) is not None:
-                branch.append(port)
-            branches.append(branch)
-    return branches

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from cnc.data_tree.state import SwitchState
 from cnc.data_tree.tree import KernelSchedule, PortReport
+from cnc.finding import Check
+from cnc.mechanism import Followed
 from cnc.model import NS_PER_S, ClassRole, Intent
 from cnc.support.format import counted
 
@@ -77,20 +78,8 @@ class Starvation:
         return max((each for each in needed_ns if each <= WAIT_MAX_NS), default=0) / NS_PER_S
 
 
-def starved_ports(
-    poll: Callable[[Collection[str]], SwitchState], state: SwitchState, intent: Intent
-) -> dict[str, str]:
-    """A description of the starved classes of a switch by port; `state` is the first poll.
-
-    A second poll follows, some seconds later, only if a scheduled class has a backlog in the first.
-    Raises what `poll` raises.
-    """
-    starvation = Starvation(intent)
-    starvation.update(state)
-    if not starvation.next_poll_s:
-        return {}
-    time.sleep(starvation.next_poll_s)
-    return starvation.update(poll(state.ports))
+FOLLOWED = Followed(Check.STARVATION, "starved", HINT, Starvation)
+"""Scheduled classes whose frames wait for a window that is long enough."""
 
 
 def _waiting(

@@ -4,13 +4,13 @@ and the address of its listener at its last one, and does nobody else's?"""
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from itertools import combinations
 
+from cnc.account.judge import AddressGiven, Judge, Told
 from cnc.account.violation import Violation
 from cnc.mechanisms.identification.model import Inward, Translations
 from cnc.model import (
-    BridgeForwarding,
     Identification,
     IpIdentification,
     NextProtocol,
@@ -25,29 +25,22 @@ from cnc.model import (
 _Told = tuple[StreamAddress, Inward]
 
 
-class SwitchTranslations:
+class _Translations:
     """What the switches of a network are told to translate."""
 
-    def __init__(self, plan: Plan, forwarding: Mapping[str, BridgeForwarding]) -> None:
+    def __init__(self, plan: Plan, forwarding: Told) -> None:
         self._plan = plan
         self._names = {address: name for name, address in plan.addresses.items()}
         self._inward: dict[PortRef, list[_Told]] = defaultdict(list)
-        self._given: dict[tuple[PortRef, Identification], StreamAddress] = {}
         self._outward: dict[StreamAddress, list[tuple[PortRef, str]]] = defaultdict(list)
         for switch, its in forwarding.items():
             for address, translation in its[Translations].by_stream.items():
                 if inward := translation.inward:
                     ingress = PortRef(switch, inward.port)
                     self._inward[ingress].append((address, inward))
-                    self._given.setdefault((ingress, inward.identification), address)
                 if outward := translation.outward:
                     port = PortRef(switch, outward.port)
                     self._outward[address].append((port, outward.listener_mac))
-
-    def address_given(self, ingress: PortRef, known_by: Identification) -> StreamAddress | None:
-        """The address that frames known by this get where they come in by `ingress`; None: they
-        stay untagged."""
-        return self._given.get((ingress, known_by))
 
     def judge(self) -> Iterator[Violation]:
         """What is wrong with translations, wherever frames go."""
@@ -156,3 +149,18 @@ def _fields(known_by: Identification) -> dict[str, object]:
             return {"source MAC": known_by.source_mac}
         case NullIdentification():
             return {"destination MAC": known_by.destination_mac}
+
+
+def _address_given(forwarding: Told) -> AddressGiven:
+    given: dict[tuple[PortRef, Identification | None], StreamAddress] = {}
+    for switch, its in forwarding.items():
+        for address, translation in its[Translations].by_stream.items():
+            if inward := translation.inward:
+                given.setdefault((PortRef(switch, inward.port), inward.identification), address)
+    return lambda ingress, stream: given.get((ingress, stream.identification))
+
+
+JUDGE = Judge(
+    ways=lambda plan, forwarding: _Translations(plan, forwarding).judge(),
+    address_given=_address_given,
+)

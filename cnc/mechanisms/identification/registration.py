@@ -13,6 +13,7 @@ from cnc.mechanisms.identification.shown import SHOWN
 from cnc.model import StreamAddress
 from cnc.support.lazy import lazy_import
 
+_JUDGE = lazy_import("cnc.mechanisms.identification.judge")
 _SEMANTICS = lazy_import("cnc.mechanisms.identification.semantics")
 _TREE = lazy_import("cnc.mechanisms.identification.tree")
 MODULE = "ieee802-dot1cb-stream-identification"
@@ -66,4 +67,5 @@ MECHANISM = Mechanism(
     shown=SHOWN,
     keys=lambda: _SEMANTICS.KEYS,
     summary=lambda its: iter([(len(its.by_stream), "translation")]),
+    judge=lambda: _JUDGE.JUDGE,
 )

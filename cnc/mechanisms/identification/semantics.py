@@ -13,8 +13,6 @@ from cnc.keys.mac_addresses import check_extent, reserved_for
 from cnc.keys.problems import KeyPath, Problems
 from cnc.mechanisms.identification.keys import Ip, StreamKeys
 from cnc.model import (
-    DEFAULT_INDIVIDUAL_RANGE,
-    AddressRange,
     EndStation,
     Forwarding,
     Identification,
@@ -33,13 +31,6 @@ if TYPE_CHECKING:
     from cnc.keys import shape
 
 _BROADCAST_IPV4 = "255.255.255.255"
-
-
-def individual_range(document: shape.Document) -> AddressRange:
-    """The addresses that a plan may assign to streams with an identification."""
-    if document.addresses is None:
-        return DEFAULT_INDIVIDUAL_RANGE
-    return AddressRange(*document.addresses.individual_macs, document.addresses.vlans)
 
 
 def _of_stream(stream: Stream, its: shape.Stream, _document: shape.Document) -> Stream:

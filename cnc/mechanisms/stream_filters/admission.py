@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from cnc.mechanism import Admission
+from cnc.mechanisms.measurements import SENT, measured_on
 from cnc.mechanisms.stream_filters.derive import stream_filters, window_gate
 from cnc.mechanisms.stream_filters.model import (
     FilterCapacity,
@@ -13,7 +14,6 @@ from cnc.mechanisms.stream_filters.model import (
     StreamFilter,
 )
 from cnc.mechanisms.stream_filters.room import FilterRoom
-from cnc.mechanisms.talker_offsets import lateness
 from cnc.model import Intent, Link, Plan, Stream
 from cnc.support.format import counted, duration
 
@@ -48,7 +48,7 @@ def _never_out_of_window(intent: Intent, stream: Stream, link: Link) -> str | No
         "count, not drop. A talker-lateness of less, or a longer period, would help"
     )
     if measured := intent.measured_lateness.get(stream.talker):
-        text += f" (that of {stream.talker}: {lateness.source(measured)})"
+        text += f" (that of {stream.talker}: {measured_on(measured, SENT)})"
     return text
 
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
-from cnc.mechanisms.frer.model import SEQUENCE_TAG_OCTETS
 from cnc.mechanisms.stream_filters.model import (
     FilterCapacity,
     FilteredStream,
@@ -25,8 +24,8 @@ from cnc.mechanisms.stream_filters.model import (
     StreamFilters,
     WindowGate,
 )
-from cnc.mechanisms.terms import control_between_ns, start_delay_ns
-from cnc.model import ClassRole, Elimination, Forwarding, Intent, Link, Network, Plan, Stream
+from cnc.mechanisms.terms import added_at_most, control_between_ns, start_delay_ns
+from cnc.model import ClassRole, Forwarding, Intent, Link, Network, Plan, Stream
 
 
 def stream_filters(
@@ -165,10 +164,9 @@ def _of_stream(plan: Plan, rules: PolicingRules, name: str) -> Iterator[tuple[st
 
 
 def _sdu_octets(network: Network, stream: Stream) -> int:
-    """How long filters find a frame: where switches take out second copies the first one has put
-    its number into it before."""
-    tag_octets = 0 if stream.elimination is Elimination.LISTENER else SEQUENCE_TAG_OCTETS
-    return max(stream.payload_octets, network.overhead.min_payload_octets) + tag_octets
+    """How long filters find a frame: what its first switch adds to it, it has before."""
+    added_octets, _ = added_at_most(stream)
+    return max(stream.payload_octets, network.overhead.min_payload_octets) + added_octets
 
 
 def window_gate(intent: Intent, stream: Stream, link: Link, offset_ns: int) -> WindowGate:

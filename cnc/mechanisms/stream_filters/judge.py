@@ -11,9 +11,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from cnc.account.frames import Transmission
+from cnc.account.frames import AddedOctets, Transmission
+from cnc.account.judge import Judge, Table, Told
 from cnc.account.violation import Violation
-from cnc.mechanisms.frer.model import SEQUENCE_TAG_OCTETS
 from cnc.mechanisms.stream_filters.model import (
     FilterCapacity,
     FilteredStream,
@@ -28,7 +28,6 @@ from cnc.mechanisms.stream_filters.model import (
 from cnc.model import (
     BridgeForwarding,
     ClassRole,
-    Elimination,
     Forwarding,
     Intent,
     Plan,
@@ -38,23 +37,30 @@ from cnc.model import (
 )
 
 
-def judge_policing(
-    plan: Plan,
-    forwarding: Mapping[str, BridgeForwarding],
-    transmissions: Iterable[Transmission],
+def _judge_policing(
+    plan: Plan, forwarding: Told, transmissions: Iterable[Transmission], added_octets: AddedOctets
 ) -> Iterator[Violation]:
     """What is wrong with the stream filters in `forwarding`, by switch, if frames come to their
     first switches by `transmissions`."""
     if plan.intent.network.forwarding is Forwarding.ROUTED:
         return
+    for name, its in forwarding.items():
+        table = _table(plan, name, its)
+        if table.is_too_small:
+            text = f"is told {table.entries} {table.what}, and holds {table.holds}"
+            yield Violation(table.code, name, text)
     filters = {name: its[StreamFilters].filters for name, its in forwarding.items()}
-    for name, its in filters.items():
-        limit = plan.intent[FilterCapacity].of(name)
-        if len(its) > limit:
-            text = f"is told {len(its)} stream filters, and holds {limit}"
-            yield Violation("stream-filters", name, text)
     if _asked_for(plan) or any(filters.values()):
-        yield from _Filters(plan, filters).judge(transmissions)
+        yield from _Filters(plan, filters, added_octets).judge(transmissions)
+
+
+def _table(plan: Plan, switch: str, told: BridgeForwarding) -> Table:
+    return Table(
+        "stream-filters",
+        "stream filters",
+        len(told[StreamFilters].filters),
+        plan.intent[FilterCapacity].of(switch),
+    )
 
 
 def _asked_for(plan: Plan) -> bool:
@@ -83,8 +89,14 @@ class _Key(NamedTuple):
 class _Filters:
     """The filters of all switches."""
 
-    def __init__(self, plan: Plan, filters: Mapping[str, Sequence[StreamFilter]]) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        filters: Mapping[str, Sequence[StreamFilter]],
+        added_octets: AddedOctets,
+    ) -> None:
         self._plan = plan
+        self._added_octets = added_octets
         self._all = filters
         self._classes = {its.number: its for its in plan.intent.classes.values()}
         self._entries = _entry_ports(plan)
@@ -199,8 +211,7 @@ class _Filters:
     def _judge_sizes(self, stream: Stream, its: StreamFilter, gate: WindowGate) -> Iterator[str]:
         # On a cable, short frames are padded.
         longest = max(stream.payload_octets, self._plan.intent.network.overhead.min_payload_octets)
-        if stream.elimination is Elimination.SWITCH:  # its number is in the frame already
-            longest += SEQUENCE_TAG_OCTETS
+        longest += self._added_octets(stream)  # by this switch, already
         if its.max_sdu_octets != longest:
             yield f"sends up to {longest} octets in a frame, {its.max_sdu_octets} may pass"
         if gate.octets_max != (whole := longest * stream.frames):
@@ -262,9 +273,12 @@ def _key(switch: str, of: FilteredStream) -> _Key:
     return _Key(PortRef(switch, of.port), of.destination_mac, of.vlan_id)
 
 
-def drops_misfits(intent: Intent, stream: str, traffic_class: int) -> bool:
+def _drops_misfits(intent: Intent, stream: str, traffic_class: int) -> bool:
     """Whether the first switch is to drop frames of a stream that come otherwise than planned."""
     its = next((c.name for c in intent.classes.values() if c.number == traffic_class), "")
     rules = intent[PolicingRules]
     asked = rules.streams.get(stream) or rules.classes.get(its) or rules.network
     return asked is Policing.DROP
+
+
+JUDGE = Judge(times=_judge_policing, table=_table, drops_misfits=_drops_misfits)

@@ -15,11 +15,13 @@ from cnc.mechanisms.stream_filters.model import (
     StreamFilters,
     WindowGate,
 )
+from cnc.mechanisms.stream_filters.preflight import preflight
 from cnc.mechanisms.stream_filters.shown import SHOWN
 from cnc.mechanisms.stream_filters.watched import WATCHED
 from cnc.model import StreamAddress
 from cnc.support.lazy import lazy_import
 
+_JUDGE = lazy_import("cnc.mechanisms.stream_filters.judge")
 _SEMANTICS = lazy_import("cnc.mechanisms.stream_filters.semantics")
 _TREE = lazy_import("cnc.mechanisms.stream_filters.tree")
 MODULE = "ieee802-dot1q-psfp-bridge"
@@ -84,8 +86,7 @@ MECHANISM = Mechanism(
         yang=Needs("police what", "state `policing: off`"),
         concerned=lambda its, _names: "end stations send" if its.filters else "",
         refers_to=_refers_to,
-        ports=lambda its: {each.of.port for each in its.filters},
-        at_ports="where frames of end stations are policed",
+        preflight=preflight,
     ),
     tree=lambda: _TREE.TREE,
     kept=Kept(
@@ -99,4 +100,5 @@ MECHANISM = Mechanism(
     keys=lambda: _SEMANTICS.KEYS,
     summary=lambda its: iter([(len(its.filters), "stream filter")]),
     watched=WATCHED,
+    judge=lambda: _JUDGE.JUDGE,
 )

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from cnc.mechanism import AtHop, Names, Shown
+from cnc.mechanism import AtHop, Lack, Names, Shown
 from cnc.mechanisms.stream_filters.compare import filter_in_words
+from cnc.mechanisms.stream_filters.derive import uncounted
 from cnc.mechanisms.stream_filters.model import (
+    FilterCapacity,
     FilteredStream,
     FixedGate,
     Policing,
     StreamFilters,
     WindowGate,
 )
-from cnc.model import PortRef, StreamAddress
+from cnc.model import Plan, PortRef, StreamAddress
 
 
 # The attributes' docstrings are in the JSON schemas.
@@ -100,6 +102,17 @@ def _guards(its: StreamFilters, switch: str) -> Iterator[tuple[StreamAddress, st
             yield each.of.address, "filters", what
 
 
+def _lack(plan: Plan) -> Lack | None:
+    """The switches at which `policing`, of which the intent says nothing, counts nothing."""
+    capacity = plan.intent[FilterCapacity]
+    few = [
+        f"{switch} holds {capacity.of(switch):,} of {needed:,}"
+        for switch, needed in uncounted(plan).items()
+    ]
+    text = "too few stream filters to count frames that come otherwise than planned"
+    return Lack(text, few, "stream-filters-max") if few else None
+
+
 SHOWN = Shown(
     key="filters",
     row=FilterOfStream,
@@ -111,4 +124,5 @@ SHOWN = Shown(
     hop_column=None,
     at_hop=_at_hop,
     guards=_guards,
+    lack=_lack,
 )

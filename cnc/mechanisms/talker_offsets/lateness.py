@@ -10,13 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from cnc.errors import InputError
-from cnc.mechanisms.gates import margin
-from cnc.mechanisms.stream_filters.model import PolicingRules
+from cnc.mechanisms.measurements import SENT, covers, figures, in_intent, is_enough, rounded_up
+from cnc.mechanisms.terms import may_be_dropped
 from cnc.model import GateMode, Intent, MeasuredMargin, Plan, PortRef, WakeUps
 from cnc.support import exact_clock
 from cnc.support.format import duration
-
-SENT = "periods"  # what a talker counts
 
 HINT = (
     "`talker-lateness: 50us` of the end station, or under `defaults`, or how late its program is "
@@ -81,19 +79,19 @@ def refuse_refuted(intent: Intent, measured: Mapping[PortRef, WakeUps]) -> None:
     Where frames are counted only, what is stated holds: `cnc doctor` tells of it.
     """
     for station, (port, worst) in sorted(latest(measured).items()):
-        text = f"{port} sends up to {margin.figures(worst, SENT)}"
+        text = f"{port} sends up to {figures(worst, SENT)}"
         if intent.states_lateness(station):
-            lateness_ns = allowed_ns(intent, station)
+            lateness_ns = intent.network.lateness_ns(station)
             stream = next(_dropped(intent, station), None)
-            if stream and not margin.covers(lateness_ns, worst):
+            if stream and not covers(lateness_ns, worst):
                 raise InputError(
-                    f"talker-lateness of {station}: found {margin.in_intent(lateness_ns)}, but "
+                    f"talker-lateness of {station}: found {in_intent(lateness_ns)}, but "
                     f"{text}, and policing drops later frames of {stream}",
                     hint=too_small_hint(worst),
                 )
         elif station in intent.measured_lateness:
             shortest = min(_streams(intent, station), default=None)
-            if shortest and shortest[0] <= allowed_ns(intent, station):
+            if shortest and shortest[0] <= intent.network.lateness_ns(station):
                 raise InputError(
                     f"{text}, and stream {shortest[1]} has a period of {duration(shortest[0])}",
                     hint=f"state `talker-lateness` of {station}, less than the period: later "
@@ -108,12 +106,6 @@ def latest(measured: Mapping[PortRef, WakeUps]) -> dict[str, tuple[PortRef, Wake
     return {port.node: (port, its) for port, its in ordered}
 
 
-def allowed_ns(intent: Intent, station: str) -> int:
-    """How late talkers of an end station may be by plans for the intent."""
-    lateness_ns = intent.network.end_stations[station].lateness_ns
-    return intent.network.gate_margin_ns if lateness_ns is None else lateness_ns
-
-
 def drops_late_frames(intent: Intent, station: str) -> bool:
     """Whether a first switch may drop frames of the station that are later than planned."""
     return next(_dropped(intent, station), None) is not None
@@ -121,7 +113,7 @@ def drops_late_frames(intent: Intent, station: str) -> bool:
 
 def too_small_hint(measured: WakeUps) -> str:
     """What to do about a lateness that talkers exceed."""
-    needed = margin.in_intent(margin.rounded_up(measured.maximum_ns))
+    needed = in_intent(rounded_up(measured.maximum_ns))
     return (
         f"state `talker-lateness: {needed}`, or leave it out and let `cnc plan --ask-switches` or "
         "`cnc push INTENT` take what is measured; or `policing: count`; a talker with real-time "
@@ -130,27 +122,20 @@ def too_small_hint(measured: WakeUps) -> str:
     )
 
 
-def source(measured: MeasuredMargin) -> str:
-    """Where the lateness of an end station comes from, in words."""
-    return margin.measured_on(measured, SENT)
-
-
 def _taken(
     intent: Intent, port: PortRef, worst: WakeUps, running: Intent | None
 ) -> MeasuredMargin | None:
     """The lateness to plan with; None: the default."""
     if running and port.node in running.network.end_stations:
         before = running.measured_lateness.get(port.node)
-        if before and margin.covers(before.value_ns, worst):
+        if before and covers(before.value_ns, worst):
             return before
         is_kept = before is None and not running.states_lateness(port.node)
     else:
         is_kept = False
-    if margin.covers(intent.network.gate_margin_ns, worst) and (
-        is_kept or not margin.is_enough(worst)
-    ):
+    if covers(intent.network.gate_margin_ns, worst) and (is_kept or not is_enough(worst)):
         return None
-    value_ns = 0 if margin.covers(0, worst) else margin.rounded_up(worst.maximum_ns)
+    value_ns = 0 if covers(0, worst) else rounded_up(worst.maximum_ns)
     return MeasuredMargin(value_ns, port, worst.maximum_ns, worst.count)
 
 
@@ -164,5 +149,5 @@ def _streams(intent: Intent, station: str) -> Iterator[tuple[int, str]]:
 def _dropped(intent: Intent, station: str) -> Iterator[str]:
     """The streams of which a first switch drops late frames, in a class that they may have."""
     for _period_ns, name in sorted(_streams(intent, station)):
-        if intent[PolicingRules].may_drop(name, intent.streams[name].traffic_classes):
+        if may_be_dropped(intent, name):
             yield name

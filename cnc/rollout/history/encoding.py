@@ -23,11 +23,11 @@ from typing import Any, Literal
 from pydantic import create_model
 
 from cnc.errors import CncError
-from cnc.mechanisms.registry import KEPT
+from cnc.mechanisms.composition import each_part
+from cnc.mechanisms.registry import MECHANISMS
 from cnc.model import (
     BridgeForwarding,
     Management,
-    Parts,
     Plan,
     PortConfiguration,
     PortGates,
@@ -198,7 +198,7 @@ class _Entry:
 def _forwarding() -> Any:
     """`BridgeForwarding` without objects as keys: the parts of mechanisms are lists of rows."""
     parts: dict[str, Any] = {
-        kept.key: (GenericAlias(tuple, (kept.row, ...)), ()) for _, kept in KEPT
+        each.kept.key: (GenericAlias(tuple, (each.kept.row, ...)), ()) for each in MECHANISMS
     }
     return create_model(
         "Forwarding",
@@ -217,7 +217,7 @@ def _encoded(forwarding: BridgeForwarding) -> Any:
         ),
         vlans=forwarding.vlans,
         trusting=forwarding.trusting,
-        **{kept.key: tuple(kept.rows(forwarding[part])) for part, kept in KEPT},
+        **{each.kept.key: tuple(each.kept.rows(forwarding[each.part])) for each in MECHANISMS},
     )
 
 
@@ -227,7 +227,7 @@ def _decoded(stored: Any) -> BridgeForwarding:
         vlans=stored.vlans,
         trusting=stored.trusting,
         names={each.address: each.name for each in stored.entries if each.name is not None},
-        parts=Parts.of(*(kept.part(getattr(stored, kept.key)) for _, kept in KEPT)),
+        parts=each_part(lambda each: each.kept.part(getattr(stored, each.kept.key))),
     )
 
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cache
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from cnc.clocks.findings import examine_clocks
 from cnc.data_tree.state import SwitchState
 from cnc.data_tree.tree import EACH_PRIORITY, AgentReport
 from cnc.finding import Check, Finding, Verdict
-from cnc.mechanism import Around
-from cnc.mechanisms.clock.preflight import examine_clocks
+from cnc.mechanism import Around, OnPorts
 from cnc.mechanisms.composition import at_places, is_bridge
-from cnc.mechanisms.gates import margin
-from cnc.mechanisms.gates.margin_findings import examine_margins
+from cnc.mechanisms.registry import MEASURED
 from cnc.model import (
     Intent,
     Plan,
@@ -43,11 +41,11 @@ def examine(
     """
     packets = longest_packets(plan) if plan else {}
     intent = plan.intent if plan else None
-    keepable_ns = cache(lambda: margin.keepable_ns(intent) if intent else 0)
+    measured = [(each.check, each.on_ports(intent)) for each in MEASURED] if intent else []
     findings = [
         finding
         for name, state in states.items()
-        for finding in _examine_switch(name, desired[name], state, intent, keepable_ns)
+        for finding in _examine_switch(name, desired[name], state, intent, measured)
     ]
     findings += [
         finding
@@ -71,8 +69,8 @@ def _examine_network(
         for name, state in states.items()
         for port, report in state.ports.items()
     }
-    for kind, place in at_places():
-        found = {ref: settings.get(kind) for ref, settings in asked.items()}
+    for place in at_places():
+        found = {ref: settings.get(place.part) for ref, settings in asked.items()}
         parts = {ref: part for ref, part in found.items() if part is not None}
         yield from place.examine_network(plan, parts, reports)
 
@@ -82,7 +80,7 @@ def _examine_switch(
     ports: Mapping[str, PortSettings],
     state: SwitchState,
     intent: Intent | None,
-    keepable_ns: Callable[[], int],
+    measured: Sequence[tuple[Check, OnPorts]],
 ) -> Iterator[Finding]:
     if state.agent is None:
         down = agent_down(name)
@@ -93,18 +91,20 @@ def _examine_switch(
     for port, reason in state.agent.not_applied.items():
         text = f"what is stored of this port cannot be applied: {reason}"
         yield Finding(name, port, Check.STORED, Verdict.WARNING, text, _NOT_APPLIED)
-    for _, place in at_places():
+    for place in at_places():
         yield from place.examine_node(name, ports, state.agent)
     classes = _classes(ports.values())
     for port, settings in ports.items():
         ref, report = PortRef(name, port), state.ports.get(port)
         around = Around(intent.network.links.get(ref) if intent else None, classes)
         is_of_bridge = is_bridge(settings)
-        for kind, place in at_places():
+        for place in at_places():
             if place.of_bridges is is_of_bridge:
-                yield from place.examine(ref, settings[kind], report, around)
-        if intent and report and not is_of_bridge:
-            yield from examine_margins(ref, gated_port(settings), report, intent, keepable_ns)
+                yield from place.examine(ref, settings[place.part], report, around)
+        for check, on_port in measured:
+            if report and not is_of_bridge and (found := on_port(ref, settings, report)):
+                text = f"{found.text}{found.remark}"
+                yield Finding(*ref, check, found.verdict, text, found.hint)
 
 
 def _late_commits(name: str, agent: AgentReport) -> Finding:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cnc.addressing import addresses
+from cnc.lab.addressing import addresses
 from cnc.lab.running import Lab
 from cnc.model import NS_PER_S
 from cnc.traffic import recording

@@ -7,8 +7,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from cnc.addressing import addresses
 from cnc.errors import InputError
+from cnc.lab.addressing import addresses
 from cnc.lab.running import Lab
 from cnc.loops.model import Loop
 from cnc.model import Plan

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from itertools import repeat
 from typing import BinaryIO
 
-from cnc.addressing import addresses, port_addresses
+from cnc.lab.addressing import addresses, port_addresses
 from cnc.model import Plan, PortRef
 from cnc.support.format import microseconds
 from cnc.traffic.pcapng import Address, CaptureFile, Direction

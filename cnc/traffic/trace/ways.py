@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cnc.addressing import next_hops
+from cnc.lab.addressing import next_hops
 from cnc.model import Hop, Network, Plan, PortRef
 from cnc.traffic.recording import AnyFlow, BridgedFlow
 

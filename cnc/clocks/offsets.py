@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from cnc.data_tree.state import SwitchState
-from cnc.mechanisms.clock.preflight import READ_TOLERANCE_NS
 from cnc.support.format import duration
 
+# Allowed difference of two reads of one clock, beyond the time that request and reply took.
+READ_TOLERANCE_NS = 1_000_000
 # How fast a clock may move against the controller's while its last reading grows old: 100 ppm.
 DRIFT_PER_NS = 10_000
 

@@ -24,8 +24,8 @@ from ipaddress import (
 )
 
 from cnc.errors import InputError
+from cnc.lab.spanning_tree import spanning_tree
 from cnc.model import Forwarding, Intent, IpIdentification, Link, Network, PortRef
-from cnc.spanning_tree import spanning_tree
 
 CABLES_V4 = IPv4Network("10.128.0.0/9")
 CABLES_V6 = IPv6Network("fd00::/48")

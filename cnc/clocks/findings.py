@@ -6,17 +6,16 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
+from cnc.clocks.offsets import READ_TOLERANCE_NS
+from cnc.clocks.settled import trust
+from cnc.clocks.synchronization_tree import ClockTree
 from cnc.data_tree.state import SwitchState
 from cnc.data_tree.tree import ClockReport, ClockSource
 from cnc.finding import Check, Finding, Verdict
-from cnc.mechanisms.clock.settled import trust
-from cnc.mechanisms.clock.synchronization_tree import ClockTree
 from cnc.model import NS_PER_S
 from cnc.support.format import counted, duration
 from cnc.support.wording import GATES_WAIT_HINT, gates_wait, named
 
-# Allowed difference of two reads of one clock, beyond the time that request and reply took.
-READ_TOLERANCE_NS = 1_000_000
 # The controller's clock only dates the history: a second is accurate enough.
 CONTROLLER_TOLERANCE_NS = NS_PER_S
 

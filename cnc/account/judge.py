@@ -1,0 +1,54 @@
+"""What the judge asks of mechanisms, each of which answers from the plan alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from cnc.account.frames import AddedOctets, Transmission
+from cnc.account.violation import Violation
+from cnc.model import BridgeForwarding, Intent, Plan, PortRef, Stream, StreamAddress
+
+Told = Mapping[str, BridgeForwarding]
+"""What bridges are told, by switch."""
+
+AddressGiven = Callable[[PortRef, Stream], StreamAddress | None]
+"""The address that frames of a stream get where they come in without a tag; None: none."""
+
+
+class Table(NamedTuple):
+    """How many `entries` a bridge is told of a table, and how many it holds; more are a violation
+    `code`."""
+
+    code: str
+    what: str
+    entries: int
+    holds: int
+
+    @property
+    def is_too_small(self) -> bool:
+        """Whether there are more than it holds."""
+        return self.entries > self.holds
+
+
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """What is wrong with a mechanism's parts of a plan, and what it does to the frames of others.
+
+    `ways` is what is wrong with what bridges are told, wherever frames go; `times` the same when
+    they come by `transmissions`, with what all mechanisms add to them. `table` is that of a switch.
+    `address_given` is what follows from what bridges are told. `added_octets` are what the first
+    switch puts before the payload of a stream's frames, and the last one takes away; and
+    `drops_misfits` is whether the first switch is to drop frames of a stream, in a class by its
+    number, that come otherwise than planned.
+    """
+
+    ways: Callable[[Plan, Told], Iterator[Violation]] = lambda _plan, _told: iter(())
+    times: Callable[[Plan, Told, Sequence[Transmission], AddedOctets], Iterator[Violation]] = (
+        lambda _plan, _told, _transmissions, _added_octets: iter(())
+    )
+    table: Callable[[Plan, str, BridgeForwarding], Table] | None = None
+    address_given: Callable[[Told], AddressGiven] | None = None
+    added_octets: AddedOctets | None = None
+    drops_misfits: Callable[[Intent, str, int], bool] | None = None

@@ -1,0 +1,69 @@
+"""What the judges of all mechanisms say, and what their mechanisms do to frames together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cache
+
+from cnc.account.frames import AddedOctets, Transmission
+from cnc.account.judge import AddressGiven, Judge, Table, Told
+from cnc.account.violation import Violation
+from cnc.mechanisms.registry import MECHANISMS
+from cnc.model import BridgeForwarding, Intent, Plan, PortRef, Stream, StreamAddress
+
+
+@cache
+def _judges() -> tuple[Judge, ...]:
+    return tuple(each.judge() for each in MECHANISMS if each.judge)
+
+
+@cache
+def _adding() -> tuple[AddedOctets, ...]:
+    return tuple(each.added_octets for each in _judges() if each.added_octets)
+
+
+def judge_ways(plan: Plan, told: Told) -> Iterator[Violation]:
+    """What is wrong with what bridges are told, wherever frames go."""
+    for each in _judges():
+        yield from each.ways(plan, told)
+
+
+def judge_times(
+    plan: Plan, told: Told, transmissions: Sequence[Transmission]
+) -> Iterator[Violation]:
+    """What is wrong with what bridges are told if frames come by `transmissions`."""
+    for each in _judges():
+        yield from each.times(plan, told, transmissions, added_octets)
+
+
+def tables(plan: Plan, switch: str, told: BridgeForwarding) -> Iterator[Table]:
+    """The tables of a switch that hold a limited number of entries."""
+    return (each.table(plan, switch, told) for each in _judges() if each.table)
+
+
+def address_given(told: Told) -> AddressGiven:
+    """What follows from what bridges are told."""
+    giving = [each.address_given(told) for each in _judges() if each.address_given]
+
+    def given(ingress: PortRef, stream: Stream) -> StreamAddress | None:
+        return next(filter(None, (each(ingress, stream) for each in giving)), None)
+
+    return given
+
+
+def added_octets(stream: Stream) -> int:
+    """What first switches put before the payload of a stream's frames, and last ones take away."""
+    octets = 0
+    for added in _adding():
+        octets += added(stream)
+    return octets
+
+
+def drops_misfits(intent: Intent, stream: str, traffic_class: int) -> bool:
+    """Whether the first switch is to drop frames of a stream, in a class by its number, that come
+    otherwise than planned."""
+    return any(
+        each.drops_misfits(intent, stream, traffic_class)
+        for each in _judges()
+        if each.drops_misfits
+    )

@@ -1,0 +1,1 @@
+"""How far clocks are apart, and whether they can be trusted, by what nodes report."""

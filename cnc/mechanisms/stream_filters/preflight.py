@@ -1,0 +1,22 @@
+"""Checks, before a change, that a bridge can police what end stations send."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cnc.data_tree.tree import BridgeReport
+from cnc.mechanisms.stream_filters.model import StreamFilters
+from cnc.model import BridgeForwarding
+from cnc.support.wording import named
+
+
+def preflight(
+    device: str, desired: BridgeForwarding, report: BridgeReport
+) -> Iterator[tuple[str, str]]:
+    """Whether the ports are the bridge's by which end stations send, but no planned frames pass."""
+    policed = {its.of.port for its in desired[StreamFilters].filters}
+    if missing := sorted(policed - desired.members - {*report.ports}):
+        yield (
+            f"is not the bridge of {named(missing)}, where frames of end stations are policed",
+            f"add each on the switch: ip link set PORT master {device}",
+        )

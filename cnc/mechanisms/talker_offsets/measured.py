@@ -1,0 +1,76 @@
+"""The lateness of talkers as a figure that end stations measure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cnc.data_tree.stated import StatedPorts
+from cnc.data_tree.tree import PortReport
+from cnc.finding import Check, Verdict
+from cnc.mechanism import Exceeded, Figure, Measured, OnPort, OnPorts
+from cnc.mechanisms.measurements import SENT, covers, figures, measured_on
+from cnc.mechanisms.talker_offsets import lateness
+from cnc.model import Intent, Plan, PortRef, PortSettings
+from cnc.support.format import duration
+
+
+def _exceeded(running: Intent, now: Intent, stated: StatedPorts) -> Iterator[Exceeded]:
+    for station, (port, measured) in lateness.latest(stated.lateness).items():
+        allowed_ns = running.network.lateness_ns(station)
+        if not covers(allowed_ns, measured):
+            yield Exceeded(
+                f"talkers of {port} were measured up to {figures(measured, SENT)}; "
+                f"the running plan allows for {duration(allowed_ns)}",
+                None if running.states_lateness(station) else now.network.lateness_ns(station),
+                lateness.too_small_hint(measured),
+            )
+
+
+def _figures(plan: Plan) -> Iterator[Figure]:
+    for station, measured in sorted(plan.intent.measured_lateness.items()):
+        source = measured_on(measured, SENT)
+        yield Figure(f"talker lateness of {station}", measured.value_ns, source)
+
+
+def _warnings(plan: Plan, _is_new: bool) -> Iterator[tuple[str, str]]:
+    if text := lateness.warning(plan.intent):
+        yield text, lateness.HINT
+
+
+def _on_ports(intent: Intent) -> OnPorts:
+    """Of the port of an end station whose talkers say how late they were; None of others.
+
+    A late talker does not prevent a push, which may restore ports or give it more time.
+    """
+
+    def on_port(ref: PortRef, _desired: PortSettings | None, report: PortReport) -> OnPort | None:
+        if not report.talker.lateness:
+            return None
+        worst = max(report.talker.lateness.values(), key=lambda each: each.maximum_ns)
+        allowed_ns = intent.network.lateness_ns(ref.node)
+        text = (
+            f"its talkers send up to {figures(worst, SENT)}; the plan allows for "
+            f"{duration(allowed_ns)}"
+        )
+        if covers(allowed_ns, worst):
+            return OnPort(text, True, Verdict.OK, None)
+        remark = ""
+        if lateness.drops_late_frames(intent, ref.node):
+            remark = ": policing drops frames that are later"
+        hint = lateness.too_small_hint(worst)
+        return OnPort(text, False, Verdict.WARNING, hint, remark=remark)
+
+    return on_port
+
+
+MEASURED = Measured(
+    check=Check.LATENESS,
+    taken=lambda intent, stated, running: lateness.with_measured(intent, stated.lateness, running),
+    refuse=lambda intent, stated: lateness.refuse_refuted(intent, stated.lateness),
+    exceeded=_exceeded,
+    figures=_figures,
+    warnings=_warnings,
+    on_ports=_on_ports,
+    kind="talker-lateness",
+)
+"""How late talkers send."""
