@@ -19,7 +19,6 @@ from cnc.model import (
     BridgeForwarding,
     Intent,
     Link,
-    Network,
     Parts,
     Plan,
     PortRef,
@@ -116,17 +115,18 @@ class Room(Protocol):
 class Admission:
     """What a plan allows for the mechanism. The judge computes it by itself.
 
-    `added_octets` is what frames of a stream have on a link beside their payload, `added_at_most`
-    on any link, with its name. `may_drop`: the first switch may drop frames of a stream, in one of
-    these classes, that come otherwise than planned. `impossible` is why it cannot do that to frames
-    that come over a link from the talker, `refused` by switch why a plan cannot be; `room` is the
-    same while streams come and go, for links by their numbers.
+    `added_octets` is what the first switch puts before the payload of a stream's frames, and the
+    last one takes away, and `added_name` what that is. `may_drop`: the first switch may drop frames
+    of a stream, in one of these classes, that come otherwise than planned. `impossible` is why it
+    cannot do that to frames that come over a link from the talker, `refused` by switch why a plan
+    cannot be; `room` is the same while streams come and go, for links by their numbers. A hook that
+    is None does nothing.
     """
 
-    added_octets: Callable[[Network, Stream, Link], int] | None = None
-    added_at_most: Callable[[Stream], tuple[int, str]] = lambda _stream: (0, "")
+    added_octets: Callable[[Stream], int] | None = None
+    added_name: str = ""
     may_drop: Callable[[Intent, str, Collection[str]], bool] | None = None
-    impossible: Callable[[Intent, Stream, Link], str | None] = lambda _intent, _stream, _link: None
+    impossible: Callable[[Intent, Stream, Link], str | None] | None = None
     refused: Callable[[Plan], Mapping[str, str]] = lambda _plan: {}
     room: Callable[[Intent, Collection[Link]], Room] | None = None
 
@@ -286,7 +286,7 @@ class AtPlace(Generic[_Part]):
     by place, and returns what is set beside interfaces; `stored` and `reported` add to what is
     found in a reply, `reported` in the reverse order of mechanisms. `filters` select what is
     configured of these bridges, `state` what is reported of them, and `told` what an end station
-    publishes of a port.
+    publishes of a port; `settings` what all bridges of a switch are set to, which `bridges` reads.
 
     Why a place has to be changed is `needs_change`, which looks at what is stored and reported;
     `configured` is how what is stored differs, `differs` how the kernel does, from a base time that
@@ -321,6 +321,8 @@ class AtPlace(Generic[_Part]):
     filters: Callable[[Collection[str]], list[Element]] = lambda _bridges: []
     state: Callable[[Collection[str]], list[Element]] = lambda _bridges: []
     told: Callable[[], list[Element]] = list
+    settings: Callable[[], list[Element]] = list
+    bridges: Callable[[Element], Mapping[str, BridgeReport]] = lambda _data: {}
     examine: Callable[[PortRef, _Part, PortReport | None, Around], Iterator[Finding]] = (
         lambda _place, _part, _report, _around: iter(())
     )
@@ -334,12 +336,16 @@ class AtPlace(Generic[_Part]):
 
 @dataclass(frozen=True, slots=True)
 class Kept(Generic[_Part]):
-    """How a part is written into the history: `key` of a change, `row` the type of its rows."""
+    """How a part is written into files that outlive a program: `key` is its name there, `row` the
+    type of its rows. `version` counts what these rows were; `former` reads rows of older versions,
+    as plain data."""
 
     key: str
     row: type[Any]
     rows: Callable[[_Part], Iterator[Any]]
     part: Callable[[tuple[Any, ...]], _Part]
+    version: int = 1
+    former: Mapping[int, Callable[[list[Any]], _Part]] = field(default_factory=dict)
 
 
 class Observed(Protocol):
@@ -470,8 +476,8 @@ class Shown(Generic[_Part]):
     document under `hop_key`, and in the column `hop_column` of a table, or in a line below where
     that is None. `key_text` and `hop_text` describe these keys in the JSON schemas. `guards` are
     what a switch does for single streams, for the page: stream, key and value, of which the page
-    has a list. `table` is what a plan has switches do for streams; None: nothing. `lack` is what
-    switches do without by a plan; None: nothing.
+    has a list; under `told` it shows texts as they are. `table` is what a plan has switches do for
+    streams; None: nothing. `lack` is what switches do without by a plan; None: nothing.
     """
 
     key: str

@@ -1,7 +1,9 @@
-"""The mechanisms of this agent, a folder each. The order has no meaning for the kernel."""
+"""The mechanisms of this agent, a folder each, and those of others: the entry points of the group
+`agent.mechanisms` of installed packages. The order has no meaning for the kernel."""
 
 from __future__ import annotations
 
+from importlib.metadata import entry_points
 from pathlib import Path
 
 from agent.mechanism import Mechanism
@@ -17,6 +19,8 @@ from agent.mechanisms.sent_priority import SENT_PRIORITY
 from agent.mechanisms.stream_filters import stream_filters
 from agent.mechanisms.talker_offsets import talker_offsets
 from agent.model import STATE_DIR
+
+GROUP = "agent.mechanisms"
 
 
 def mechanisms(state_dir: Path, *, shared_clock: bool = False) -> tuple[Mechanism, ...]:
@@ -36,6 +40,7 @@ def mechanisms(state_dir: Path, *, shared_clock: bool = False) -> tuple[Mechanis
         frer(state_dir / "bpf"),
         talker_offsets(state_dir / "offsets.json"),
         clock(state_dir / "ptp", shared_clock=shared_clock),
+        *(each.load() for each in entry_points(group=GROUP)),
     )
 
 

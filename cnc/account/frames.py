@@ -181,6 +181,7 @@ class _Travel:
     def along(self, stream: Stream, hops: tuple[Hop, ...]) -> list[Transmission]:
         """The transmissions of one path, in the order of `hops`."""
         network = self.intent.network
+        added = self.added_octets(stream)
         inbound: dict[str, Transmission] = {}
         for hop in hops:
             node = hop.egress.node
@@ -194,7 +195,7 @@ class _Travel:
             target = link.target.node
             if target == stream.talker or target in inbound:
                 raise _BrokenRoute(f"comes to {target} twice")
-            inbound[target] = self._transmission(stream, hop, link, inbound.get(node))
+            inbound[target] = self._transmission(stream, added, hop, link, inbound.get(node))
         if missed := [listener for listener in stream.listeners if listener not in inbound]:
             raise _BrokenRoute(f"never reaches {', '.join(missed)}")
         forwarding = {hop.egress.node for hop in hops}
@@ -203,10 +204,10 @@ class _Travel:
         return list(inbound.values())
 
     def _transmission(
-        self, stream: Stream, hop: Hop, link: Link, before: Transmission | None
+        self, stream: Stream, added: int, hop: Hop, link: Link, before: Transmission | None
     ) -> Transmission:
         network = self.intent.network
-        octets = self._octets(stream, link, before)
+        octets = self._octets(stream, added, link, before)
         occupation = network.occupation_ns(link, octets)
         spread = (stream.frames - 1) * occupation
         blocking = self.blocking_ns[hop.egress]
@@ -255,13 +256,11 @@ class _Travel:
             all_there_ns=all_there,
         )
 
-    def _octets(self, stream: Stream, link: Link, before: Transmission | None) -> int:
+    def _octets(self, stream: Stream, added: int, link: Link, before: Transmission | None) -> int:
         """What a frame carries on a link. What the switch that it comes to first has put before
         its payload, and padding stays; the switch that sends it to a listener has taken that
         away."""
-        is_between = before is not None and link.target.node not in stream.listeners
-        added = self.added_octets(stream) if is_between else 0
-        if not added:
+        if not added or before is None or link.target.node in stream.listeners:
             return stream.payload_octets
         return max(stream.payload_octets, self.intent.network.overhead.min_payload_octets) + added
 

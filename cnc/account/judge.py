@@ -41,7 +41,7 @@ class Judge:
     `address_given` is what follows from what bridges are told. `added_octets` are what the first
     switch puts before the payload of a stream's frames, and the last one takes away; and
     `drops_misfits` is whether the first switch is to drop frames of a stream, in a class by its
-    number, that come otherwise than planned.
+    number, that come otherwise than planned. A hook that is None does nothing.
     """
 
     ways: Callable[[Plan, Told], Iterator[Violation]] = lambda _plan, _told: iter(())

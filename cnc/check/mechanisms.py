@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 
 from cnc.account.frames import AddedOctets, Transmission
@@ -20,6 +20,11 @@ def _judges() -> tuple[Judge, ...]:
 @cache
 def _adding() -> tuple[AddedOctets, ...]:
     return tuple(each.added_octets for each in _judges() if each.added_octets)
+
+
+@cache
+def _dropping() -> tuple[Callable[[Intent, str, int], bool], ...]:
+    return tuple(each.drops_misfits for each in _judges() if each.drops_misfits)
 
 
 def judge_ways(plan: Plan, told: Told) -> Iterator[Violation]:
@@ -62,8 +67,4 @@ def added_octets(stream: Stream) -> int:
 def drops_misfits(intent: Intent, stream: str, traffic_class: int) -> bool:
     """Whether the first switch is to drop frames of a stream, in a class by its number, that come
     otherwise than planned."""
-    return any(
-        each.drops_misfits(intent, stream, traffic_class)
-        for each in _judges()
-        if each.drops_misfits
-    )
+    return any(drops(intent, stream, traffic_class) for drops in _dropping())

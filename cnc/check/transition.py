@@ -34,10 +34,11 @@ def judge_transition(plan: Plan, former: Plan, between: Transition) -> list[Viol
     moved = {name: former.streams[name] for name in between.moved}
     addresses = {name: former.addresses[name] for name in between.moved}
     before = replace(former, streams=moved, addresses=addresses)
-    # Switches that left the network go on as they were told. What others do not need that move,
-    # translations of frames among it, is judged with `plan`.
+    # Switches that left the network go on as they were told. Of mechanisms there is what streams
+    # need that move; the rest, such as translations of untagged frames, is judged with `plan`.
+    moving = frozenset(addresses.values())
     beside = {
-        name: replace(its, parts=parts_of_streams(its, addresses.values()))
+        name: replace(its, parts=parts_of_streams(its, moving))
         for name, its in (bridge_forwardings(former) | told).items()
     }
     violations += _of_ways(before, beside)

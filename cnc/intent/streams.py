@@ -12,7 +12,7 @@ from cnc.keys.problems import Problems, one_of, shown
 from cnc.keys.reach import FastestPaths
 from cnc.keys.units import DURATION, SIZE
 from cnc.keys.values import CYCLE_MAX_NS
-from cnc.mechanisms.terms import added_at_most
+from cnc.mechanisms.terms import added_names, added_octets
 from cnc.model import ClassRole, Forwarding, Intent, Link, PortRef, Stream
 from cnc.support.format import counted
 
@@ -80,13 +80,13 @@ def _check_payload(intent: Intent, stream: Stream, problems: Problems) -> None:
         headers = f"{SIZE.format(headers_octets)}, the headers of UDP over IPv{stream.ip_version}"
         problems.add(path, payload, f"at least {headers}")
     overhead = intent.network.overhead
-    added_octets, added = added_at_most(stream)
     frame_octets = (
         max(stream.payload_octets, overhead.min_payload_octets)
         + overhead.link_layer_octets
-        + added_octets
+        + added_octets(stream)
     )
-    between = f" with its {' and '.join(added)} between switches" if added else ""
+    added = " and ".join(added_names(stream))
+    between = f" with its {added} between switches" if added else ""
     for name in dict.fromkeys(stream.traffic_classes):
         its_class = intent.classes.get(name)
         if its_class and frame_octets > its_class.max_frame_octets:

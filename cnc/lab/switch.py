@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.metadata import entry_points
 from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -19,7 +20,6 @@ from cryptography.hazmat.primitives.serialization import (
     PublicFormat,
 )
 
-import cnc
 from cnc.errors import CncError
 from cnc.lab import own_group
 from cnc.lab.namespaces import members, of_template
@@ -33,7 +33,7 @@ PROGRAMS = (AGENT, NETCONF_SERVER)
 # The agent counts on the clock service from its start on.
 PROGRAMS_OF_A_KERNEL = (CLOCK_SERVICE, *PROGRAMS)
 
-YANG = Path(cnc.__file__).with_name("yang")
+YANG = Path(__file__).parents[1] / "yang"
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108  sysrepo's directory, not a temporary file
 LOG_LINES_SHOWN = 15
 
@@ -151,13 +151,19 @@ def make_template(directory: Path, lab: str, operators: Iterable[str]) -> Path:
     template.directory.mkdir(mode=0o700)
     try:
         for command in (
-            ["install"],
+            ["install", *(part for module in others_yang() for part in ("--module", str(module)))],
             ["access-control", *(part for user in operators for part in ("--operator", user))],
         ):
             _run_of_yang(command, template.environment)
     finally:
         template.forget()
     return template.repository
+
+
+def others_yang() -> list[Path]:
+    """The YANG modules of mechanisms that are not ours: the entry points of the group `tsn.yang`
+    name a file each."""
+    return sorted(each.load() for each in entry_points(group="tsn.yang"))
 
 
 def tools_path() -> str:

@@ -14,7 +14,7 @@ from collections.abc import Collection
 from getpass import getuser
 from pathlib import Path
 
-from cnc.lab.switch import YANG, make_template, tools_path
+from cnc.lab.switch import YANG, make_template, others_yang, tools_path
 from cnc.model import Intent
 from cnc.support import directories
 
@@ -66,9 +66,10 @@ def _publish(built: Path, cached: Path) -> None:
 def _key(users: Collection[str]) -> str:
     """Hash of everything that determines a repository: modules, installers, sysrepo, operators."""
     digest = hashlib.sha256(repr((sorted(users), _sysrepo())).encode())
-    for path in sorted(path for path in YANG.rglob("*") if path.is_file()):
+    ours = ((path.relative_to(YANG), path) for path in YANG.rglob("*") if path.is_file())
+    for name, path in sorted([*ours, *((Path(its.name), its) for its in others_yang())]):
         content = path.read_bytes()
-        digest.update(f"\n{path.relative_to(YANG)} {len(content)}\n".encode() + content)
+        digest.update(f"\n{name} {len(content)}\n".encode() + content)
     return digest.hexdigest()[:12]
 
 

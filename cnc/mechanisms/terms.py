@@ -29,8 +29,9 @@ def _admissions() -> tuple[Admission, ...]:
 
 
 @cache
-def _adding() -> tuple[Callable[[Network, Stream, Link], int], ...]:
-    return tuple(each.added_octets for each in _admissions() if each.added_octets)
+def _adding() -> tuple[tuple[Callable[[Stream], int], str], ...]:
+    found = ((each.added_octets, each.added_name) for each in _admissions())
+    return tuple((octets, name) for octets, name in found if octets)
 
 
 @cache
@@ -38,21 +39,34 @@ def _dropping() -> tuple[Callable[[Intent, str, Collection[str]], bool], ...]:
     return tuple(each.may_drop for each in _admissions() if each.may_drop)
 
 
+@cache
+def _refusing() -> tuple[Callable[[Intent, Stream, Link], str | None], ...]:
+    return tuple(each.impossible for each in _admissions() if each.impossible)
+
+
 def client_octets(network: Network, stream: Stream, link: Link) -> int:
     """What a frame of a stream has between its VLAN tag and its frame check sequence on a link: the
-    payload, padded where it is short, and what mechanisms add."""
-    octets = 0
-    for added in _adding():
-        octets += added(network, stream, link)
-    if not octets:
+    payload, and between bridges what mechanisms add, before which it is padded where it is
+    short."""
+    octets = added_octets(stream)
+    bridges = network.bridges
+    if not octets or link.source.node not in bridges or link.target.node not in bridges:
         return stream.payload_octets
     return max(stream.payload_octets, network.overhead.min_payload_octets) + octets
 
 
-def added_at_most(stream: Stream) -> tuple[int, list[str]]:
-    """What mechanisms add to frames on any link, in octets, and its names."""
-    found = [each.added_at_most(stream) for each in _admissions()]
-    return sum(octets for octets, _ in found), [what for octets, what in found if octets]
+def added_octets(stream: Stream) -> int:
+    """What the first switch puts before the payload of a stream's frames, and the last one takes
+    away."""
+    total = 0
+    for octets, _ in _adding():
+        total += octets(stream)
+    return total
+
+
+def added_names(stream: Stream) -> list[str]:
+    """What that is."""
+    return [name for octets, name in _adding() if octets(stream)]
 
 
 def may_be_dropped(intent: Intent, stream: str, class_name: str | None = None) -> bool:
@@ -65,7 +79,7 @@ def may_be_dropped(intent: Intent, stream: str, class_name: str | None = None) -
 def impossible(intent: Intent, stream: Stream, link: Link) -> str | None:
     """Why what is asked for is impossible for frames of a stream that come over a link from its
     talker; None if it is possible."""
-    found = (each.impossible(intent, stream, link) for each in _admissions())
+    found = (refuses(intent, stream, link) for refuses in _refusing())
     return next(filter(None, found), None)
 
 

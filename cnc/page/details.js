@@ -98,5 +98,5 @@ function guardTexts(stream) {
   const recovered = (stream.recovered || []).map(
     (its) => `${its.switch} passes the first copy of each from ${its.ports.join(" and ")} (history ${its.history}, reset after ${its.reset_ms} ms)`,
   );
-  return [...filters, ...numbered, ...recovered];
+  return [...filters, ...numbered, ...recovered, ...(stream.told || [])];
 }

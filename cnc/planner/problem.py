@@ -34,7 +34,13 @@ from functools import cached_property
 from typing import NamedTuple
 from zlib import crc32
 
-from cnc.mechanisms.terms import client_octets, control_between_ns, may_be_dropped, start_delay_ns
+from cnc.mechanisms.terms import (
+    added_octets,
+    client_octets,
+    control_between_ns,
+    may_be_dropped,
+    start_delay_ns,
+)
 from cnc.model import (
     ClassRole,
     Hop,
@@ -194,12 +200,14 @@ class Problem:
     def prices_ns(self, stream: str) -> list[int]:
         """For each link the time that a frame of the stream needs, at most, to the next queue."""
         its = self.intent.streams[stream]
-        return [self._hop(number, its).max_ns for number in range(len(self.links))]
+        added = added_octets(its)
+        return [self._hop(number, its, added).max_ns for number in range(len(self.links))]
 
     def busy_ns(self, stream: str, link: int) -> int:
         """How long no other stream may use the link, for any planner: the window of a leg without
         what this planner adds to it for ticks and for the shortest gate interval."""
-        return self._hop(link, self.intent.streams[stream]).busy_ns
+        its = self.intent.streams[stream]
+        return self._hop(link, its, added_octets(its)).busy_ns
 
     def detour(self, member: Member, *, paced: bool = False) -> Route | None:
         """A route away from the fullest link of the stream's tree, if it has one tree only: two
@@ -224,6 +232,7 @@ class Problem:
     ) -> Route:
         """`late` are the numbers of hops, counted from the talker's link as 0, that are late."""
         stream = self.stream(member)
+        added = added_octets(stream)
         inbound: dict[str, int] = {}
         legs: list[Leg] = []
         offsets: list[int] = []
@@ -232,18 +241,19 @@ class Problem:
         depths: list[int] = []
         for index, number in enumerate(tree):
             link = self.links[number]
-            hop = self._hop(number, stream)
+            hop = self._hop(number, stream, added)
             parent = inbound.get(link.source.node)
             anchor, least, greatest, window, edge, offset = index, 0, 0, hop.window_ns, 0, 0
             early_here = depth = late_here = seam = 0
             if parent is not None:
                 depth = depths[parent] + 1
                 late_here = error if depth in late else 0
-                before = self._hop(tree[parent], stream)
+                before = self._hop(tree[parent], stream, added)
                 # The frames fall behind each other where the link before is the slower one.
                 greatest = before.max_ns + max(0, before.spread_ns - hop.spread_ns)
                 if pace is not None:
-                    greatest = max(greatest, self._hop(tree[parent], pace).max_ns)
+                    paced = self._hop(tree[parent], pace, added_octets(pace))
+                    greatest = max(greatest, paced.max_ns)
                 passed = parent if legs[parent].parent is None else legs[parent].anchor
                 anchor = parent if held and tree[parent] not in self._loose_links else passed
                 early_here = before.min_ns + (early[parent] if anchor != parent else 0)
@@ -306,11 +316,11 @@ class Problem:
             sooner_ns += bridge.processing_min_ns
         return sooner_ns
 
-    def _hop(self, number: int, stream: Stream) -> _HopTimes:
-        link = self.links[number]
-        key = number, client_octets(self.intent.network, stream, link), stream.frames
+    def _hop(self, number: int, stream: Stream, added: int) -> _HopTimes:
+        """`added` are the octets that mechanisms add to the stream's frames."""
+        key = number, stream.payload_octets, added, stream.frames
         if key not in self._hop_times:
-            self._hop_times[key] = self._compute_hop(link, stream)
+            self._hop_times[key] = self._compute_hop(self.links[number], stream)
         return self._hop_times[key]
 
     def _compute_hop(self, link: Link, stream: Stream) -> _HopTimes:
@@ -345,7 +355,7 @@ class Problem:
         return {}
 
     @cached_property
-    def _hop_times(self) -> dict[tuple[int, int, int], _HopTimes]:
+    def _hop_times(self) -> dict[tuple[int, int, int, int], _HopTimes]:
         return {}
 
     @cached_property

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from cnc.mechanisms.terms import client_octets
+from cnc.mechanisms.terms import added_octets, client_octets
 from cnc.model import Elimination, Forwarding, Hop, Intent, Link, Stream
 from cnc.planner.copies import end_at_last_switches, keep_apart, node_disjoint_pair
 from cnc.planner.graph import Graph, Tree
@@ -25,7 +25,12 @@ class Router:
         self.intent = intent
         self._graph = Graph(intent.network)
         self.loads = [0.0] * len(self._graph.links)
-        self._occupations_ns: dict[tuple[int, int], int] = {}
+        self._occupations_ns: dict[tuple[tuple[int, bool], int, int], int] = {}
+        # Frames keep all links of a kind busy for the same time.
+        self._kinds = [
+            (link.rate_bps, is_inner)
+            for link, is_inner in zip(self._graph.links, self._graph.is_inner, strict=True)
+        ]
 
     @property
     def forwarding(self) -> Forwarding:
@@ -63,9 +68,10 @@ class Router:
 
     def carry(self, stream: Stream, paths: Iterable[Tree], sign: int = 1) -> None:
         """Count the load of a stream on its paths; with -1 no longer."""
+        added = added_octets(stream)
         for tree in paths:
             for link in tree:
-                self.loads[link] += sign * self._share(stream, link)
+                self.loads[link] += sign * self._share(stream, link, added)
 
     def carry_hops(self, stream: Stream, hops: Iterable[Hop]) -> None:
         """Count the load of a stream that is planned already."""
@@ -151,8 +157,8 @@ class Router:
     def _prices(self, stream: Stream) -> list[float]:
         """What each link costs, in hops: little while it has room, then quickly more."""
         return [
-            1.0 + _DETOUR_HOPS * (load + self._share(stream, link)) ** 4
-            for link, load in enumerate(self.loads)
+            1.0 + _DETOUR_HOPS * (load + share) ** 4
+            for load, share in zip(self.loads, self._shares(stream), strict=True)
         ]
 
     def _grow(
@@ -221,14 +227,14 @@ class Router:
         """Lead one stream around the link, on links that stay less full than it is now."""
         before = self.loads[fullest]
         movable = [streams[name] for name in users.get(fullest, ()) if streams[name].paths == 1]
-        movable.sort(key=lambda s: (-self._share(s, fullest), s.name))
+        movable.sort(key=lambda s: (-self._share(s, fullest, added_octets(s)), s.name))
         for stream in movable[:_TRIES_MAX]:
             (old,) = chosen[stream.name]
             self.carry(stream, (old,), -1)
             banned = {
                 link
-                for link, load in enumerate(self.loads)
-                if load + self._share(stream, link) >= before and self._graph.is_inner[link]
+                for link, share in enumerate(self._shares(stream))
+                if self.loads[link] + share >= before and self._graph.is_inner[link]
             }
             tree = self._grow(stream, self._prices(stream), banned)
             if tree is None:
@@ -243,12 +249,22 @@ class Router:
             return True
         return False
 
-    def _share(self, stream: Stream, link: int) -> float:
-        its = self._graph.links[link]
-        network = self.intent.network
-        key = its.rate_bps, client_octets(network, stream, its)
+    def _shares(self, stream: Stream) -> list[float]:
+        """How much of its time each link is busy with a stream."""
+        added = added_octets(stream)
+        found: dict[tuple[int, bool], float] = {}
+        for link, kind in enumerate(self._kinds):
+            if kind not in found:
+                found[kind] = self._share(stream, link, added)
+        return [found[kind] for kind in self._kinds]
+
+    def _share(self, stream: Stream, link: int, added: int) -> float:
+        """`added` are the octets that mechanisms add to the stream's frames."""
+        key = self._kinds[link], stream.payload_octets, added
         if key not in self._occupations_ns:
-            self._occupations_ns[key] = network.occupation_ns(its, key[1])
+            network, its = self.intent.network, self._graph.links[link]
+            octets = client_octets(network, stream, its)
+            self._occupations_ns[key] = network.occupation_ns(its, octets)
         return stream.frames * self._occupations_ns[key] / stream.period_ns
 
 

@@ -202,7 +202,7 @@ def _document(octets: bytes) -> Any:
         pytest.param(b"no deflated text", id="no deflated text"),
         pytest.param(zlib.compress(FIRST_FORMAT.encode())[:-9], id="cut short"),
         pytest.param(
-            zlib.compress(FIRST_FORMAT.replace("cnc-change/1", "cnc-change/2").encode()),
+            zlib.compress(FIRST_FORMAT.replace("cnc-change/1", "cnc-change/3").encode()),
             id="another format",
         ),
         pytest.param(

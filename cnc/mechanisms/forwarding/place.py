@@ -21,9 +21,11 @@ from cnc.mechanisms.forwarding.compare import (
 from cnc.mechanisms.forwarding.kernel import examine_kernel
 from cnc.mechanisms.forwarding.preflight import examine_bridge, examine_rings
 from cnc.mechanisms.forwarding.tree import (
+    all_bridge_reports,
     bridge_reports,
     configured_filters,
     edit,
+    settings_filter,
     state_filters,
     stored_bridges,
 )
@@ -133,6 +135,8 @@ AT_PLACE = AtPlace(
     reported=_reported,
     filters=configured_filters,
     state=state_filters,
+    settings=lambda: [settings_filter()],
+    bridges=all_bridge_reports,
     examine=_examine,
     examine_node=_examine_node,
     examine_network=_examine_network,

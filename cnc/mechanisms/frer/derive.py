@@ -21,23 +21,16 @@ from cnc.mechanisms.frer.model import (
     SequenceFunctions,
 )
 from cnc.mechanisms.terms import client_octets
-from cnc.model import Elimination, Hop, Link, Network, Plan, Stream, StreamAddress
+from cnc.model import Elimination, Hop, Network, Plan, Stream, StreamAddress
 
 _NS_PER_MS = 1_000_000
 
 
-def _added_octets(network: Network, stream: Stream, link: Link) -> int:
-    """Between switches that eliminate duplicates frames have an R-TAG."""
-    if stream.elimination is Elimination.LISTENER or not _joins_bridges(network, link):
-        return 0
-    return SEQUENCE_TAG_OCTETS
+def _added_octets(stream: Stream) -> int:
+    return 0 if stream.elimination is Elimination.LISTENER else SEQUENCE_TAG_OCTETS
 
 
-def _added_at_most(stream: Stream) -> tuple[int, str]:
-    return (SEQUENCE_TAG_OCTETS if stream.elimination is Elimination.SWITCH else 0), "R-TAG"
-
-
-ADMISSION = Admission(_added_octets, _added_at_most)
+ADMISSION = Admission(_added_octets, "R-TAG")
 """What a plan allows for sequence numbers of frames."""
 
 
@@ -78,10 +71,6 @@ def exposed(former: Plan, plan: Plan, stream: str) -> str | None:
     if before is after:
         return None
     return "switches number its frames, or cease to, as they commit, one after the other"
-
-
-def _joins_bridges(network: Network, link: Link) -> bool:
-    return {link.source.node, link.target.node} <= network.bridges.keys()
 
 
 def _recovery(plan: Plan, name: str, switch: str, ports: set[str]) -> Recovery:

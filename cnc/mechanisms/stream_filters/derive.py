@@ -24,7 +24,7 @@ from cnc.mechanisms.stream_filters.model import (
     StreamFilters,
     WindowGate,
 )
-from cnc.mechanisms.terms import added_at_most, control_between_ns, start_delay_ns
+from cnc.mechanisms.terms import added_octets, control_between_ns, start_delay_ns
 from cnc.model import ClassRole, Forwarding, Intent, Link, Network, Plan, Stream
 
 
@@ -165,8 +165,8 @@ def _of_stream(plan: Plan, rules: PolicingRules, name: str) -> Iterator[tuple[st
 
 def _sdu_octets(network: Network, stream: Stream) -> int:
     """How long filters find a frame: what its first switch adds to it, it has before."""
-    added_octets, _ = added_at_most(stream)
-    return max(stream.payload_octets, network.overhead.min_payload_octets) + added_octets
+    padded = max(stream.payload_octets, network.overhead.min_payload_octets)
+    return padded + added_octets(stream)
 
 
 def window_gate(intent: Intent, stream: Stream, link: Link, offset_ns: int) -> WindowGate:

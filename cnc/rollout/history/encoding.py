@@ -7,6 +7,10 @@
 
 The keys are the names of the fields; a new one needs a default, or a new format. JSON has no
 objects as keys: of a bridge `entries`, `names` and the part of each mechanism are lists.
+
+What mechanisms that this format had not at first ask for makes it "cnc-change/2": a Forwarding then
+has `parts` as well, {key: {"version": its own, "rows": [...]}, ...}. A program that does not know
+one of them refuses the change by name: it could not put it back.
 Both are deflated: gate control lists are repetitive. What is longer than `TEXT_MAX_OCTETS` is
 neither written nor read: a damaged file may hold little that inflates to more than the memory.
 """
@@ -20,9 +24,10 @@ from functools import cache
 from types import GenericAlias
 from typing import Any, Literal
 
-from pydantic import create_model
+from pydantic import Field, TypeAdapter, create_model
 
 from cnc.errors import CncError
+from cnc.mechanism import Kept
 from cnc.mechanisms.composition import each_part
 from cnc.mechanisms.registry import MECHANISMS
 from cnc.model import (
@@ -42,6 +47,9 @@ from cnc.plans import file as planfile
 from cnc.rollout.history.record import Outcome, SwitchChange
 
 _FORMAT = "cnc-change/1"
+_FORMAT_WITH_PARTS = "cnc-change/2"
+# The kinds of parts that the first format had, under their own keys, each in its version 1.
+_FIRST = {"translations", "sequencing", "filters"}
 # Of a plan or a change, three times the plan of 10,000 streams that pass ten ports each.
 TEXT_MAX_OCTETS = 64 * 1024 * 1024
 
@@ -53,8 +61,9 @@ def change_to_octets(change: SwitchChange) -> bytes:
         for name, settings in change.after.items()
         if (after := settings.get(BridgeForwarding)) is not None
     }
+    has_parts = any(its and its.parts for each in bridges.values() for its in each.values())
     document = _document()(
-        format=_FORMAT,
+        format=_FORMAT_WITH_PARTS if has_parts else _FORMAT,
         management=change.management,
         before={name: stored and _stored(stored) for name, stored in change.before.items()},
         after={name: _of_port(its) for name, its in change.after.items()},
@@ -140,7 +149,8 @@ def _settings(of_port: PortConfiguration | _Talkers | None) -> PortSettings:
 
 
 def change_from_octets(octets: bytes, outcome: Outcome, detail: str) -> SwitchChange:
-    """The change with its outcome. Raises ValueError if `octets` hold no change."""
+    """The change with its outcome. Raises UnknownPartError if it has what this program does not
+    know, another ValueError if `octets` hold no change."""
     document = _document().model_validate_json(_inflated(octets), strict=True)
     before = {name: its and _stored_port(its) for name, its in document.before.items()}
     after = {name: _settings(its) for name, its in document.after.items()}
@@ -194,19 +204,36 @@ class _Entry:
     name: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class _Versioned:
+    """A part that the first format had not."""
+
+    version: int
+    rows: list[Any]
+
+
 @cache
 def _forwarding() -> Any:
     """`BridgeForwarding` without objects as keys: the parts of mechanisms are lists of rows."""
     parts: dict[str, Any] = {
-        each.kept.key: (GenericAlias(tuple, (each.kept.row, ...)), ()) for each in MECHANISMS
+        each.kept.key: (_rows_of(each.kept), ()) for each in MECHANISMS if _is_first(each.kept)
     }
     return create_model(
         "Forwarding",
         entries=tuple[_Entry, ...],
         vlans=Mapping[int, tuple[str, ...]],
         trusting=tuple[str, ...],
+        parts=(dict[str, _Versioned], Field({}, exclude_if=lambda its: not its)),
         **parts,
     )
+
+
+def _is_first(kept: Kept[Any]) -> bool:
+    return kept.key in _FIRST and kept.version == 1
+
+
+def _rows_of(kept: Kept[Any]) -> Any:
+    return GenericAlias(tuple, (kept.row, ...))
 
 
 def _encoded(forwarding: BridgeForwarding) -> Any:
@@ -217,18 +244,61 @@ def _encoded(forwarding: BridgeForwarding) -> Any:
         ),
         vlans=forwarding.vlans,
         trusting=forwarding.trusting,
-        **{each.kept.key: tuple(each.kept.rows(forwarding[each.part])) for each in MECHANISMS},
+        parts={
+            each.kept.key: _Versioned(each.kept.version, _plain(each.kept, forwarding[each.part]))
+            for each in MECHANISMS
+            if not _is_first(each.kept) and forwarding[each.part] != each.part()
+        },
+        **{
+            each.kept.key: tuple(each.kept.rows(forwarding[each.part]))
+            for each in MECHANISMS
+            if _is_first(each.kept)
+        },
     )
 
 
+def _plain(kept: Kept[Any], part: Any) -> list[Any]:
+    """The rows as JSON has them."""
+    rows: list[Any] = TypeAdapter(_rows_of(kept)).dump_python(tuple(kept.rows(part)), mode="json")
+    return rows
+
+
 def _decoded(stored: Any) -> BridgeForwarding:
+    _refuse_unknown(stored)
     return BridgeForwarding(
         entries={each.address: each.ports for each in stored.entries},
         vlans=stored.vlans,
         trusting=stored.trusting,
         names={each.address: each.name for each in stored.entries if each.name is not None},
-        parts=each_part(lambda each: each.kept.part(getattr(stored, each.kept.key))),
+        parts=each_part(lambda each: _part(each.kept, stored)),
     )
+
+
+def _part(kept: Kept[Any], stored: Any) -> Any:
+    if _is_first(kept) and kept.key not in stored.parts:
+        return kept.part(getattr(stored, kept.key))
+    found = stored.parts.get(kept.key)
+    if found is None:
+        return kept.part(())
+    if found.version in kept.former:
+        return kept.former[found.version](found.rows)
+    return kept.part(TypeAdapter(_rows_of(kept)).validate_python(found.rows))
+
+
+class UnknownPartError(ValueError):
+    """A change has a part of a mechanism, or a version of one, that is not installed here."""
+
+
+def _refuse_unknown(stored: Any) -> None:
+    known = {each.kept.key: each.kept for each in MECHANISMS}
+    for key, its in stored.parts.items():
+        if key not in known:
+            raise UnknownPartError(f"it has {key!r} of a mechanism that is not installed here")
+        if its.version != known[key].version and its.version not in known[key].former:
+            raise UnknownPartError(
+                f"it has {key!r} in version {its.version}, and version {known[key].version} is "
+                "installed here"
+            )
 
 
 @cache
@@ -236,7 +306,7 @@ def _document() -> Any:
     bridge: Any = create_model("Bridge", before=_forwarding() | None, after=_forwarding())
     return create_model(
         "Document",
-        format=Literal["cnc-change/1"],
+        format=Literal["cnc-change/1", "cnc-change/2"],
         management=Management,
         before=dict[str, _Stored | None],
         after=dict[str, PortConfiguration | _Talkers | None],

@@ -227,6 +227,11 @@ class History:
     def _readable(self, number: int) -> Iterator[None]:
         try:
             yield
+        except encoding.UnknownPartError as error:
+            raise CncError(
+                f"{self._path}: rollout {number} cannot be read: {error}",
+                hint="install the package that brings the mechanism, or a newer one",
+            ) from error
         except ValueError as error:
             raise CncError(
                 f"{self._path}: rollout {number} is damaged: {error}", hint=DAMAGED_HINT
