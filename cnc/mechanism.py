@@ -66,9 +66,6 @@ class Needs(NamedTuple):
     otherwise: str
 
 
-NO_NEEDS = Needs("", "")
-
-
 @dataclass(frozen=True, slots=True)
 class Planned(Generic[_Part]):
     """What follows from a plan.
@@ -81,7 +78,7 @@ class Planned(Generic[_Part]):
     the periods of what a part does by the clock.
     """
 
-    derive: Callable[[Plan, Collection[str]], Mapping[str, _Part]] = lambda _plan, _switches: {}
+    derive: Callable[[Plan, Collection[str]], Mapping[str, _Part]]
     beside: Callable[[Plan, Mapping[str, _Part]], Mapping[str, _Part]] = lambda _plan, former: (
         former
     )
@@ -148,13 +145,11 @@ class Changed(Generic[_Part]):
     `while_clock_settles` is what the kernel does while it may not act by the clock.
     """
 
-    within: Callable[[_Part, Collection[int]], _Part] = lambda part, _vlan_ids: part
-    differences: Callable[[_Part, _Part, Whose, Names], Iterator[str]] = (
-        lambda _desired, _actual, _whose, _names: iter(())
-    )
-    joined: Callable[[_Part, _Part], _Part] = lambda own, _former: own
-    on_ports: Callable[[_Part, frozenset[str]], _Part] = lambda part, _ports: part
-    of_streams: Callable[[_Part, Collection[StreamAddress]], _Part] = lambda part, _addresses: part
+    within: Callable[[_Part, Collection[int]], _Part]
+    differences: Callable[[_Part, _Part, Whose, Names], Iterator[str]]
+    joined: Callable[[_Part, _Part], _Part]
+    on_ports: Callable[[_Part, frozenset[str]], _Part]
+    of_streams: Callable[[_Part, Collection[StreamAddress]], _Part]
     while_clock_settles: Callable[[_Part], _Part] = lambda part: part
 
 
@@ -171,10 +166,10 @@ class Switch(Generic[_Part]):
     which more may be asked, and what to do about that.
     """
 
-    modules: tuple[str, ...] = ()
-    kernel: Needs = NO_NEEDS
-    yang: Needs = NO_NEEDS
-    concerned: Callable[[_Part, Names], str] = lambda _part, _names: ""
+    modules: tuple[str, ...]
+    kernel: Needs
+    yang: Needs
+    concerned: Callable[[_Part, Names], str]
     refers_to: Callable[
         [_Part, Collection[StreamAddress]], Mapping[StreamAddress, Collection[str]]
     ] = lambda _part, _identified: {}
@@ -237,10 +232,8 @@ class Tree(Generic[_Part]):
     that `names_streams`.
     """
 
-    stored: Callable[[Reply, Element | None], Stored] = lambda _reply, _component: Stored(None)
-    reported: Callable[[BridgeReport, Reply, Element], BridgeReport] = (
-        lambda report, _reply, _component: report
-    )
+    stored: Callable[[Reply, Element | None], Stored]
+    reported: Callable[[BridgeReport, Reply, Element], BridgeReport]
     filters: Callable[[], list[Element]] = list
     port_statistics: Callable[[], list[Element]] = list
     counted: Callable[[PortCounters, Reply, Element], PortCounters] = (
@@ -284,15 +277,16 @@ class Around(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AtPlace(Generic[_Part]):
-    """How a part is asked, stored and reported at a place: at a port, or as `of_bridges` at a
-    bridge, of which the part has all that mechanisms do there.
+    """How a part of the type `part` is asked, stored and reported at a place: at a port, or as
+    `of_bridges` at a bridge, of which the part has all that mechanisms do there.
 
     `derive` has by place what a plan asks of these nodes; `leaving` adds to the settings of nodes
-    what only a former plan had, and has to go. `edit` adds to the interfaces what sets these parts,
+    what only a former plan had, and has to go. `cycles_ns` are the
+    periods of what a part does by the clock. `edit` adds to the interfaces what sets these parts,
     by place, and returns what is set beside interfaces; `stored` and `reported` add to what is
     found in a reply, `reported` in the reverse order of mechanisms. `filters` select what is
     configured of these bridges, `state` what is reported of them, and `told` what an end station
-    publishes of a port.
+    publishes of a port; `settings` what all bridges of a switch are set to, which `bridges` reads.
 
     Why a place has to be changed is `needs_change`, which looks at what is stored and reported;
     `configured` is how what is stored differs, `differs` how the kernel does, from a base time that
@@ -305,6 +299,7 @@ class AtPlace(Generic[_Part]):
     and by its agent, and `examine_network` all of these places of a plan together.
     """
 
+    part: type[_Part]
     derive: Callable[[Plan, Collection[str]], Mapping[PortRef, _Part]]
     needs_change: Callable[[_Part, StoredPort | None, PortReport | None], str | None]
     configured: Callable[[_Part, StoredPort | None], str | None]
@@ -318,6 +313,7 @@ class AtPlace(Generic[_Part]):
     stored: Callable[[Mapping[str, StoredPort], Reply, Collection[str]], Mapping[str, StoredPort]]
     reported: Callable[[Mapping[str, PortReport], Reply, Collection[str]], Mapping[str, PortReport]]
     of_bridges: bool = False
+    cycles_ns: Callable[[_Part], Iterator[int]] = lambda _part: iter(())
     stored_base_time_ns: Callable[[StoredPort], int | None] = lambda _stored: None
     leaving: Callable[
         [Mapping[str, dict[str, PortSettings]], Plan], Mapping[str, dict[str, PortSettings]]
@@ -325,6 +321,8 @@ class AtPlace(Generic[_Part]):
     filters: Callable[[Collection[str]], list[Element]] = lambda _bridges: []
     state: Callable[[Collection[str]], list[Element]] = lambda _bridges: []
     told: Callable[[], list[Element]] = list
+    settings: Callable[[], list[Element]] = list
+    bridges: Callable[[Element], Mapping[str, BridgeReport]] = lambda _data: {}
     examine: Callable[[PortRef, _Part, PortReport | None, Around], Iterator[Finding]] = (
         lambda _place, _part, _report, _around: iter(())
     )
@@ -592,7 +590,9 @@ class Followed:
 class Registered:
     """What a folder registers; `name` is that of the agent's. `keys` and `judge` are called where
     intents are read, and plans judged: they import what takes long to import. None: there is
-    nothing of the mechanism to state, or to be wrong in a plan."""
+    nothing of the mechanism to state, or to be wrong in a plan. `forwards` is how bridges of a plan
+    forward, by switch, without what mechanisms do there: one knows. `at_place` is called when a
+    switch is compared, asked or told something."""
 
     name: str
     keys: Callable[[], Keys] | None = None
@@ -600,23 +600,22 @@ class Registered:
     judge: Callable[[], Judge] | None = None
     measured: Measured | None = None
     followed: Followed | None = None
+    forwards: Callable[[Plan, Collection[str]], Mapping[str, BridgeForwarding]] | None = None
+    at_place: Callable[[], AtPlace[Any]] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mechanism(Registered, Generic[_Part]):
-    """A mechanism that a rollout configures. `summary` counts what a part asks for: so many of
-    what, for a table's cell. `tree` and `at_place` are called when a switch is asked or told
-    something. What a mechanism does not have has a default that does nothing: `kept` is None where
-    a bridge has no part of it, `shown` where nothing of one is told, `watched` where nothing is
-    counted, `at_place` where it is a part of what a bridge forwards."""
+    """A mechanism that a rollout configures on bridges. `summary` counts what a part asks for: so
+    many of what, for a table's cell. `tree` is called when a switch is asked or told something.
+    `watched` is None where nothing is counted."""
 
     part: type[_Part]
-    planned: Planned[_Part] = field(default_factory=Planned)
-    changed: Changed[_Part] = field(default_factory=Changed)
-    switch: Switch[_Part] = field(default_factory=Switch)
-    kept: Kept[_Part] | None = None
-    tree: Callable[[], Tree[_Part]] = Tree
-    shown: Shown[_Part] | None = None
+    planned: Planned[_Part]
+    changed: Changed[_Part]
+    switch: Switch[_Part]
+    kept: Kept[_Part]
+    tree: Callable[[], Tree[_Part]]
+    shown: Shown[_Part]
     summary: Callable[[_Part], Iterator[tuple[int, str]]] = field(default=lambda _part: iter(()))
     watched: Watched | None = None
-    at_place: Callable[[], AtPlace[_Part]] | None = None

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from cnc.mechanism import AtPlace, Edit, IdentityTable, Mechanism, Whose
 from cnc.mechanisms.handles import KnownStream
+from cnc.mechanisms.loading import loaded
 from cnc.mechanisms.registry import MECHANISMS
 from cnc.model import (
     NO_FORWARDING,
@@ -131,15 +132,15 @@ def parts_while_clock_settles(its: BridgeForwarding) -> BridgeForwarding:
 
 
 @cache
-def at_places() -> tuple[tuple[type[Any], AtPlace[Any]], ...]:
+def at_places() -> tuple[AtPlace[Any], ...]:
     """The parts that are asked at ports and bridges, and how."""
-    return tuple((each.part, each.at_place()) for each in MECHANISMS if each.at_place)
+    return tuple(each.at_place() for each in loaded() if each.at_place)
 
 
 def asked_at(settings: PortSettings) -> Iterator[tuple[AtPlace[Any], Any]]:
     """The parts that are asked at a place, each with how it is."""
-    for kind, place in at_places():
-        if (part := settings.get(kind)) is not None:
+    for place in at_places():
+        if (part := settings.get(place.part)) is not None:
             yield place, part
 
 
@@ -159,11 +160,11 @@ def bridge_forwardings(
     """What the bridge of each of `switches` is told, of all where it is None, by name; nothing
     where no stream crosses it."""
     names = plan.intent.network.bridges if switches is None else switches
-    derived = {each.part: each.planned.derive(plan, names) for each in MECHANISMS}
-    own = derived.pop(BridgeForwarding)
+    forwards = next(each.forwards for each in loaded() if each.forwards)
+    derived = [each.planned.derive(plan, names) for each in MECHANISMS]
     return {
-        name: own[name].having(*(its[name] for its in derived.values() if name in its))
-        for name in names
+        name: own.having(*(its[name] for its in derived if name in its))
+        for name, own in forwards(plan, names).items()
     }
 
 

@@ -13,13 +13,13 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 NAMES = (
+    "talker_offsets",
+    "gates",
+    "clock",
     "identification",
     "frer",
     "stream_filters",
-    "talker_offsets",
-    "gates",
     "forwarding",
-    "clock",
 )
 GROUP = "cnc.mechanisms"
 

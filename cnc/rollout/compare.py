@@ -242,7 +242,7 @@ def difference_between(before: PortReport | None, now: PortReport | None) -> str
             None if before is now else "the port has disappeared" if before else "the port is new"
         )
     # Gates first, and bridges, which have none of the others.
-    differences = (place.since(before, now) for _, place in reversed(at_places()))
+    differences = (place.since(before, now) for place in reversed(at_places()))
     return next(filter(None, differences), None)
 
 

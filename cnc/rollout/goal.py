@@ -6,8 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from cnc.data_tree.state import SwitchState
-from cnc.mechanisms.composition import is_bridge
-from cnc.mechanisms.registry import MECHANISMS
+from cnc.mechanisms.composition import asked_at, is_bridge
 from cnc.model import (
     NO_GATES,
     BridgeForwarding,
@@ -187,9 +186,8 @@ def forgetting(of_node: Settings, left: BridgeForwarding | None) -> Settings:
 
 
 def _cycles_ns(settings: PortSettings) -> Iterator[int]:
-    for parts in (settings, settings[BridgeForwarding]):
-        for each in MECHANISMS:
-            yield from each.planned.cycles_ns(parts[each.part])
+    for place, part in asked_at(settings):
+        yield from place.cycles_ns(part)
 
 
 def stored_clock_error_ns(plan: Plan) -> int | None:

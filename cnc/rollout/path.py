@@ -16,7 +16,7 @@ from typing import NamedTuple
 from cnc.data_tree.tree import BridgeReport
 from cnc.errors import InputError
 from cnc.mechanisms.composition import bridge_forwardings
-from cnc.mechanisms.registry import SHOWN
+from cnc.mechanisms.registry import MECHANISMS
 from cnc.model import BridgeForwarding, Forwarding, Intent, Network, Plan, PortRef, StreamAddress
 from cnc.rollout.compare import agent_down
 from cnc.support.wording import NO_BRIDGE
@@ -196,8 +196,10 @@ class _Walk:
         else:
             does = seen.bridge.forwarding
             at_hop = {
-                shown.hop_key: shown.at_hop(does[part], desired[part], self._address, ingress.port)
-                for part, shown in SHOWN
+                each.shown.hop_key: each.shown.at_hop(
+                    does[each.part], desired[each.part], self._address, ingress.port
+                )
+                for each in MECHANISMS
             }
             deviation = next((its.deviation for its in at_hop.values() if its.ends), None)
             if deviation is None:

@@ -31,7 +31,7 @@ _COUNTERS = ("config-change-error", "queue-max-sdu-table")
 def configuration_filter(ports: Iterable[str], bridges: Collection[str] = ()) -> list[Element]:
     """Everything configured of these interfaces, and of `bridges` how they forward frames. Gates
     and talkers may be there by modules that not every server knows, and no filter may name."""
-    beside = (each for _, place in at_places() for each in place.filters(bridges))
+    beside = (each for place in at_places() for each in place.filters(bridges))
     return [*_interfaces(ports), *beside]
 
 
@@ -77,8 +77,8 @@ def _state_filter(
     ports: Iterable[str], of_gate_table: Iterable[str], *, talker: bool, bridges: Collection[str]
 ) -> list[Element]:
     port = _bridge_port(of_gate_table, _TSNL("kernel"))
-    told = (each for _, place in at_places() for each in place.told()) if talker else ()
-    state = (each for _, place in at_places() for each in place.state(bridges))
+    told = (each for place in at_places() for each in place.told()) if talker else ()
+    state = (each for place in at_places() for each in place.state(bridges))
     return [*_interfaces(ports, _IF("oper-status"), port, *told), _TSNL("agent"), *state]
 
 

@@ -27,7 +27,7 @@ def desired_nodes(plan: Plan, nodes: Collection[str] | None = None) -> dict[str,
     the cabled ports of switches and end stations, and of the bridges of a bridged network."""
     names = plan.intent.network.managed if nodes is None else nodes
     found: dict[str, defaultdict[str, list[object]]] = {name: defaultdict(list) for name in names}
-    for _, at_place in at_places():
+    for at_place in at_places():
         for place, part in at_place.derive(plan, names).items():
             found[place.node][place.port].append(part)
     return {
@@ -44,7 +44,7 @@ def desired_ports(plan: Plan, node: str) -> Settings:
 def with_former(desired: Mapping[str, Settings], former: Plan | None) -> dict[str, Settings]:
     """`desired` by node, with what only `former`, the plan before, had, and has to go."""
     if former is not None:
-        for _, at_place in at_places():
+        for at_place in at_places():
             desired = at_place.leaving(desired, former)
     return {**desired}
 
@@ -61,8 +61,8 @@ def edit_config(
     """
     edit = PlaceEdit(base_time_ns, stored, Interfaces({}, named_interface))
     beside = []
-    for kind, at_place in at_places():
-        asked = {name: settings.get(kind) for name, settings in changes.items()}
+    for at_place in at_places():
+        asked = {name: settings.get(at_place.part) for name, settings in changes.items()}
         parts = {name: part for name, part in asked.items() if part is not None}
         beside += at_place.edit(parts, edit)
     return _NC(

@@ -60,7 +60,7 @@ def stored_ports(data: Element, bridges: Collection[str] = ()) -> dict[str, Stor
     get-config."""
     whole = Reply(data)
     found: Mapping[str, StoredPort] = {}
-    for _, place in at_places():
+    for place in at_places():
         found = place.stored(found, whole, bridges)
     return {**found}
 
@@ -69,7 +69,7 @@ def port_reports(data: Element, bridges: Collection[str] = ()) -> dict[str, Port
     """Kernel state and limits by port name, and of these bridges, from the reply to a get."""
     whole = Reply(data)
     found: Mapping[str, PortReport] = {}
-    for _, place in reversed(at_places()):
+    for place in reversed(at_places()):
         found = place.reported(found, whole, bridges)
     not_applied = _not_applied(data.find("t:agent", _NAMESPACES))
     return {n: replace(each, not_applied=not_applied.get(n)) for n, each in found.items()}

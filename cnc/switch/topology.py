@@ -10,7 +10,7 @@ from lxml.builder import ElementMaker
 from cnc.data_tree import reply
 from cnc.data_tree.reply import Element
 from cnc.data_tree.tree import INTERFACES, TSN_LINUX, BridgeReport
-from cnc.mechanisms.forwarding.tree import all_bridge_reports, settings_filter
+from cnc.mechanisms.composition import at_places
 
 _IF = ElementMaker(namespace=INTERFACES, nsmap={None: INTERFACES})
 _TSNL = ElementMaker(namespace=TSN_LINUX, nsmap={None: TSN_LINUX})
@@ -79,7 +79,7 @@ def topology_filter() -> list[Element]:
     return [
         _IF("interfaces", _IF("interface", *(_IF(leaf) for leaf in leaves))),
         _TSNL("lldp"),
-        settings_filter(),
+        *(each for place in at_places() for each in place.settings()),
     ]
 
 
@@ -96,9 +96,8 @@ def topology_report(data: Element) -> TopologyReport:
             speed_bps=reply.number(_text(interface, "if:speed") or "0", "speed") or None,
         )
     lldp = data.find("t:lldp", _NAMESPACES)
-    return TopologyReport(
-        interfaces, None if lldp is None else _lldp_report(lldp), all_bridge_reports(data)
-    )
+    bridges = {n: its for place in at_places() for n, its in place.bridges(data).items()}
+    return TopologyReport(interfaces, None if lldp is None else _lldp_report(lldp), bridges)
 
 
 def _lldp_report(lldp: Element) -> LldpReport:

@@ -8,12 +8,7 @@ from enum import StrEnum
 from cnc.data_tree.tree import AgentReport
 from cnc.mechanisms.composition import asked_at
 from cnc.mechanisms.registry import MEASURED
-from cnc.model import (
-    Intent,
-    PortRef,
-    PortSettings,
-    StoredPort,
-)
+from cnc.model import Intent, PortRef, PortSettings, StoredPort
 from cnc.rollout.compare import agent_down, difference_of
 from cnc.support.wording import gates_wait, named
 from cnc.switch.rollout_id import RolloutId

@@ -6,13 +6,17 @@ import json
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
-from cnc.mechanism import Kept
-from cnc.mechanisms.registry import KEPT
-from cnc.model import BridgeForwarding, Management, Parts, PortSettings
+from cnc.mechanism import Kept, Mechanism
+from cnc.mechanisms import composition
+from cnc.mechanisms.registry import MECHANISMS
+from cnc.model import BridgeForwarding, Management, Parts
 from cnc.rollout.history import Outcome, SwitchChange, encoding
+from tests.unit.asked import asked
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,19 +26,25 @@ class Colours:
     names: tuple[str, ...] = ()
 
 
-COLOURS: Kept[Colours] = Kept("colours", str, lambda its: iter(its.names), Colours, version=2)
+COLOURS = cast(
+    "Mechanism[Any]",
+    SimpleNamespace(
+        part=Colours, kept=Kept("colours", str, lambda its: iter(its.names), Colours, version=2)
+    ),
+)
 
 
-def bridge_with(part: Colours, monkeypatch: pytest.MonkeyPatch) -> bytes:
+def bridge_with(part: object, monkeypatch: pytest.MonkeyPatch) -> bytes:
     """A change that asks a bridge for a part of the mechanism, which is installed from now on."""
     install(monkeypatch, COLOURS)
-    bridge = PortSettings.of(BridgeForwarding({}, {}, (), parts=Parts.of(part)))
-    change = SwitchChange(Management("192.0.2.1"), {"br0": None}, {"br0": bridge})
+    bridge = BridgeForwarding({}, {}, (), parts=Parts.of(part))
+    change = SwitchChange(Management("192.0.2.1"), {"br0": None}, {"br0": asked(bridge)})
     return encoding.change_to_octets(change)
 
 
-def install(monkeypatch: pytest.MonkeyPatch, *kept: Kept[Colours]) -> None:
-    monkeypatch.setattr(encoding, "KEPT", (*KEPT, *((Colours, each) for each in kept)))
+def install(monkeypatch: pytest.MonkeyPatch, *others: Mechanism[Any]) -> None:
+    monkeypatch.setattr(encoding, "MECHANISMS", (*MECHANISMS, *others))
+    monkeypatch.setattr(composition, "MECHANISMS", (*MECHANISMS, *others))
     for cached in (encoding._forwarding, encoding._document):
         cached.cache_clear()
 
@@ -47,9 +57,8 @@ def _forget_types() -> Iterator[None]:
 
 
 def read(octets: bytes) -> Parts:
-    return (
-        encoding.change_from_octets(octets, Outcome.SAVED, "").after["br0"][BridgeForwarding].parts
-    )
+    change = encoding.change_from_octets(octets, Outcome.SAVED, "")
+    return change.after["br0"][BridgeForwarding].parts
 
 
 def test_a_part_that_the_first_format_had_not_makes_another_one(
@@ -84,12 +93,12 @@ def test_a_part_of_a_newer_version_is_refused_and_of_an_older_one_is_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     octets = bridge_with(Colours(("red",)), monkeypatch)
-    first = replace(COLOURS, version=1)
-    install(monkeypatch, first)
+    first = replace(COLOURS.kept, version=1)
+    install(monkeypatch, cast("Mechanism[Any]", SimpleNamespace(part=Colours, kept=first)))
     with pytest.raises(encoding.UnknownPartError, match="in version 2, and version 1 is installed"):
         read(octets)
     third = replace(
-        COLOURS, version=3, former={2: lambda rows: Colours(tuple(f"light {r}" for r in rows))}
+        COLOURS.kept, version=3, former={2: lambda rows: Colours(tuple(f"light {r}" for r in rows))}
     )
-    install(monkeypatch, third)
+    install(monkeypatch, cast("Mechanism[Any]", SimpleNamespace(part=Colours, kept=third)))
     assert read(octets)[Colours] == Colours(("light red",))

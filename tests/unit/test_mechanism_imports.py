@@ -23,12 +23,10 @@ FOR_JUDGES = re.compile(r"cnc\.(model(\..*)?|account\..*|support(\..*)?)")
 
 # Modules of cnc: the modules of cnc.mechanisms that they import.
 FROM_OUTSIDE = """
-switch.topology: forwarding.tree
 """
 
 # Modules of cnc.mechanisms: those of other mechanisms that they import.
 BETWEEN = """
-
 """
 
 # Folders of agent/mechanisms without one of the same name in cnc/mechanisms, and the reverse.

@@ -17,7 +17,7 @@ from cnc.mechanism import Mechanism
 from cnc.mechanisms.composition import differences, settings_summary, within
 from cnc.mechanisms.frer.model import Generation, SequenceFunctions
 from cnc.mechanisms.identification.model import Outward, Translation, Translations
-from cnc.mechanisms.registry import KEPT, MECHANISMS
+from cnc.mechanisms.registry import MECHANISMS
 from cnc.mechanisms.stream_filters.model import (
     FixedGate,
     Policing,
@@ -45,8 +45,7 @@ from tests.unit.mechanism_examples import ADDRESSES, CAMERA, EXAMPLES, NAMES, PO
 ID = RolloutId("0e1f3ac2-6f0c-4c6b-9f0c-2d0f6a5a7d11", "operator@cnc", "2026-11-23T09:00:00Z")
 CHECKOUT = Path(__file__).parents[2]
 FEW = settings(max_examples=25)
-OF_BRIDGES = tuple(each for each in MECHANISMS if each.kept)
-ALL = pytest.mark.parametrize("mechanism", OF_BRIDGES, ids=lambda each: each.name)
+ALL = pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda each: each.name)
 
 
 def examples(mechanism: Mechanism[Any]) -> st.SearchStrategy[Any]:
@@ -62,8 +61,8 @@ def bridge(*parts: object) -> BridgeForwarding:
 def test_each_mechanism_has_a_name_a_part_and_a_history_key_of_its_own() -> None:
     for own in ("name", "part"):
         assert len({getattr(each, own) for each in MECHANISMS}) == len(MECHANISMS)
-    assert len({kept.key for _, kept in KEPT}) == len(KEPT)
-    assert {part for part, _ in KEPT} == EXAMPLES.keys()
+    assert len({each.kept.key for each in MECHANISMS}) == len(MECHANISMS)
+    assert {each.part for each in MECHANISMS} == EXAMPLES.keys()
 
 
 @ALL
@@ -170,7 +169,7 @@ def test_what_is_sent_to_a_switch_is_what_is_read_back(
 @given(data=st.data())
 def test_what_mechanisms_send_together_is_what_is_read_back(data: st.DataObject) -> None:
     """Numbers and filters, each of a stream of its own: one table tells whose frames they are."""
-    about = zip(OF_BRIDGES, itertools.cycle(ADDRESSES), strict=False)
+    about = zip(MECHANISMS, itertools.cycle(ADDRESSES), strict=False)
     parts = [
         each.changed.of_streams(data.draw(examples(each)), [address]) for each, address in about
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import AliasPath, Field
 
 from cnc.cli.json_output.document import Document, is_none, with_keys
-from cnc.mechanisms.registry import SHOWN
+from cnc.mechanisms.registry import MECHANISMS
 
 
 @with_keys(
@@ -19,7 +19,7 @@ from cnc.mechanisms.registry import SHOWN
                 description=its.hop_text,
             ),
         )
-        for _, its in SHOWN
+        for its in (each.shown for each in MECHANISMS)
     }
 )
 class PathHop(Document):

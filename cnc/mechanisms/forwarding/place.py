@@ -21,12 +21,15 @@ from cnc.mechanisms.forwarding.compare import (
 from cnc.mechanisms.forwarding.kernel import examine_kernel
 from cnc.mechanisms.forwarding.preflight import examine_bridge, examine_rings
 from cnc.mechanisms.forwarding.tree import (
+    all_bridge_reports,
     bridge_reports,
     configured_filters,
     edit,
+    settings_filter,
     state_filters,
     stored_bridges,
 )
+from cnc.mechanisms.registry import MECHANISMS
 from cnc.model import BridgeForwarding, Forwarding, Plan, PortRef, PortSettings, StreamAddress
 
 
@@ -76,6 +79,11 @@ def _with_vlans(
     return {**desired, device: settings.having(with_left)}
 
 
+def _cycles_ns(its: BridgeForwarding) -> Iterator[int]:
+    for each in MECHANISMS:
+        yield from each.planned.cycles_ns(its[each.part])
+
+
 def _reported(
     found: Mapping[str, PortReport], whole: Reply, bridges: Collection[str]
 ) -> dict[str, PortReport]:
@@ -109,6 +117,8 @@ def _examine_network(
 
 
 AT_PLACE = AtPlace(
+    part=BridgeForwarding,
+    cycles_ns=_cycles_ns,
     of_bridges=True,
     derive=_derive,
     leaving=_leaving,
@@ -125,6 +135,8 @@ AT_PLACE = AtPlace(
     reported=_reported,
     filters=configured_filters,
     state=state_filters,
+    settings=lambda: [settings_filter()],
+    bridges=all_bridge_reports,
     examine=_examine,
     examine_node=_examine_node,
     examine_network=_examine_network,

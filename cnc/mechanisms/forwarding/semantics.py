@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
-from cnc.keys import shape
 from cnc.keys.keys import Keys
 from cnc.keys.mac_addresses import check_extent, reserved_for
 from cnc.keys.problems import KeyPath, Problems
@@ -17,6 +17,9 @@ from cnc.model import (
     mac_number,
 )
 from cnc.support.format import counted
+
+if TYPE_CHECKING:
+    from cnc.keys import shape
 
 
 def _check(document: shape.Document, intent: Intent, problems: Problems) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from cnc.data_tree.tree import PortReport
 from cnc.mechanism import AtPlace
 from cnc.mechanisms.gates.compare import (
@@ -14,6 +16,11 @@ from cnc.mechanisms.gates.derive import derive, leaving
 from cnc.mechanisms.gates.preflight import examine_limits, examine_node, examine_port
 from cnc.mechanisms.gates.tree import edit, port_reports, stored_ports
 from cnc.model import PortGates, StoredPort
+
+
+def _cycles_ns(its: PortGates) -> Iterator[int]:
+    if its.configuration:
+        yield its.configuration.gates.cycle_ns
 
 
 def _does(its: PortGates) -> str | None:
@@ -29,6 +36,8 @@ def _previous(_its: PortGates, stored: StoredPort | None) -> PortGates:
 
 
 AT_PLACE = AtPlace(
+    part=PortGates,
+    cycles_ns=_cycles_ns,
     derive=derive,
     leaving=leaving,
     needs_change=needs_change,

@@ -28,6 +28,8 @@ def _stored_base_time_ns(stored: StoredPort) -> int | None:
 
 
 AT_PLACE = AtPlace(
+    part=TalkerStreams,
+    cycles_ns=lambda its: (stream.period_ns for stream in its.streams),
     derive=derive,
     needs_change=talker_needs_change,
     configured=configured_difference,

@@ -28,11 +28,11 @@ from pydantic import Field, TypeAdapter, create_model
 
 from cnc.errors import CncError
 from cnc.mechanism import Kept
-from cnc.mechanisms.registry import KEPT
+from cnc.mechanisms.composition import each_part
+from cnc.mechanisms.registry import MECHANISMS
 from cnc.model import (
     BridgeForwarding,
     Management,
-    Parts,
     Plan,
     PortConfiguration,
     PortGates,
@@ -215,7 +215,9 @@ class _Versioned:
 @cache
 def _forwarding() -> Any:
     """`BridgeForwarding` without objects as keys: the parts of mechanisms are lists of rows."""
-    parts: dict[str, Any] = {kept.key: (_rows_of(kept), ()) for _, kept in KEPT if _is_first(kept)}
+    parts: dict[str, Any] = {
+        each.kept.key: (_rows_of(each.kept), ()) for each in MECHANISMS if _is_first(each.kept)
+    }
     return create_model(
         "Forwarding",
         entries=tuple[_Entry, ...],
@@ -243,11 +245,15 @@ def _encoded(forwarding: BridgeForwarding) -> Any:
         vlans=forwarding.vlans,
         trusting=forwarding.trusting,
         parts={
-            kept.key: _Versioned(kept.version, _plain(kept, forwarding[part]))
-            for part, kept in KEPT
-            if not _is_first(kept) and forwarding[part] != part()
+            each.kept.key: _Versioned(each.kept.version, _plain(each.kept, forwarding[each.part]))
+            for each in MECHANISMS
+            if not _is_first(each.kept) and forwarding[each.part] != each.part()
         },
-        **{kept.key: tuple(kept.rows(forwarding[part])) for part, kept in KEPT if _is_first(kept)},
+        **{
+            each.kept.key: tuple(each.kept.rows(forwarding[each.part]))
+            for each in MECHANISMS
+            if _is_first(each.kept)
+        },
     )
 
 
@@ -264,7 +270,7 @@ def _decoded(stored: Any) -> BridgeForwarding:
         vlans=stored.vlans,
         trusting=stored.trusting,
         names={each.address: each.name for each in stored.entries if each.name is not None},
-        parts=Parts.of(*(_part(kept, stored) for _, kept in KEPT)),
+        parts=each_part(lambda each: _part(each.kept, stored)),
     )
 
 
@@ -284,7 +290,7 @@ class UnknownPartError(ValueError):
 
 
 def _refuse_unknown(stored: Any) -> None:
-    known = {kept.key: kept for _, kept in KEPT}
+    known = {each.kept.key: each.kept for each in MECHANISMS}
     for key, its in stored.parts.items():
         if key not in known:
             raise UnknownPartError(f"it has {key!r} of a mechanism that is not installed here")

@@ -69,8 +69,8 @@ def _examine_network(
         for name, state in states.items()
         for port, report in state.ports.items()
     }
-    for kind, place in at_places():
-        found = {ref: settings.get(kind) for ref, settings in asked.items()}
+    for place in at_places():
+        found = {ref: settings.get(place.part) for ref, settings in asked.items()}
         parts = {ref: part for ref, part in found.items() if part is not None}
         yield from place.examine_network(plan, parts, reports)
 
@@ -91,18 +91,18 @@ def _examine_switch(
     for port, reason in state.agent.not_applied.items():
         text = f"what is stored of this port cannot be applied: {reason}"
         yield Finding(name, port, Check.STORED, Verdict.WARNING, text, _NOT_APPLIED)
-    for _, place in at_places():
+    for place in at_places():
         yield from place.examine_node(name, ports, state.agent)
     classes = _classes(ports.values())
     for port, settings in ports.items():
         ref, report = PortRef(name, port), state.ports.get(port)
         around = Around(intent.network.links.get(ref) if intent else None, classes)
         is_of_bridge = is_bridge(settings)
-        for kind, place in at_places():
+        for place in at_places():
             if place.of_bridges is is_of_bridge:
-                yield from place.examine(ref, settings[kind], report, around)
+                yield from place.examine(ref, settings[place.part], report, around)
         for check, on_port in measured:
-            if report and (found := on_port(ref, settings, report)):
+            if report and not is_of_bridge and (found := on_port(ref, settings, report)):
                 text = f"{found.text}{found.remark}"
                 yield Finding(*ref, check, found.verdict, text, found.hint)
 
