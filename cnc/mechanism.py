@@ -21,6 +21,9 @@ from cnc.model import (
     Link,
     Parts,
     Plan,
+    PortRef,
+    PortSettings,
+    StoredPort,
     Stream,
     StreamAddress,
 )
@@ -32,9 +35,8 @@ if TYPE_CHECKING:
     from cnc.data_tree.reply import Element, Reply
     from cnc.data_tree.state import SwitchState
     from cnc.data_tree.stated import StatedPorts
-    from cnc.data_tree.tree import BridgeReport, PortReport
+    from cnc.data_tree.tree import AgentReport, BridgeReport, PortReport
     from cnc.finding import Check, Finding, Verdict
-    from cnc.model import PortRef, PortSettings
 
 _Part = TypeVar("_Part")
 _Row = TypeVar("_Row")
@@ -64,6 +66,9 @@ class Needs(NamedTuple):
     otherwise: str
 
 
+NO_NEEDS = Needs("", "")
+
+
 @dataclass(frozen=True, slots=True)
 class Planned(Generic[_Part]):
     """What follows from a plan.
@@ -76,7 +81,7 @@ class Planned(Generic[_Part]):
     the periods of what a part does by the clock.
     """
 
-    derive: Callable[[Plan, Collection[str]], Mapping[str, _Part]]
+    derive: Callable[[Plan, Collection[str]], Mapping[str, _Part]] = lambda _plan, _switches: {}
     beside: Callable[[Plan, Mapping[str, _Part]], Mapping[str, _Part]] = lambda _plan, former: (
         former
     )
@@ -143,11 +148,13 @@ class Changed(Generic[_Part]):
     `while_clock_settles` is what the kernel does while it may not act by the clock.
     """
 
-    within: Callable[[_Part, Collection[int]], _Part]
-    differences: Callable[[_Part, _Part, Whose, Names], Iterator[str]]
-    joined: Callable[[_Part, _Part], _Part]
-    on_ports: Callable[[_Part, frozenset[str]], _Part]
-    of_streams: Callable[[_Part, Collection[StreamAddress]], _Part]
+    within: Callable[[_Part, Collection[int]], _Part] = lambda part, _vlan_ids: part
+    differences: Callable[[_Part, _Part, Whose, Names], Iterator[str]] = (
+        lambda _desired, _actual, _whose, _names: iter(())
+    )
+    joined: Callable[[_Part, _Part], _Part] = lambda own, _former: own
+    on_ports: Callable[[_Part, frozenset[str]], _Part] = lambda part, _ports: part
+    of_streams: Callable[[_Part, Collection[StreamAddress]], _Part] = lambda part, _addresses: part
     while_clock_settles: Callable[[_Part], _Part] = lambda part: part
 
 
@@ -164,10 +171,10 @@ class Switch(Generic[_Part]):
     which more may be asked, and what to do about that.
     """
 
-    modules: tuple[str, ...]
-    kernel: Needs
-    yang: Needs
-    concerned: Callable[[_Part, Names], str]
+    modules: tuple[str, ...] = ()
+    kernel: Needs = NO_NEEDS
+    yang: Needs = NO_NEEDS
+    concerned: Callable[[_Part, Names], str] = lambda _part, _names: ""
     refers_to: Callable[
         [_Part, Collection[StreamAddress]], Mapping[StreamAddress, Collection[str]]
     ] = lambda _part, _identified: {}
@@ -230,8 +237,10 @@ class Tree(Generic[_Part]):
     that `names_streams`.
     """
 
-    stored: Callable[[Reply, Element | None], Stored]
-    reported: Callable[[BridgeReport, Reply, Element], BridgeReport]
+    stored: Callable[[Reply, Element | None], Stored] = lambda _reply, _component: Stored(None)
+    reported: Callable[[BridgeReport, Reply, Element], BridgeReport] = (
+        lambda report, _reply, _component: report
+    )
     filters: Callable[[], list[Element]] = list
     port_statistics: Callable[[], list[Element]] = list
     counted: Callable[[PortCounters, Reply, Element], PortCounters] = (
@@ -240,6 +249,91 @@ class Tree(Generic[_Part]):
     edit: Callable[[Collection[_Part], Edit], list[Element]] = lambda _parts, _edit: []
     edit_bridge: Callable[[_Part, _Part, Edit], list[Element]] = lambda _part, _stored, _edit: []
     streams: IdentityTable[_Part] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Interfaces:
+    """The interfaces of an edit, as its mechanisms have filled them, by name."""
+
+    elements: dict[str, Element]
+    make: Callable[[str], Element]
+
+    def of(self, name: str) -> Element:
+        """The interface of this name, which is there then."""
+        if name not in self.elements:
+            self.elements[name] = self.make(name)
+        return self.elements[name]
+
+
+class PlaceEdit(NamedTuple):
+    """What the mechanisms of an edit have in common: the base time of what is done by the clock,
+    what is `stored` at each place, and the interfaces, to which they add what is theirs."""
+
+    base_time_ns: int
+    stored: Mapping[str, StoredPort | None]
+    interfaces: Interfaces
+
+
+class Around(NamedTuple):
+    """What is known around a port, or a bridge, that is to be asked: its link in the intent, and
+    the traffic class of each priority at its switch."""
+
+    link: Link | None
+    classes: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
+class AtPlace(Generic[_Part]):
+    """How a part is asked, stored and reported at a place: at a port, or as `of_bridges` at a
+    bridge, of which the part has all that mechanisms do there.
+
+    `derive` has by place what a plan asks of these nodes; `leaving` adds to the settings of nodes
+    what only a former plan had, and has to go. `edit` adds to the interfaces what sets these parts,
+    by place, and returns what is set beside interfaces; `stored` and `reported` add to what is
+    found in a reply, `reported` in the reverse order of mechanisms. `filters` select what is
+    configured of these bridges, `state` what is reported of them, and `told` what an end station
+    publishes of a port.
+
+    Why a place has to be changed is `needs_change`, which looks at what is stored and reported;
+    `configured` is how what is stored differs, `differs` how the kernel does, from a base time that
+    is known or any, apart from extras; `since` is how it does otherwise than before. `waits`: it
+    does what an agent does that waits for its clock. `does` says what a port, or a bridge, does
+    that does all of it; None: nothing, which is `idle`. `previous` is what was stored in place of a
+    part, and `stored_base_time_ns` its base time.
+
+    Before a change, `examine` checks a place, `examine_node` a node by what is asked of its places
+    and by its agent, and `examine_network` all of these places of a plan together.
+    """
+
+    derive: Callable[[Plan, Collection[str]], Mapping[PortRef, _Part]]
+    needs_change: Callable[[_Part, StoredPort | None, PortReport | None], str | None]
+    configured: Callable[[_Part, StoredPort | None], str | None]
+    differs: Callable[[_Part, PortReport | None, int | None, Collection[str]], str | None]
+    since: Callable[[PortReport, PortReport], str | None]
+    waits: Callable[[_Part, PortReport], bool]
+    does: Callable[[_Part], str | None]
+    idle: str
+    previous: Callable[[_Part, StoredPort | None], _Part]
+    edit: Callable[[Mapping[str, _Part], PlaceEdit], list[Element]]
+    stored: Callable[[Mapping[str, StoredPort], Reply, Collection[str]], Mapping[str, StoredPort]]
+    reported: Callable[[Mapping[str, PortReport], Reply, Collection[str]], Mapping[str, PortReport]]
+    of_bridges: bool = False
+    stored_base_time_ns: Callable[[StoredPort], int | None] = lambda _stored: None
+    leaving: Callable[
+        [Mapping[str, dict[str, PortSettings]], Plan], Mapping[str, dict[str, PortSettings]]
+    ] = lambda desired, _former: desired
+    filters: Callable[[Collection[str]], list[Element]] = lambda _bridges: []
+    state: Callable[[Collection[str]], list[Element]] = lambda _bridges: []
+    told: Callable[[], list[Element]] = list
+    examine: Callable[[PortRef, _Part, PortReport | None, Around], Iterator[Finding]] = (
+        lambda _place, _part, _report, _around: iter(())
+    )
+    examine_node: Callable[[str, Mapping[str, PortSettings], AgentReport], Iterator[Finding]] = (
+        lambda _node, _settings, _agent: iter(())
+    )
+    examine_network: Callable[
+        [Plan, Mapping[PortRef, _Part], Mapping[PortRef, PortReport]], Iterator[Finding]
+    ] = lambda _plan, _parts, _reports: iter(())
 
 
 @dataclass(frozen=True, slots=True)
@@ -510,16 +604,19 @@ class Registered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mechanism(Registered, Generic[_Part]):
-    """A mechanism that a rollout configures on bridges. `summary` counts what a part asks for: so
-    many of what, for a table's cell. `tree` is called when a switch is asked or told something.
-    `watched` is None where nothing is counted."""
+    """A mechanism that a rollout configures. `summary` counts what a part asks for: so many of
+    what, for a table's cell. `tree` and `at_place` are called when a switch is asked or told
+    something. What a mechanism does not have has a default that does nothing: `kept` is None where
+    a bridge has no part of it, `shown` where nothing of one is told, `watched` where nothing is
+    counted, `at_place` where it is a part of what a bridge forwards."""
 
     part: type[_Part]
-    planned: Planned[_Part]
-    changed: Changed[_Part]
-    switch: Switch[_Part]
-    kept: Kept[_Part]
-    tree: Callable[[], Tree[_Part]]
-    shown: Shown[_Part]
+    planned: Planned[_Part] = field(default_factory=Planned)
+    changed: Changed[_Part] = field(default_factory=Changed)
+    switch: Switch[_Part] = field(default_factory=Switch)
+    kept: Kept[_Part] | None = None
+    tree: Callable[[], Tree[_Part]] = Tree
+    shown: Shown[_Part] | None = None
     summary: Callable[[_Part], Iterator[tuple[int, str]]] = field(default=lambda _part: iter(()))
     watched: Watched | None = None
+    at_place: Callable[[], AtPlace[_Part]] | None = None

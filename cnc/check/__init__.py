@@ -60,7 +60,7 @@ from cnc.check.streams import judge_streams
 from cnc.check.windows import judge_windows
 from cnc.errors import PlanRejected
 from cnc.loops.judge import judge_loops
-from cnc.mechanisms.forwarding.derive import bridge_forwardings
+from cnc.mechanisms.composition import bridge_forwardings
 from cnc.model import Plan
 from cnc.support.gc_pause import paused
 

@@ -17,8 +17,7 @@ from cnc.account.violation import Violation
 from cnc.check.forwarding import judge_forwarding
 from cnc.check.mechanisms import tables
 from cnc.errors import PlanRejected
-from cnc.mechanisms.composition import parts_of_streams
-from cnc.mechanisms.forwarding.derive import bridge_forwardings
+from cnc.mechanisms.composition import bridge_forwardings, parts_of_streams
 from cnc.model import BridgeForwarding, Forwarding, Link, Plan, PortRef, StreamAddress
 from cnc.plans.transition import Transition, joined
 

@@ -83,7 +83,7 @@ def talkers(plan: Path, as_csv: bool, state_dir: Path, as_json: bool) -> None:
     Offsets count from the multiples of the period on TAI. A talker marks its frames with a DSCP of
     their class, or with its priority in a VLAN tag.
     """
-    from cnc.mechanisms.talker_offsets.derive import transmissions  # noqa: PLC0415
+    from cnc.model.transmissions import transmissions  # noqa: PLC0415
 
     if as_csv and as_json:
         raise click.UsageError("--csv and --json exclude each other")

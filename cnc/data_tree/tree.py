@@ -40,6 +40,8 @@ TSN_LINUX = "urn:tsn-control-plane:yang:tsn-linux"
 END_STATION = "urn:tsn-control-plane:yang:tsn-end-station"
 
 PRIORITIES = 8
+EACH_PRIORITY = tuple(range(PRIORITIES))
+"""The traffic class of each priority where each has its own."""
 FOREIGN = "foreign: "  # how tsn-linux marks a root qdisc that the agent did not set
 CLASSIFY_BRIDGED = (
     "restart tsn-agent on the switch, which sets these filters; one of a version that does not "

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from cnc.intent.network import network, refuse_preemption
 from cnc.intent.streams import check_room, check_streams
 from cnc.keys import shape
 from cnc.keys.contributed import KEYS
 from cnc.keys.problems import Problems
-from cnc.mechanisms.forwarding.semantics import (
-    check_addresses,
-    classes_of_pcp,
-)
 from cnc.model import (
     DEFAULT_ADDRESS_RANGE,
     DEFAULT_INDIVIDUAL_RANGE,
@@ -38,7 +36,7 @@ def build(
         classes,
         {
             name: _stream(
-                name, its, classes_of_pcp(its, classes, its.class_ or scheduled), document
+                name, its, _classes_of_pcp(its, classes, its.class_ or scheduled), document
             )
             for name, its in document.streams.items()
         },
@@ -49,7 +47,6 @@ def build(
             *(part for each in KEYS for part in each.read(document, problems)),
         ),
     )
-    check_addresses(document, intent, problems)
     if not of_plan:
         refuse_preemption(document, problems)
     _check_classes(intent, problems)
@@ -68,6 +65,15 @@ def _address_ranges(document: shape.Document) -> tuple[AddressRange, AddressRang
     if its is None:
         return DEFAULT_ADDRESS_RANGE, DEFAULT_INDIVIDUAL_RANGE
     return AddressRange(*its.macs, its.vlans), AddressRange(*its.individual_macs, its.vlans)
+
+
+def _classes_of_pcp(
+    its: shape.Stream, classes: Mapping[str, TrafficClass], names: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Those of the classes `names` that the PCP of a stream leads to; all of them where it states
+    none, or one that leads to none of them, which a check of forwarding reports."""
+    led_to = tuple(name for name in names if name in classes and classes[name].priority == its.pcp)
+    return led_to or names
 
 
 def _class(name: str, its: shape.Class) -> TrafficClass:

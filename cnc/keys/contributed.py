@@ -16,7 +16,6 @@ _Shape = TypeVar("_Shape", bound=Shape)
 
 # By name: these rooms stand above this one.
 _OTHERS = (
-    "cnc.mechanisms.talker_offsets.semantics",
     "cnc.loops.semantics",
     "cnc.intent.lab_semantics",
 )

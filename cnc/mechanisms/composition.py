@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from cnc.mechanism import Edit, IdentityTable, Mechanism, Whose
+from cnc.mechanism import AtPlace, Edit, IdentityTable, Mechanism, Whose
 from cnc.mechanisms.handles import KnownStream
 from cnc.mechanisms.registry import MECHANISMS
-from cnc.model import NO_FORWARDING, BridgeForwarding, GateControlList, Parts, StreamAddress
+from cnc.model import (
+    NO_FORWARDING,
+    BridgeForwarding,
+    GateControlList,
+    Parts,
+    Plan,
+    PortSettings,
+    StoredPort,
+    StreamAddress,
+)
 from cnc.support.format import counted, gate_summary
 
 if TYPE_CHECKING:
@@ -118,6 +128,49 @@ def edits(
 def parts_while_clock_settles(its: BridgeForwarding) -> BridgeForwarding:
     """What a bridge does while what it does by the clock waits for the clock."""
     return its.having(*(each.changed.while_clock_settles(its[each.part]) for each in MECHANISMS))
+
+
+@cache
+def at_places() -> tuple[tuple[type[Any], AtPlace[Any]], ...]:
+    """The parts that are asked at ports and bridges, and how."""
+    return tuple((each.part, each.at_place()) for each in MECHANISMS if each.at_place)
+
+
+def asked_at(settings: PortSettings) -> Iterator[tuple[AtPlace[Any], Any]]:
+    """The parts that are asked at a place, each with how it is."""
+    for kind, place in at_places():
+        if (part := settings.get(kind)) is not None:
+            yield place, part
+
+
+def is_bridge(settings: PortSettings) -> bool:
+    """Whether a place is a bridge, and no port."""
+    return any(place.of_bridges for place, _ in asked_at(settings))
+
+
+def previous(after: PortSettings, stored: StoredPort | None) -> PortSettings:
+    """What is stored of what a rollout asks at a place."""
+    return PortSettings.of(*(place.previous(part, stored) for place, part in asked_at(after)))
+
+
+def bridge_forwardings(
+    plan: Plan, switches: Collection[str] | None = None
+) -> dict[str, BridgeForwarding]:
+    """What the bridge of each of `switches` is told, of all where it is None, by name; nothing
+    where no stream crosses it."""
+    names = plan.intent.network.bridges if switches is None else switches
+    derived = {each.part: each.planned.derive(plan, names) for each in MECHANISMS}
+    own = derived.pop(BridgeForwarding)
+    return {
+        name: own[name].having(*(its[name] for its in derived.values() if name in its))
+        for name in names
+    }
+
+
+def bridge_forwarding(plan: Plan, switch: str) -> BridgeForwarding:
+    """What the bridge of one switch is told. For all of a network `bridge_forwardings` takes one
+    pass over the plan."""
+    return bridge_forwardings(plan, (switch,))[switch]
 
 
 def settings_summary(gates: GateControlList | None, forwarding: BridgeForwarding | None) -> str:

@@ -12,7 +12,15 @@ from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-NAMES = ("clock", "gates", "talker_offsets", "identification", "frer", "stream_filters")
+NAMES = (
+    "identification",
+    "frer",
+    "stream_filters",
+    "talker_offsets",
+    "gates",
+    "forwarding",
+    "clock",
+)
 GROUP = "cnc.mechanisms"
 
 

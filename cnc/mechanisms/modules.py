@@ -18,10 +18,9 @@ _BRIDGE_MODULE = "ieee802-dot1q-bridge"
 _OF_MECHANISMS = frozenset(name for each in MECHANISMS for name in each.switch.modules)
 
 
-def needs_modules(settings: Mapping[str, PortSettings | None]) -> bool:
+def needs_modules(settings: Mapping[str, PortSettings]) -> bool:
     """Whether one of the configured is a bridge that needs any of them."""
-    bridges = (each for each in settings.values() if isinstance(each, BridgeForwarding))
-    return any(each.parts.parts for each in bridges)
+    return any(each[BridgeForwarding].parts.parts for each in settings.values())
 
 
 def module_filter() -> Element:

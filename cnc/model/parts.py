@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 _Part = TypeVar("_Part")
 
@@ -20,7 +20,7 @@ class Parts:
     parts: tuple[Any, ...] = ()
 
     @classmethod
-    def of(cls, *parts: object) -> Parts:
+    def of(cls, *parts: object) -> Self:
         """These parts, without those that ask for nothing."""
         asking = (each for each in parts if each != type(each)())
         return cls(tuple(sorted(asking, key=lambda each: type(each).__name__)))
@@ -28,10 +28,10 @@ class Parts:
     def __getitem__(self, kind: type[_Part]) -> _Part:
         return next((each for each in self.parts if isinstance(each, kind)), None) or kind()
 
-    def having(self, *parts: object) -> Parts:
+    def having(self, *parts: object) -> Self:
         """The same with these in place of those of their types."""
         kinds = {type(each) for each in parts}
-        return Parts.of(*(each for each in self.parts if type(each) not in kinds), *parts)
+        return type(self).of(*(each for each in self.parts if type(each) not in kinds), *parts)
 
 
 NO_PARTS = Parts()

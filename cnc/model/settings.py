@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import Self, TypeVar
 
 from cnc.model.network import GateMode
 from cnc.model.parts import NO_PARTS, Parts
@@ -31,7 +31,7 @@ class PortConfiguration:
 
 @dataclass(frozen=True, slots=True)
 class TalkerStream:
-    """What a talker is told of one stream: see `cnc.mechanisms.talker_offsets.derive.Transmission`.
+    """What a talker is told of one stream: see `cnc.model.transmissions.Transmission`.
 
     `dscp` is None where the class has none, `address` in a routed network; in a bridged one
     `priority` is the PCP.
@@ -50,20 +50,17 @@ class TalkerStream:
 
 
 @dataclass(frozen=True, slots=True)
-class TalkerConfiguration:
-    """All that a port of an end station is configured with but the base time.
+class PortGates:
+    """The gates that a port is asked for; None: no gate control list."""
 
-    The streams that leave by the port, by name and path; and its `gates`. Where a rollout
-    `owns_gates` of the port, None is no gate control list; else whatever is configured there is
-    another client's, and stays.
-    """
-
-    streams: tuple[TalkerStream, ...]
-    gates: PortConfiguration | None = None
-    owns_gates: bool = False
+    configuration: PortConfiguration | None = None
 
 
-NO_STREAMS = TalkerConfiguration(())
+@dataclass(frozen=True, slots=True)
+class TalkerStreams:
+    """The streams that leave by a port of an end station, by name and path, as talkers are told."""
+
+    streams: tuple[TalkerStream, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +68,7 @@ class TalkerTable:
     """A talker's configuration that applies to periods that begin at `base_time_ns` or later."""
 
     base_time_ns: int
-    configuration: TalkerConfiguration
+    configuration: TalkerStreams
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +83,9 @@ class BridgeForwarding:
     what mechanisms do with the frames beside (`cnc.mechanisms`).
     """
 
-    entries: Mapping[StreamAddress, tuple[str, ...]]
-    vlans: Mapping[int, tuple[str, ...]]
-    trusting: tuple[str, ...]
+    entries: Mapping[StreamAddress, tuple[str, ...]] = field(default_factory=dict)
+    vlans: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+    trusting: tuple[str, ...] = ()
     names: Mapping[StreamAddress, str] = field(default_factory=dict, compare=False)
     parts: Parts = NO_PARTS
 
@@ -106,16 +103,34 @@ class BridgeForwarding:
         return {port for ports in self.vlans.values() for port in ports}
 
 
-NO_FORWARDING = BridgeForwarding({}, {}, ())
-PortSettings = PortConfiguration | TalkerConfiguration | BridgeForwarding
-"""What a rollout configures on a port of a switch, on one of an end station, or on a bridge."""
+NO_FORWARDING = BridgeForwarding()
+
+
+@dataclass(frozen=True, slots=True)
+class PortSettings(Parts):
+    """What is asked at a port of a switch or an end station, or at a bridge: a part of each
+    mechanism that a rollout sets there, also one that asks for nothing.
+
+    What belongs to a mechanism of which there is no part is another client's, and stays.
+    """
+
+    @classmethod
+    def of(cls, *parts: object) -> Self:
+        """These parts."""
+        return cls(tuple(sorted(parts, key=lambda each: type(each).__name__)))
+
+    def get(self, kind: type[_Part]) -> _Part | None:
+        """The part of a mechanism; None where a rollout sets none of it."""
+        return next((each for each in self.parts if isinstance(each, kind)), None)
+
+
+NO_GATES = PortSettings.of(PortGates())
+"""A port of a switch by which no stream leaves."""
 
 
 def gated_port(settings: PortSettings | None) -> PortConfiguration | None:
     """What the gates of a port are configured with; None where a rollout sets none."""
-    if isinstance(settings, TalkerConfiguration):
-        return settings.gates
-    return settings if isinstance(settings, PortConfiguration) else None
+    return settings[PortGates].configuration if settings else None
 
 
 def gates_of(settings: PortSettings | None) -> GateControlList | None:
@@ -152,3 +167,6 @@ class StoredPort:
     def is_gated(self) -> bool:
         """Whether gates are on."""
         return self.is_draft or self.has_interface_gates or self.configuration is not None
+
+
+NOTHING_STORED = StoredPort(None, 0, frozenset())

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
-from cnc.mechanisms.forwarding.derive import bridge_forwardings
-from cnc.mechanisms.registry import MECHANISMS
+from cnc.mechanisms.composition import bridge_forwardings
+from cnc.mechanisms.registry import SHOWN
 from cnc.model import Forwarding, Plan
 
 
@@ -18,7 +18,7 @@ def guards(plan: Plan) -> dict[str, dict[str, list[Any]]]:
         return found
     names = {address: name for name, address in plan.addresses.items()}
     for switch, its in bridge_forwardings(plan).items():
-        for each in MECHANISMS:
-            for address, key, what in each.shown.guards(its[each.part], switch):
+        for part, shown in SHOWN:
+            for address, key, what in shown.guards(its[part], switch):
                 found[names[address]].setdefault(key, []).append(what)
     return found

@@ -3,33 +3,29 @@ forwards, or what an end station publishes to its talkers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from enum import Enum
-from typing import NamedTuple
 
 from cnc.data_tree.state import SwitchState
-from cnc.data_tree.tree import CLASSIFY_BRIDGED, CLOCK, KernelSchedule, PortReport
+from cnc.data_tree.tree import CLASSIFY_BRIDGED, KernelSchedule, PortReport
 from cnc.errors import CncError
 from cnc.mechanism import Counts
-from cnc.mechanisms.composition import parts_while_clock_settles, within
-from cnc.mechanisms.forwarding.compare import forwarding_difference, forwarding_needs_change
+from cnc.mechanisms.composition import asked_at, at_places, within
 from cnc.mechanisms.second_look import Found, second_look
-from cnc.mechanisms.talker_offsets.compare import talker_difference, talker_needs_change
 from cnc.model import (
+    NO_GATES,
     Bridge,
     BridgeForwarding,
     EndStation,
     GateControlList,
-    GateMode,
     Intent,
     Plan,
-    PortConfiguration,
+    PortGates,
     PortRef,
     PortSettings,
     StoredPort,
-    TalkerConfiguration,
+    TalkerStreams,
     gated_port,
     gates_of,
 )
@@ -90,7 +86,7 @@ def status(
 
     def compared(device: Device, state: SwitchState) -> list[PortStatus]:
         desired = settings[device.name]
-        gated = {port for port, its in desired.items() if _owns_gates(its)}
+        gated = {port for port, its in desired.items() if its.get(PortGates)}
         stored = device.stored(gated).ports if gated else {}
         troubles = second_look(device.state, state, plan.intent)
         if state.agent is None:
@@ -138,9 +134,7 @@ def status_without_plan(intent: Intent, *, connect: ConnectOptions) -> list[Port
     return _of_each_node(plan, settings, read, connect)
 
 
-def _not_compared(
-    ref: PortRef, desired: PortSettings | None, report: PortReport | None
-) -> PortStatus:
+def _not_compared(ref: PortRef, desired: PortSettings, report: PortReport | None) -> PortStatus:
     verdict = "not compared"
     if report is None:
         verdict = "the switch has no such port"
@@ -153,13 +147,13 @@ def _not_compared(
         pending=report.pending if report else None,
         verdict=verdict,
         agrees=False,
-        is_end_station=isinstance(desired, TalkerConfiguration),
+        is_end_station=desired.get(TalkerStreams) is not None,
     )
 
 
 def _of_each_node(
     plan: Plan,
-    settings: Mapping[str, Mapping[str, PortSettings | None]],
+    settings: Mapping[str, Mapping[str, PortSettings]],
     judge: Callable[[Device, SwitchState], list[PortStatus]],
     connect: ConnectOptions,
 ) -> list[PortStatus]:
@@ -190,57 +184,16 @@ def _of_each_node(
         return [port for ports in pool.map(read, nodes) for port in ports]
 
 
-def _owns_gates(desired: PortSettings | None) -> bool:
-    """Whether it is the plan that says what gates a port has."""
-    if isinstance(desired, TalkerConfiguration):
-        return desired.owns_gates
-    return not isinstance(desired, BridgeForwarding)
-
-
 def needs_change(
-    desired: PortSettings | None, stored: StoredPort | None, report: PortReport | None
+    desired: PortSettings, stored: StoredPort | None, report: PortReport | None
 ) -> str | None:
-    """Why a port must be configured again; None when it stores and runs what is desired."""
-    if isinstance(desired, TalkerConfiguration):
-        change = talker_needs_change(desired, stored, report)
-        if change or not desired.owns_gates:
-            return change
-        return _gates_need_change(desired.gates, stored, report)
-    if isinstance(desired, BridgeForwarding):
-        return forwarding_needs_change(desired, stored, report)
-    return _gates_need_change(desired, stored, report)
-
-
-def _gates_need_change(
-    desired: PortConfiguration | None, stored: StoredPort | None, report: PortReport | None
-) -> str | None:
-    if foreign := wording.foreign_gates(stored):
-        return foreign
-    current = stored.configuration if stored else None
-    if desired is None:
-        gone = "the gate control list is removed: no stream leaves by this port"
-        return gone if current else None
-    if current is None or stored is None:
-        return "no gate control list yet"
-    if current != desired:
-        return (
-            "the gate control list changes" if current.gates != desired.gates else "classes change"
-        )
-    if stored.extras:
-        return wording.configured_beside(stored.extras)
-    return _drift(desired, stored.base_time_ns, report)
-
-
-def _drift(desired: PortConfiguration, base_time_ns: int, report: PortReport | None) -> str | None:
-    """Why a port must be configured again that stores what is desired."""
-    if base_time_ns % desired.gates.cycle_ns:
-        return "the base time is not a multiple of the cycle"
-    difference = _kernel_difference(desired, report, base_time_ns, ())
-    return f"the kernel drifted: {difference}" if difference else None
+    """Why a place must be configured again; None when it stores and runs what is desired."""
+    changes = (place.needs_change(part, stored, report) for place, part in asked_at(desired))
+    return next(filter(None, changes), None)
 
 
 def difference_of(
-    desired: PortSettings | None,
+    desired: PortSettings,
     report: PortReport | None,
     base_time_ns: int | None,
     extras: Collection[str] = (),
@@ -251,50 +204,34 @@ def difference_of(
     it any multiple of the cycle is accepted. `extras` are accepted as well: those of a
     `StoredPort`.
     """
-    difference = _first_difference(desired, report, base_time_ns, extras)
+    return _explained(
+        report,
+        (place.differs(part, report, base_time_ns, extras) for place, part in asked_at(desired)),
+    )
+
+
+def difference_from_stored(
+    previous: PortSettings, stored: StoredPort | None, report: PortReport | None
+) -> str | None:
+    """The first difference of the kernel from what is `stored` at a place of what a rollout asks
+    there, as text; None when they agree."""
+    return _explained(
+        report,
+        (
+            place.differs(part, report, place.stored_base_time_ns(stored), stored.extras)
+            if stored
+            else place.differs(part, report, None, ())
+            for place, part in asked_at(previous)
+        ),
+    )
+
+
+def _explained(report: PortReport | None, differences: Iterable[str | None]) -> str | None:
+    """The first difference, with what the switch says of it."""
+    difference = next(filter(None, differences), None)
     if difference and report and report.not_applied:
         return f"{difference}; the switch cannot apply what it has stored: {report.not_applied}"
     return difference
-
-
-def _first_difference(
-    desired: PortSettings | None,
-    report: PortReport | None,
-    base_time_ns: int | None,
-    extras: Collection[str],
-) -> str | None:
-    if isinstance(desired, TalkerConfiguration):
-        difference = talker_difference(desired, report, base_time_ns)
-        if difference or not desired.owns_gates:
-            return difference
-        return _kernel_difference(desired.gates, report, base_time_ns, extras)
-    if isinstance(desired, BridgeForwarding):
-        return forwarding_difference(desired, report)
-    return _kernel_difference(desired, report, base_time_ns, extras)
-
-
-def _kernel_difference(
-    desired: PortConfiguration | None,
-    report: PortReport | None,
-    base_time_ns: int | None,
-    extras: Collection[str],
-) -> str | None:
-    if report is None:
-        return "the switch has no such port"
-    newest = report.newest
-    if desired is None:
-        return f"a gate control list is still there ({report.root_qdisc})" if newest else None
-    if newest is None:
-        return f"no gate control list (root qdisc {report.root_qdisc})"
-    if difference := _difference(_run_of(report), _desired_run(desired, extras), _Relation.DESIRED):
-        return difference
-    # A list that runs already keeps its base time when only classes or rules change.
-    shift_ns = newest.base_time_ns - (base_time_ns or 0)
-    is_pending = base_time_ns is not None and report.pending is not None
-    if shift_ns if is_pending else shift_ns % newest.gates.cycle_ns:
-        expected = f"{base_time_ns} ns" if base_time_ns else "a multiple of the cycle"
-        return f"base time is {newest.base_time_ns} ns, expected {expected}"
-    return None
 
 
 def difference_between(before: PortReport | None, now: PortReport | None) -> str | None:
@@ -304,100 +241,14 @@ def difference_between(before: PortReport | None, now: PortReport | None) -> str
         return (
             None if before is now else "the port has disappeared" if before else "the port is new"
         )
-    if difference := _difference(_run_of(now), _run_of(before), _Relation.BEFORE):
-        return difference
-    if before.talker.newest != now.talker.newest:
-        return "other offsets are published to its talkers than before"
-    if before.forwarding != now.forwarding:
-        return "the bridge forwards frames otherwise than before"
-    if before.newest and now.newest:
-        shift_ns = before.newest.base_time_ns - now.newest.base_time_ns
-        if shift_ns % now.newest.gates.cycle_ns:
-            return f"base time is {now.newest.base_time_ns} ns, was {before.newest.base_time_ns} ns"
-    return None
-
-
-class _Run(NamedTuple):
-    """Everything that schedules the frames of a port, except the base time."""
-
-    gates: GateControlList | None
-    mode: GateMode | None
-    clock: str | None
-    number_of_classes: int
-    priority_map: tuple[int, ...]
-    dscp_priorities: Mapping[int, int]
-    extras: tuple[str, ...]
-
-
-def _run_of(report: PortReport) -> _Run:
-    return _Run(
-        report.newest.gates if report.newest else None,
-        report.mode,
-        report.clock,
-        report.number_of_classes,
-        report.priority_map,
-        dict(report.dscp_priorities),
-        report.extras,
-    )
-
-
-def _desired_run(desired: PortConfiguration, extras: Collection[str]) -> _Run:
-    return _Run(
-        desired.gates,
-        desired.mode,
-        CLOCK,
-        desired.number_of_classes,
-        desired.priority_map,
-        dict(desired.dscp_priorities),
-        tuple(extras),
-    )
-
-
-class _Relation(Enum):
-    """The reference of a comparison; how its value is introduced, and what a surplus item is
-    called."""
-
-    DESIRED = ("expected", "is not in the plan")
-    BEFORE = ("was", "was not there")
-
-    def __init__(self, label: str, surplus: str) -> None:
-        self.label = label
-        self.surplus = surplus
-
-
-def _difference(actual: _Run, reference: _Run, relation: _Relation) -> str | None:
-    """The first difference as text, None if there is none."""
-    if actual.gates != reference.gates:
-        return _gate_difference(actual.gates, reference.gates, relation)
-    for name, value, expected in (
-        ("mode", actual.mode, reference.mode),
-        ("clock", actual.clock, reference.clock),
-        ("number of traffic classes", actual.number_of_classes, reference.number_of_classes),
-    ):
-        if value != expected:
-            return f"{name} is {value}, {relation.label} {expected}"
-    if actual.priority_map != reference.priority_map:
-        return wording.priority_difference(actual.priority_map, reference.priority_map)
-    if actual.dscp_priorities != reference.dscp_priorities:
-        return wording.rule_difference(
-            actual.dscp_priorities, reference.dscp_priorities, relation.surplus
-        )
-    return wording.extras_difference(actual.extras, reference.extras, relation.surplus) or None
-
-
-def _gate_difference(
-    actual: GateControlList | None, reference: GateControlList | None, relation: _Relation
-) -> str:
-    if actual is None:
-        return "the gate control list is gone"
-    if reference is None:
-        return f"a gate control list that {relation.surplus}: {wording.gates(actual)}"
-    return wording.gate_difference(actual, reference)
+    # Gates first, and bridges, which have none of the others.
+    differences = (place.since(before, now) for _, place in reversed(at_places()))
+    return next(filter(None, differences), None)
 
 
 def _port_status(
     ref: PortRef,
-    desired: PortSettings | None,
+    desired: PortSettings,
     report: PortReport | None,
     troubles: Collection[Found],
     counts: Counts,
@@ -409,7 +260,7 @@ def _port_status(
 ) -> PortStatus:
     difference = difference_of(desired, report, None)
     hints = [hint] if hint else []
-    is_surplus = desired is None and report is not None and report.newest is not None
+    is_surplus = desired == NO_GATES and report is not None and report.newest is not None
     if foreign := wording.foreign_gates(stored):
         difference = f"{difference}; {foreign}" if difference else foreign
         hints.append(wording.FOREIGN_GATES_HINT)
@@ -444,41 +295,36 @@ def _port_status(
         verdict=verdict,
         agrees=not (difference or troubles or counts.problems or (link_fault and is_crossed)),
         hints=tuple(hints),
-        is_end_station=isinstance(desired, TalkerConfiguration),
+        is_end_station=desired.get(TalkerStreams) is not None,
         forwarding=_forwarding_status(desired, report),
         counts=counts,
     )
 
 
-def _lacks_only_what_waits(desired: PortSettings | None, report: PortReport | None) -> bool:
+def _lacks_only_what_waits(desired: PortSettings, report: PortReport | None) -> bool:
     """Whether a difference is one that an agent makes which waits for the clock: no gates, no
     offsets, or stream gates that let pass at any time."""
     if report is None:
         return False
-    if isinstance(desired, BridgeForwarding):
-        return forwarding_difference(parts_while_clock_settles(desired), report) is None
-    return report.newest is None and report.talker.newest is None
+    return all(place.waits(part, report) for place, part in asked_at(desired))
 
 
-def _as_planned(desired: PortSettings | None, report: PortReport | None) -> str:
-    """What to say of a port that does what it is to do, or soon will."""
+def _as_planned(desired: PortSettings, report: PortReport | None) -> str:
+    """What to say of a place that does what it is to do, or soon will."""
     if report and (report.pending or report.talker.pending):
         return "pending"
-    if isinstance(desired, TalkerConfiguration):
-        talkers = "talkers know their offsets" if desired.streams else "no talkers"
-        return f"running; {talkers}" if desired.gates else talkers
-    if isinstance(desired, BridgeForwarding):
-        return "running" if desired.entries else "no streams"
-    return "running" if desired else "no gates"
+    # Gates before what talkers know.
+    asked = [*asked_at(desired)][::-1]
+    does = [text for place, part in asked if (text := place.does(part))]
+    return "; ".join(does) or asked[0][0].idle
 
 
-def _forwarding_status(
-    desired: PortSettings | None, report: PortReport | None
-) -> ForwardingStatus | None:
-    if not isinstance(desired, BridgeForwarding):
+def _forwarding_status(desired: PortSettings, report: PortReport | None) -> ForwardingStatus | None:
+    its = desired.get(BridgeForwarding)
+    if its is None:
         return None
     bridge = report.forwarding if report else None
-    return ForwardingStatus(desired, within(bridge.forwarding, desired) if bridge else None)
+    return ForwardingStatus(its, within(bridge.forwarding, its) if bridge else None)
 
 
 def agent_down(switch: str) -> DeviceError:

@@ -6,22 +6,21 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from cnc.data_tree.state import SwitchState
+from cnc.mechanisms.composition import is_bridge
 from cnc.mechanisms.registry import MECHANISMS
 from cnc.model import (
+    NO_GATES,
     BridgeForwarding,
     Plan,
-    PortConfiguration,
+    PortGates,
     PortSettings,
-    TalkerConfiguration,
-    gates_of,
 )
 from cnc.plans.transition import Transition, joined, on_ports, transition
 from cnc.switch.device import Managed
 from cnc.switch.payload import (
     Settings,
     desired_nodes,
-    with_vlans_left,
-    without_former_gates,
+    with_former,
 )
 
 
@@ -29,7 +28,7 @@ from cnc.switch.payload import (
 class Goal:
     """The desired configuration of switches and end stations: of a plan, or of an earlier rollout.
 
-    `ports` has every port and bridge that the goal covers; None: no gates. `clock_error_ns` is the
+    `ports` has what is asked at every port and bridge that the goal covers. `clock_error_ns` is the
     allowed difference of two clocks, `stored_clock_error_ns` what the switches are to store of it:
     None in a network of one. `what` is the purpose for the history, which also stores
     `plan`. With `force_margin` the goal is not held to what the switches have measured of their
@@ -43,7 +42,7 @@ class Goal:
 
     network: str
     switches: tuple[Managed, ...]
-    ports: Mapping[str, Mapping[str, PortSettings | None]]
+    ports: Mapping[str, Mapping[str, PortSettings]]
     clock_error_ns: int
     what: str
     plan: Plan | None = None
@@ -71,11 +70,8 @@ class Goal:
         """
         network, between = plan.intent.network, transition(former, plan)
         ports = {
-            name: forgetting(
-                without_former_gates(settings, former, name),
-                (left or {}).get(name),
-            )
-            for name, settings in with_vlans_left(desired_nodes(plan), former).items()
+            name: forgetting(settings, (left or {}).get(name))
+            for name, settings in with_former(desired_nodes(plan), former).items()
         }
         return cls(
             network=plan.intent.name,
@@ -133,18 +129,14 @@ class Goal:
         for name, former in self.former.items():
             device = self._bridge(name)
             own, report = ports[name][device], states[name].ports.get(device)
-            if isinstance(own, BridgeForwarding) and report and report.forwarding:
+            if report and report.forwarding:
                 possible = on_ports(former, frozenset(report.forwarding.ports))
-                ports[name][device] = joined(own, possible)
+                ports[name][device] = own.having(joined(own[BridgeForwarding], possible))
         return replace(self, ports=ports)
 
     def _bridge(self, switch: str) -> str:
         """The name of the bridge that `ports` has for a switch."""
-        return next(
-            port
-            for port, settings in self.ports[switch].items()
-            if isinstance(settings, BridgeForwarding)
-        )
+        return next(port for port, its in self.ports[switch].items() if is_bridge(its))
 
     @property
     def former(self) -> Mapping[str, BridgeForwarding]:
@@ -173,7 +165,7 @@ def _gates_that_go(former: Plan, ports: Mapping[str, Settings]) -> dict[str, Set
         name: {
             port: before
             for port, before in settings.items()
-            if isinstance(before, PortConfiguration) and ports[name].get(port, before) is None
+            if before[PortGates].configuration and ports[name].get(port) == NO_GATES
         }
         for name, settings in desired_nodes(former).items()
         if name in ports
@@ -181,27 +173,23 @@ def _gates_that_go(former: Plan, ports: Mapping[str, Settings]) -> dict[str, Set
     return {name: settings for name, settings in found.items() if settings}
 
 
-def forgetting(settings: Settings, left: BridgeForwarding | None) -> Settings:
+def forgetting(of_node: Settings, left: BridgeForwarding | None) -> Settings:
     """The settings of a node, whose bridge forgets the VLANs of what is `left` there."""
     if left is None:
-        return settings
+        return of_node
     forgotten: dict[int, tuple[str, ...]] = dict.fromkeys(left.vlans, ())
     return {
-        port: replace(its, vlans={**forgotten, **its.vlans})
-        if isinstance(its, BridgeForwarding)
-        else its
-        for port, its in settings.items()
+        port: settings.having(replace(its, vlans={**forgotten, **its.vlans}))
+        if (its := settings.get(BridgeForwarding)) is not None
+        else settings
+        for port, settings in of_node.items()
     }
 
 
-def _cycles_ns(settings: PortSettings | None) -> Iterator[int]:
-    if gates := gates_of(settings):
-        yield gates.cycle_ns
-    if isinstance(settings, TalkerConfiguration):
-        yield from (stream.period_ns for stream in settings.streams)
-    if isinstance(settings, BridgeForwarding):
+def _cycles_ns(settings: PortSettings) -> Iterator[int]:
+    for parts in (settings, settings[BridgeForwarding]):
         for each in MECHANISMS:
-            yield from each.planned.cycles_ns(settings[each.part])
+            yield from each.planned.cycles_ns(parts[each.part])
 
 
 def stored_clock_error_ns(plan: Plan) -> int | None:

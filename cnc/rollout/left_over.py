@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from cnc.data_tree.tree import PortReport
-from cnc.mechanisms.forwarding.derive import bridge_forwardings
+from cnc.mechanisms.composition import bridge_forwardings
 from cnc.model import NO_FORWARDING, NS_PER_S, BridgeForwarding, Forwarding, Parts, StreamAddress
 from cnc.plans.transition import joined, transition
 from cnc.rollout.goal import forgetting
@@ -54,9 +54,9 @@ class LeftOver:
         for name, its in nodes.items():
             settings = forgetting(its, self.by_switch.get(name))
             for port, desired in settings.items():
-                if isinstance(desired, BridgeForwarding):
-                    names = {**desired.names, **self.names(name)}
-                    settings = {**settings, port: replace(desired, names=names)}
+                if (bridge := desired.get(BridgeForwarding)) is not None:
+                    names = {**bridge.names, **self.names(name)}
+                    settings = {**settings, port: desired.having(replace(bridge, names=names))}
             found[name] = settings
         return found
 
@@ -89,11 +89,11 @@ def left_over(history: History, network: str) -> LeftOver | None:
 def _told(rollouts: list[Rollout]) -> dict[str, BridgeForwarding]:
     """What each bridge was told last, by switch; the rollouts are newest first."""
     return {
-        switch: settings
+        switch: told
         for each in reversed(rollouts)
         for switch, change in each.switches.items()
         for settings in change.after.values()
-        if isinstance(settings, BridgeForwarding)
+        if (told := settings.get(BridgeForwarding)) is not None
     }
 
 

@@ -15,11 +15,11 @@ from typing import NamedTuple
 
 from cnc.data_tree.tree import BridgeReport
 from cnc.errors import InputError
-from cnc.mechanisms.forwarding.compare import NO_BRIDGE
-from cnc.mechanisms.forwarding.derive import bridge_forwardings
-from cnc.mechanisms.registry import MECHANISMS
+from cnc.mechanisms.composition import bridge_forwardings
+from cnc.mechanisms.registry import SHOWN
 from cnc.model import BridgeForwarding, Forwarding, Intent, Network, Plan, PortRef, StreamAddress
 from cnc.rollout.compare import agent_down
+from cnc.support.wording import NO_BRIDGE
 from cnc.switch.device import ConnectOptions, Device, DeviceError, Managed
 from cnc.switch.parallel import answers
 from cnc.switch.payload import desired_nodes
@@ -196,10 +196,8 @@ class _Walk:
         else:
             does = seen.bridge.forwarding
             at_hop = {
-                each.shown.hop_key: each.shown.at_hop(
-                    does[each.part], desired[each.part], self._address, ingress.port
-                )
-                for each in MECHANISMS
+                shown.hop_key: shown.at_hop(does[part], desired[part], self._address, ingress.port)
+                for part, shown in SHOWN
             }
             deviation = next((its.deviation for its in at_hop.values() if its.ends), None)
             if deviation is None:

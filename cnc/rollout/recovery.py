@@ -196,7 +196,7 @@ def _goal(
     rollout: Rollout,
     history: History,
     what: str,
-    lists: Mapping[str, Mapping[str, PortSettings | None]],
+    lists: Mapping[str, Mapping[str, PortSettings]],
 ) -> Goal:
     plan = history.plan_of(rollout.number)
     return Goal(
@@ -213,7 +213,7 @@ def _goal(
 def _members(change: SwitchChange) -> set[str]:
     """The ports of which a rollout tells a bridge, or told it before."""
     stored = (each.forwarding for each in change.before.values() if each)
-    told = (each for each in change.after.values() if isinstance(each, BridgeForwarding))
+    told = (each[BridgeForwarding] for each in change.after.values())
     return {port for each in (*stored, *told) if each for port in each.members}
 
 

@@ -17,9 +17,8 @@ from datetime import UTC, datetime, timedelta
 
 from cnc.data_tree.state import SwitchState
 from cnc.errors import RolloutError
-from cnc.mechanisms.composition import within
+from cnc.mechanisms.composition import previous
 from cnc.model import (
-    NO_FORWARDING,
     NS_PER_S,
     BridgeForwarding,
     GateControlList,
@@ -102,13 +101,11 @@ class FormerWays:
     left: str | None = None
 
 
-def _forwarding_change(
-    stored: StoredPort | None, after: PortSettings | None
-) -> ForwardingChange | None:
-    if not isinstance(after, BridgeForwarding):
+def _forwarding_change(stored: StoredPort | None, after: PortSettings) -> ForwardingChange | None:
+    its = after.get(BridgeForwarding)
+    if its is None:
         return None
-    before = (stored.forwarding if stored else None) or NO_FORWARDING
-    return ForwardingChange(within(before, after), after)
+    return ForwardingChange(previous(after, stored)[BridgeForwarding], its)
 
 
 def roll_out(
@@ -237,7 +234,7 @@ class _Comparison:
                 after = self.goal.ports[name][port]
                 yield PortChange(
                     PortRef(name, port),
-                    before=gates_of(stored.configuration) if stored else None,
+                    before=stored.configuration.gates if stored and stored.configuration else None,
                     after=gates_of(after),
                     why=reason,
                     forwarding=_forwarding_change(stored, after),

@@ -32,13 +32,13 @@ class Look:
     counters: Mapping[str, PortCounters]
 
     @classmethod
-    def at(cls, device: Device, desired: Mapping[str, PortSettings | None]) -> Look:
+    def at(cls, device: Device, desired: Mapping[str, PortSettings]) -> Look:
         """Ask a switch. Raises DeviceError."""
         return cls.beside(device, desired, device.state(desired))
 
     @classmethod
     def beside(
-        cls, device: Device, desired: Mapping[str, PortSettings | None], state: SwitchState
+        cls, device: Device, desired: Mapping[str, PortSettings], state: SwitchState
     ) -> Look:
         """Ask a switch of which the state is known. Raises DeviceError."""
         needed = any(
@@ -47,15 +47,19 @@ class Look:
         return cls(state, device.counters(desired) if needed else {})
 
 
-def bridges_of(desired: Mapping[str, PortSettings | None]) -> dict[str, BridgeForwarding]:
+def bridges_of(desired: Mapping[str, PortSettings]) -> dict[str, BridgeForwarding]:
     """The bridges among the ports of a switch."""
-    return {port: its for port, its in desired.items() if isinstance(its, BridgeForwarding)}
+    return {
+        port: its
+        for port, settings in desired.items()
+        if (its := settings.get(BridgeForwarding)) is not None
+    }
 
 
 def stream_counts(
     device: Device,
     intent: Intent,
-    desired: Mapping[str, PortSettings | None],
+    desired: Mapping[str, PortSettings],
     state: SwitchState,
 ) -> dict[str, Counts]:
     """By bridge of a switch what it has counted; `state` is the first look.

@@ -19,8 +19,9 @@ from dataclasses import dataclass, replace
 from cnc.data_tree.state import SwitchState
 from cnc.data_tree.tree import PortReport
 from cnc.errors import CncError, RolloutError
-from cnc.model import BridgeForwarding, PortSettings, StoredPort, TalkerConfiguration
-from cnc.rollout.compare import difference_between, difference_of
+from cnc.mechanisms.composition import is_bridge
+from cnc.model import PortSettings
+from cnc.rollout.compare import difference_between, difference_from_stored, difference_of
 from cnc.rollout.events import Listener, Step, StepBegun
 from cnc.rollout.history import Journal, Outcome, Phase, SwitchChange
 from cnc.rollout.sessions import Sessions
@@ -344,25 +345,11 @@ class Transaction:
 
 def _is_as_stored(change: SwitchChange, port: str, report: PortReport | None) -> bool:
     """Whether the port runs its stored configuration, which a rollback restores after a drift."""
-    previous, stored = change.previous(port), change.before[port]
-    return difference_of(previous, report, *_stored_beside(previous, stored)) is None
+    return difference_from_stored(change.previous(port), change.before[port], report) is None
 
 
-def _stored_beside(
-    previous: PortSettings | None, stored: StoredPort | None
-) -> tuple[int | None, tuple[str, ...]]:
-    """The base time that is stored with `previous`, and what is set beside it."""
-    if stored is None:
-        return None, ()
-    if isinstance(previous, TalkerConfiguration):
-        return stored.talker.base_time_ns if stored.talker else None, stored.extras
-    if isinstance(previous, BridgeForwarding):
-        return None, ()
-    return stored.base_time_ns, stored.extras
-
-
-def _kind(settings: PortSettings | None) -> str:
-    return "bridge" if isinstance(settings, BridgeForwarding) else "port"
+def _kind(settings: PortSettings) -> str:
+    return "bridge" if is_bridge(settings) else "port"
 
 
 _UNSAVED = (

@@ -22,6 +22,8 @@ GATES_WAIT_HINT = (
     "talkers are told no offsets"
 )
 
+NO_BRIDGE = "the switch has no such bridge"
+
 
 def foreign_gates(stored: StoredPort | None) -> str | None:
     """Why the gates of a port are no rollout's, whatever list they have; None: they may be one's.

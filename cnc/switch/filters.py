@@ -9,10 +9,8 @@ from lxml.builder import ElementMaker
 
 from cnc.data_tree.reply import Element
 from cnc.data_tree.tree import BRIDGE, INTERFACES, SCHED_BRIDGE, TSN_LINUX
-from cnc.mechanisms.composition import naming
-from cnc.mechanisms.forwarding.tree import configured_filters, state_filters
+from cnc.mechanisms.composition import at_places, naming
 from cnc.mechanisms.registry import MECHANISMS
-from cnc.mechanisms.talker_offsets.tree import published_filter
 
 _IF = ElementMaker(namespace=INTERFACES, nsmap={None: INTERFACES})
 _BRIDGE = ElementMaker(namespace=BRIDGE, nsmap={None: BRIDGE})
@@ -33,7 +31,8 @@ _COUNTERS = ("config-change-error", "queue-max-sdu-table")
 def configuration_filter(ports: Iterable[str], bridges: Collection[str] = ()) -> list[Element]:
     """Everything configured of these interfaces, and of `bridges` how they forward frames. Gates
     and talkers may be there by modules that not every server knows, and no filter may name."""
-    return [*_interfaces(ports), *configured_filters(bridges)]
+    beside = (each for _, place in at_places() for each in place.filters(bridges))
+    return [*_interfaces(ports), *beside]
 
 
 def state_filter(
@@ -42,7 +41,7 @@ def state_filter(
     """The agent; link, clock, limits and kernel state of these ports, what a `talker` is told, and
     how `bridges` forward frames. Other switches are asked for neither: their servers may not know
     the modules."""
-    return _state_filter(ports, (*_CLOCK, *_LIMITS), talker=talker) + state_filters(bridges)
+    return _state_filter(ports, (*_CLOCK, *_LIMITS), talker=talker, bridges=bridges)
 
 
 def watch_filter(
@@ -50,7 +49,7 @@ def watch_filter(
 ) -> list[Element]:
     """All state that may change while the schedules stay: without the limits, with counters."""
     ports = [*ports]
-    state = _state_filter(ports, (*_CLOCK, *_COUNTERS), talker=talker) + state_filters(bridges)
+    state = _state_filter(ports, (*_CLOCK, *_COUNTERS), talker=talker, bridges=bridges)
     return [*state, *(_interfaces(ports, _of_streams()) if bridges else [])]
 
 
@@ -75,11 +74,12 @@ def _of_streams() -> Element:
 
 
 def _state_filter(
-    ports: Iterable[str], of_gate_table: Iterable[str], *, talker: bool
+    ports: Iterable[str], of_gate_table: Iterable[str], *, talker: bool, bridges: Collection[str]
 ) -> list[Element]:
     port = _bridge_port(of_gate_table, _TSNL("kernel"))
-    told = [published_filter()] if talker else []
-    return [*_interfaces(ports, _IF("oper-status"), port, *told), _TSNL("agent")]
+    told = (each for _, place in at_places() for each in place.told()) if talker else ()
+    state = (each for _, place in at_places() for each in place.state(bridges))
+    return [*_interfaces(ports, _IF("oper-status"), port, *told), _TSNL("agent"), *state]
 
 
 def _bridge_port(of_gate_table: Iterable[str], kernel: Element) -> Element:

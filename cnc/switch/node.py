@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from cnc.mechanisms.composition import is_bridge
 from cnc.mechanisms.modules import needs_modules
-from cnc.model import BridgeForwarding, EndStation, Management, PortSettings
+from cnc.model import EndStation, Management, PortSettings
 
 
 class ManagedNode(Protocol):
@@ -34,13 +35,13 @@ class Managed:
     needs_modules: bool = False
 
     @classmethod
-    def of(cls, node: ManagedNode, settings: Mapping[str, PortSettings | None]) -> Managed:
+    def of(cls, node: ManagedNode, settings: Mapping[str, PortSettings]) -> Managed:
         """A node whose ports, and bridges, are to be configured with `settings`."""
         is_end_station = isinstance(node, EndStation)
         bridges = bridges_in(settings)
         return cls(node.name, node.management, is_end_station, bridges, needs_modules(settings))
 
 
-def bridges_in(settings: Mapping[str, PortSettings | None]) -> frozenset[str]:
+def bridges_in(settings: Mapping[str, PortSettings]) -> frozenset[str]:
     """Which of the configured are bridges, not ports."""
-    return frozenset(name for name, each in settings.items() if isinstance(each, BridgeForwarding))
+    return frozenset(name for name, each in settings.items() if is_bridge(each))

@@ -6,60 +6,28 @@ a value that it cannot have, raises ValueError with the node's name.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
-from fractions import Fraction
 
 from lxml import etree
 from lxml.builder import ElementMaker
 
 from cnc.data_tree import reply
-from cnc.data_tree.reply import Element, Row
+from cnc.data_tree.reply import Element, Reply
 from cnc.data_tree.tree import (
-    BRIDGE,
     DATASTORES,
-    INTERFACES,
     NMDA,
-    PRIORITIES,
-    SCHED_BRIDGE,
-    SCHED_INTERFACE,
     TSN_LINUX,
     AgentReport,
-    ClassTraffic,
     ClockReport,
     ClockSource,
-    KernelSchedule,
     PortReport,
     PtpReport,
 )
-from cnc.data_tree.wake_ups import wake_ups
-from cnc.mechanisms.forwarding.tree import bridge_reports, stored_bridges
-from cnc.mechanisms.talker_offsets.tree import stored_talker, talker_report
-from cnc.model import (
-    NS_PER_S,
-    GateControlList,
-    GateEntry,
-    GateLimits,
-    GateMode,
-    PortConfiguration,
-    StoredPort,
-)
-from cnc.switch.extras import kernel_extras, stored_extras
+from cnc.mechanisms.composition import at_places
+from cnc.model import StoredPort
 
 _NMDA = ElementMaker(namespace=NMDA, nsmap={None: NMDA, "ds": DATASTORES})
-CLOCK_END_NS = 2**62  # 2116: what is added to such a time still fits into the kernel's 64 bits
-# IEEE Std 802.1Q-2022, table 8-5: row n-1 has the classes of priorities 0..7 where there are n.
-_RECOMMENDED_CLASSES = (
-    (0, 0, 0, 0, 0, 0, 0, 0),
-    (0, 0, 0, 0, 1, 1, 1, 1),
-    (0, 0, 0, 0, 1, 1, 2, 2),
-    (0, 0, 1, 1, 2, 2, 3, 3),
-    (0, 0, 1, 1, 2, 2, 3, 4),
-    (1, 0, 2, 2, 3, 3, 4, 5),
-    (1, 0, 2, 3, 4, 4, 5, 6),
-    (1, 0, 2, 3, 4, 5, 6, 7),
-)
 _PARSER = etree.XMLParser(resolve_entities=False, no_network=True)
 
 
@@ -83,221 +51,44 @@ def operational_data(message: str) -> Element:
     return data
 
 
-_NAMESPACES = {
-    "if": INTERFACES,
-    "b": BRIDGE,
-    "g": SCHED_BRIDGE,
-    "i": SCHED_INTERFACE,
-    "t": TSN_LINUX,
-}
+_NAMESPACES = {"t": TSN_LINUX}
+_LEAVES = reply.Leaves(TSN_LINUX)
 
 
-def stored_ports(data: Element, bridges: Iterable[str] = ()) -> dict[str, StoredPort]:
-    """Bridge ports, talkers' ports and these bridges by name, from the reply to a get-config."""
-    ports = {}
-    for interface in reply.entries(data, "if:interfaces/if:interface", _NAMESPACES):
-        port = interface.find("b:bridge-port", _NAMESPACES)
-        talker = stored_talker(interface)
-        has_gates = _has_interface_gates(interface)
-        if port is not None or talker is not None or has_gates:
-            stored = _NO_BRIDGE_PORT if port is None else _stored_port(port)
-            ports[_require(interface, "if:name")] = replace(
-                stored, talker=talker, has_interface_gates=has_gates
-            )
-    # A bridge is an interface, too; what matters of it is how it forwards.
-    return ports | stored_bridges(data, bridges) if bridges else ports
+def stored_ports(data: Element, bridges: Collection[str] = ()) -> dict[str, StoredPort]:
+    """Ports of switches and end stations, and these bridges, by name, from the reply to a
+    get-config."""
+    whole = Reply(data)
+    found: Mapping[str, StoredPort] = {}
+    for _, place in at_places():
+        found = place.stored(found, whole, bridges)
+    return {**found}
 
 
-_NO_BRIDGE_PORT = StoredPort(None, 0, frozenset())
-
-
-def _has_interface_gates(interface: Element) -> bool:
-    """Whether gates are configured that are not the bridge port's."""
-    table = interface.find("i:gate-parameter-table", _NAMESPACES)
-    return table is not None and (
-        _text(table, "i:gate-enabled") == "true"
-        or table.find("i:admin-control-list/i:gate-control-entry", _NAMESPACES) is not None
-    )
-
-
-def _stored_port(port: Element) -> StoredPort:
-    """Another client may have configured it: what is left out has the standard's default."""
-    rules = {
-        rule.number("dscp"): rule.optional_number("priority") for rule in _rows(port, "t:dscp-rule")
-    }
-    table = port.find("g:gate-parameter-table", _NAMESPACES)
-    configuration, base_time_ns = None, 0
-    extras: tuple[str, ...] = ()
-    is_draft = False
-    if table is not None and _text(table, "g:gate-enabled") == "true":
-        base_time_ns = _ptp_time(table.find("g:admin-base-time", _NAMESPACES)) or 0
-        configuration = _configuration(port, table, rules)
-        is_draft = configuration is None
-        extras = tuple(stored_extras(port, table))
-    return StoredPort(configuration, base_time_ns, frozenset(rules), extras, is_draft=is_draft)
-
-
-def _configuration(
-    port: Element, table: Element, rules: Mapping[int, int | None]
-) -> PortConfiguration | None:
-    cycle_ns = _cycle_ns(table.find("g:admin-cycle-time", _NAMESPACES))
-    if cycle_ns is None or _text(table, "g:config-change") != "true":
-        return None
-    number_of_classes, priority_map = _traffic_classes(port)
-    entries = sorted(
-        _rows(table, "g:admin-control-list/g:gate-control-entry"),
-        key=lambda entry: entry.number("index"),
-    )
-    return PortConfiguration(
-        number_of_classes=number_of_classes,
-        priority_map=priority_map,
-        mode=GateMode(_text(port, "t:taprio/t:mode") or GateMode.SOFTWARE),
-        gates=GateControlList(
-            cycle_ns,
-            tuple(
-                GateEntry(
-                    entry.number("gate-states-value"),
-                    entry.optional_number("time-interval-value") or 0,
-                )
-                for entry in entries
-            ),
-        ),
-        dscp_priorities={d: p for d, p in rules.items() if p is not None},
-    )
-
-
-def _traffic_classes(port: Element) -> tuple[int, tuple[int, ...]]:
-    """How many there are, and that of each priority."""
-    classes = port.find("b:traffic-class/b:traffic-class-table", _NAMESPACES)
-    if classes is None:
-        return PRIORITIES, _RECOMMENDED_CLASSES[PRIORITIES - 1]
-    count = _number(classes, "b:number-of-traffic-classes")
-    count = PRIORITIES if count is None else count
-    if not 1 <= count <= PRIORITIES:
-        raise ValueError(f"number-of-traffic-classes is {count}, not within 1..{PRIORITIES}")
-    given = [_number(classes, f"b:priority{p}") for p in range(PRIORITIES)]
-    recommended = _RECOMMENDED_CLASSES[count - 1]
-    return count, tuple(
-        default if number is None else number
-        for number, default in zip(given, recommended, strict=True)
-    )
-
-
-def port_reports(data: Element, bridges: Iterable[str] = ()) -> dict[str, PortReport]:
+def port_reports(data: Element, bridges: Collection[str] = ()) -> dict[str, PortReport]:
     """Kernel state and limits by port name, and of these bridges, from the reply to a get."""
-    reports = {}
-    for interface in reply.entries(data, "if:interfaces/if:interface", _NAMESPACES):
-        kernel = interface.find("b:bridge-port/t:taprio/t:kernel", _NAMESPACES)
-        if kernel is None:
-            continue
-        table = interface.find("b:bridge-port/g:gate-parameter-table", _NAMESPACES)
-        mode = _text(kernel, "t:mode")
-        schedules = {
-            _require(schedule, "t:state"): _kernel_schedule(schedule)
-            for schedule in reply.entries(kernel, "t:schedule", _NAMESPACES)
-        }
-        by_priority = {
-            row.number("priority"): row.traffic_class() for row in _rows(kernel, "t:priority-map")
-        }
-        reports[_require(interface, "if:name")] = PortReport(
-            root_qdisc=_text(kernel, "t:root-qdisc") or "unknown",
-            mode=GateMode(mode) if mode else None,
-            clock=_text(kernel, "t:clock"),
-            running=schedules.get("running"),
-            pending=schedules.get("pending"),
-            priority_map=tuple(by_priority.get(p, 0) for p in range(PRIORITIES)),
-            number_of_classes=_number(kernel, "t:traffic-classes") or 0,
-            dscp_priorities=_dscp_priorities(kernel),
-            current_time_ns=_clock_ns(table),
-            limits=_gate_limits(table),
-            oper_status=_text(interface, "if:oper-status"),
-            link_speed_bps=_number(kernel, "t:link-speed-bps"),
-            tx_queues=_number(kernel, "t:tx-queues"),
-            extras=tuple(kernel_extras(kernel)),
-            traffic=dict(_traffic(kernel)),
-            bridge=_text(kernel, "t:bridge"),
-            bridged_priorities=_bridged_priorities(kernel),
-            wake_ups=wake_ups(kernel, "gate-wake-ups", TSN_LINUX),
-            talker=talker_report(interface),
-            mtu_octets=_number(kernel, "t:mtu"),
-            software_gates_refused=_text(kernel, "t:software-gates-refused"),
-        )
-    reported = bridge_reports(data, bridges).items()
-    reports |= {name: PortReport.of_bridge(report) for name, report in reported}
+    whole = Reply(data)
+    found: Mapping[str, PortReport] = {}
+    for _, place in reversed(at_places()):
+        found = place.reported(found, whole, bridges)
     not_applied = _not_applied(data.find("t:agent", _NAMESPACES))
-    return {n: replace(each, not_applied=not_applied.get(n)) for n, each in reports.items()}
-
-
-def _dscp_priorities(above: Element) -> dict[int, int]:
-    return {rule.number("dscp"): rule.number("priority") for rule in _rows(above, "t:dscp-rule")}
-
-
-def _bridged_priorities(kernel: Element) -> dict[int, int] | None:
-    """None of agents that do not classify bridged frames, and of a port without a bridge."""
-    bridged_frames = kernel.find("t:bridged-frames", _NAMESPACES)
-    return None if bridged_frames is None else _dscp_priorities(bridged_frames)
-
-
-def _traffic(kernel: Element) -> Iterator[tuple[int, ClassTraffic]]:
-    """Traffic by class; older agents do not report the backlog."""
-    for row in _rows(kernel, "t:class-statistics"):
-        sent_frames = row.optional_number("frames")
-        backlog_frames = row.optional_number("backlog-frames")
-        if sent_frames is not None and backlog_frames is not None:
-            yield row.traffic_class(), ClassTraffic(sent_frames, backlog_frames)
-
-
-def _gate_limits(table: Element | None) -> GateLimits:
-    """The limits in a port's gate table; a leaf that is missing or 0 sets no limit."""
-    if table is None:
-        return GateLimits()
-    cycle_s = _fraction(table.find("g:supported-cycle-max", _NAMESPACES))
-    # Tenths of a nanosecond on the wire. Intervals are whole nanoseconds: those that are multiples
-    # of the tick are multiples of this, too.
-    tick = _limit(table, "g:tick-granularity") or 10
-    return GateLimits(
-        entries_max=_limit(table, "g:supported-list-max"),
-        interval_max_ns=_limit(table, "g:supported-interval-max"),
-        cycle_max_ns=int(cycle_s * NS_PER_S) if cycle_s else 0,
-        tick_ns=tick // math.gcd(tick, 10),
-    )
-
-
-def _limit(table: Element, path: str) -> int:
-    return max(0, _number(table, path) or 0)
-
-
-def _kernel_schedule(schedule: Element) -> KernelSchedule:
-    entries = sorted(_rows(schedule, "t:entry"), key=lambda entry: entry.number("index"))
-    cycle_ns = reply.number(_require(schedule, "t:cycle-time-ns"), "cycle-time-ns")
-    if cycle_ns <= 0:
-        raise ValueError(f"cycle-time-ns is {cycle_ns}, which is not positive")
-    return KernelSchedule(
-        base_time_ns=reply.number(_require(schedule, "t:base-time-ns"), "base-time-ns"),
-        gates=GateControlList(
-            cycle_ns,
-            tuple(
-                GateEntry(entry.number("gate-states"), entry.number("interval-ns"))
-                for entry in entries
-            ),
-        ),
-    )
+    return {n: replace(each, not_applied=not_applied.get(n)) for n, each in found.items()}
 
 
 def agent_report(data: Element) -> AgentReport | None:
     """The agent's state; None when no agent answers behind the NETCONF server."""
     agent = data.find("t:agent", _NAMESPACES)
-    if agent is None or _text(agent, "t:pid") is None:
+    if agent is None or _LEAVES.text(agent, "pid") is None:
         return None
     return AgentReport(
-        tai_offset_s=_number(agent, "t:tai-offset"),
-        last_change_us=_number(agent, "t:last-change/t:duration-us"),
-        classifier=_text(agent, "t:classifier"),
+        tai_offset_s=_LEAVES.optional_number(agent, "tai-offset"),
+        last_change_us=_LEAVES.optional_number(agent, "last-change/duration-us"),
+        classifier=_LEAVES.text(agent, "classifier"),
         ptp=_ptp_report(agent.find("t:ptp", _NAMESPACES)),
         refused=dict(_refused(agent)),
         clock=_clock_report(agent.find("t:clock", _NAMESPACES)),
-        gates_wait=_text(agent, "t:gates-wait"),
-        refuses_late_rollouts=_text(agent, "t:refuses-late-rollouts") == "true",
+        gates_wait=_LEAVES.text(agent, "gates-wait"),
+        refuses_late_rollouts=_LEAVES.text(agent, "refuses-late-rollouts") == "true",
         not_applied=_not_applied(agent),
     )
 
@@ -314,22 +105,22 @@ def _not_applied(agent: Element | None) -> dict[str, str]:
     if agent is None:
         return {}
     return {
-        _require(row, "t:interface"): _text(row, "t:reason") or "it does not say why"
+        _LEAVES.required(row, "interface"): _LEAVES.text(row, "reason") or "it does not say why"
         for row in reply.entries(agent, "t:not-applied", _NAMESPACES)
     }
 
 
 def _clock_report(clock: Element | None) -> ClockReport | None:
-    source = None if clock is None else _text(clock, "t:source")
+    source = None if clock is None else _LEAVES.text(clock, "source")
     # Another agent may know other sources.
     if clock is None or source not in set(ClockSource):
         return None
-    synchronised = _text(clock, "t:synchronised")
+    synchronised = _LEAVES.text(clock, "synchronised")
     return ClockReport(
         ClockSource(source),
-        instance=_number(clock, "t:instance"),
-        offset_max_ns=_number(clock, "t:offset-max-ns"),
-        measured_s=_number(clock, "t:measured-seconds") or 0,
+        instance=_LEAVES.optional_number(clock, "instance"),
+        offset_max_ns=_LEAVES.optional_number(clock, "offset-max-ns"),
+        measured_s=_LEAVES.optional_number(clock, "measured-seconds") or 0,
         synchronised=None if synchronised is None else synchronised == "true",
     )
 
@@ -338,62 +129,12 @@ def _ptp_report(ptp: Element | None) -> PtpReport | None:
     if ptp is None:
         return None
     return PtpReport(
-        grandmaster=_text(ptp, "t:grandmaster-identity") or "unknown",
-        is_grandmaster=_text(ptp, "t:is-grandmaster") == "true",
-        offset_from_master_ns=_number(ptp, "t:offset-from-master-ns"),
+        grandmaster=_LEAVES.text(ptp, "grandmaster-identity") or "unknown",
+        is_grandmaster=_LEAVES.text(ptp, "is-grandmaster") == "true",
+        offset_from_master_ns=_LEAVES.optional_number(ptp, "offset-from-master-ns"),
         port_states=tuple(
-            _require(port, "t:state") for port in reply.entries(ptp, "t:port", _NAMESPACES)
+            _LEAVES.required(port, "state") for port in reply.entries(ptp, "t:port", _NAMESPACES)
         ),
-        identity=_text(ptp, "t:clock-identity"),
-        parent=_text(ptp, "t:parent-identity"),
+        identity=_LEAVES.text(ptp, "clock-identity"),
+        parent=_LEAVES.text(ptp, "parent-identity"),
     )
-
-
-def _rows(parent: Element, path: str) -> Iterator[Row]:
-    return reply.rows(parent, path, _NAMESPACES)
-
-
-def _text(parent: Element, path: str) -> str | None:
-    return reply.text(parent, path, _NAMESPACES)
-
-
-def _require(parent: Element, path: str) -> str:
-    text = _text(parent, path)
-    if text is None:
-        raise ValueError(f"the reply has no {path} in {parent.tag!s}")
-    return text
-
-
-def _number(parent: Element, path: str) -> int | None:
-    text = _text(parent, path)
-    return None if text is None else reply.number(text, path.rpartition(":")[2])
-
-
-def _ptp_time(element: Element | None) -> int | None:
-    if element is None:
-        return None
-    seconds, nanoseconds = _number(element, "g:seconds"), _number(element, "g:nanoseconds")
-    return (seconds or 0) * NS_PER_S + (nanoseconds or 0)
-
-
-def _clock_ns(table: Element | None) -> int | None:
-    time_ns = None if table is None else _ptp_time(table.find("g:current-time", _NAMESPACES))
-    if time_ns is not None and not 0 <= time_ns < CLOCK_END_NS:
-        raise ValueError("current-time is not between 1970 and 2116")
-    return time_ns
-
-
-def _cycle_ns(element: Element | None) -> int | None:
-    cycle_s = _fraction(element)
-    if cycle_s is None:
-        return None
-    cycle_ns = cycle_s * NS_PER_S
-    return int(cycle_ns) if cycle_ns.denominator == 1 else None
-
-
-def _fraction(element: Element | None) -> Fraction | None:
-    """A rational number; None where it is missing or not positive."""
-    if element is None:
-        return None
-    numerator, denominator = _limit(element, "g:numerator"), _limit(element, "g:denominator")
-    return Fraction(numerator, denominator) if numerator and denominator else None

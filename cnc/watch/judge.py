@@ -6,25 +6,21 @@ from collections.abc import Callable, Mapping
 from enum import StrEnum
 
 from cnc.data_tree.tree import AgentReport
-from cnc.mechanisms.forwarding import compare as forwarding
+from cnc.mechanisms.composition import asked_at
 from cnc.mechanisms.registry import MEASURED
-from cnc.mechanisms.talker_offsets.compare import configured_difference
 from cnc.model import (
-    BridgeForwarding,
     Intent,
-    PortConfiguration,
     PortRef,
     PortSettings,
     StoredPort,
-    TalkerConfiguration,
 )
 from cnc.rollout.compare import agent_down, difference_of
-from cnc.support.wording import configured_beside, foreign_gates, gates_wait, named
+from cnc.support.wording import gates_wait, named
 from cnc.switch.rollout_id import RolloutId
 from cnc.watch.condition import WHOLE, Kind, Verdicts
 from cnc.watch.observation import Poll
 
-Desired = Mapping[str, PortSettings | None]
+Desired = Mapping[str, PortSettings]
 
 
 def verdicts(poll: Poll, desired: Desired, is_known: Callable[[str], bool]) -> Verdicts:
@@ -83,34 +79,9 @@ def unreachable(switch: str, reason: str) -> Verdicts:
     return {Kind.UNREACHABLE: {WHOLE: _without_name(switch, reason)}}
 
 
-def _configuration_difference(
-    desired: PortSettings | None, stored: StoredPort | None
-) -> str | None:
-    if isinstance(desired, TalkerConfiguration):
-        talker = stored.talker if stored else None
-        difference = configured_difference(desired, talker.configuration if talker else None)
-        if difference or not desired.owns_gates:
-            return difference
-        return _gates_difference(desired.gates, stored)
-    if isinstance(desired, BridgeForwarding):
-        return forwarding.configured_difference(desired, stored)
-    return _gates_difference(desired, stored)
-
-
-def _gates_difference(desired: PortConfiguration | None, stored: StoredPort | None) -> str | None:
-    configured = stored.configuration if stored else None
-    if foreign := foreign_gates(stored):
-        return foreign
-    if configured == desired:
-        extras = stored.extras if stored else ()
-        return configured_beside(extras) if extras else None
-    if configured is None:
-        return "no gate control list is configured"
-    if desired is None:
-        return "a gate control list is configured, the plan has none"
-    if configured.gates != desired.gates:
-        return "another gate control list is configured"
-    return "other traffic classes or DSCP rules are configured"
+def _configuration_difference(desired: PortSettings, stored: StoredPort | None) -> str | None:
+    differences = (place.configured(part, stored) for place, part in asked_at(desired))
+    return next(filter(None, differences), None)
 
 
 def _foreign(rollout_id: RolloutId | None, is_known: Callable[[str], bool]) -> dict[str, str]:

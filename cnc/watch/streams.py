@@ -8,7 +8,8 @@ from enum import StrEnum
 
 from cnc.mechanism import Conditions
 from cnc.mechanisms.registry import WATCHED
-from cnc.model import BridgeForwarding, PortSettings
+from cnc.model import PortSettings
+from cnc.rollout.stream_counts import bridges_of
 from cnc.watch.observation import Poll
 
 
@@ -21,13 +22,12 @@ class StreamConditions:
         )
 
     def update(
-        self, poll: Poll, desired: Mapping[str, PortSettings | None]
+        self, poll: Poll, desired: Mapping[str, PortSettings]
     ) -> dict[StrEnum, dict[str, str]]:
         """The conditions as of this poll, of bridges and ports, by kind."""
         found: dict[StrEnum, dict[str, str]] = {kind: {} for each in WATCHED for kind in each.kinds}
-        for bridge, its in desired.items():
-            if isinstance(its, BridgeForwarding):
-                for each in self._of_bridge[bridge]:
-                    for kind, port, text in each.update(bridge, its, poll):
-                        found[kind][port] = text
+        for bridge, its in bridges_of(desired).items():
+            for each in self._of_bridge[bridge]:
+                for kind, port, text in each.update(bridge, its, poll):
+                    found[kind][port] = text
         return found

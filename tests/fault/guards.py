@@ -9,7 +9,7 @@ from agent.kernel import clock
 from agent.mechanisms.frer.model import FrerState
 from agent.mechanisms.stream_filters.model import Gate, GateList, StreamFilterState
 from agent.model import Clock, PortState
-from cnc.mechanisms.forwarding.derive import bridge_forwardings
+from cnc.mechanisms.composition import bridge_forwardings
 from cnc.mechanisms.frer.model import Generation, SequenceFunctions, ports_of
 from cnc.mechanisms.stream_filters.model import (
     FilteredStream,

@@ -16,7 +16,7 @@ from agent.model import PortState
 from agent.switch import Switch
 from cnc.lab import Lab
 from cnc.lab.namespaces import inside
-from cnc.mechanisms.forwarding.derive import bridge_forwardings
+from cnc.mechanisms.composition import bridge_forwardings
 from cnc.model import Forwarding, Plan, StreamAddress
 from cnc.talker import OffsetFile
 from tests.fault.kernels import Side

@@ -18,7 +18,7 @@ from cnc import app, rollout
 from cnc.errors import CncError
 from cnc.lab import Lab, lab
 from cnc.lab.switch import AGENT
-from cnc.model import NS_PER_S, MeasuredMargin, Plan, PortRef
+from cnc.model import NS_PER_S, MeasuredMargin, Plan, PortRef, TalkerStreams
 from cnc.planner import plan as compute
 from cnc.rollout import push, status
 from cnc.switch.payload import desired_ports
@@ -164,4 +164,5 @@ def test_a_file_that_somebody_removed_is_reported_and_a_push_writes_it_again(
     assert [each.port.node for each in report.changes] == ["t1"]
     document = json.loads(running.offsets_file("t1").read_text())
     names = [each["name"] for each in document["interfaces"]["eth0"]["pending"]["stream"]]
-    assert names == [each.name for each in desired_ports(kept, "t1")["eth0"].streams]
+    told = desired_ports(kept, "t1")["eth0"][TalkerStreams]
+    assert names == [each.name for each in told.streams]

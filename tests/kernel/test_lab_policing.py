@@ -20,7 +20,7 @@ from cnc.lab.namespaces import inside
 from cnc.mechanisms.stream_filters.counts import refused_counts
 from cnc.mechanisms.stream_filters.model import FilteredStream, StreamFilters
 from cnc.mechanisms.stream_filters.watched import FilteredFrames
-from cnc.model import NS_PER_S, Plan, PortRef, StreamAddress
+from cnc.model import NS_PER_S, BridgeForwarding, Plan, PortRef, StreamAddress
 from cnc.planner import plan as compute
 from cnc.rollout import PortStatus, push, status
 from cnc.switch.device import Device, Managed
@@ -55,7 +55,7 @@ def policed() -> Iterator[tuple[Lab, Plan]]:
 
 def refused(running: Lab, plan: Plan, switch: str = "s1") -> dict[tuple[str, int], int]:
     """The frames that filters of a switch have dropped, by stream, or port, and priority."""
-    desired = desired_ports(plan, switch)["br0"]
+    desired = desired_ports(plan, switch)["br0"][BridgeForwarding]
     node = Managed.of(plan.intent.network.bridges[switch], desired_ports(plan, switch))
     with Device(node, running.connect) as device:
         report = device.state(["br0"]).ports["br0"].forwarding

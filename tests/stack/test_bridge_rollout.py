@@ -15,8 +15,7 @@ from cnc.data_tree.counters import RECOVERY_COUNTERS
 from cnc.data_tree.state import SwitchState
 from cnc.errors import RolloutError
 from cnc.lab.rehearsal import Rehearsal, rehearsal
-from cnc.mechanisms.composition import within
-from cnc.mechanisms.forwarding.derive import bridge_forwarding
+from cnc.mechanisms.composition import bridge_forwarding, within
 from cnc.mechanisms.frer.model import Generation, Recovery, SequenceFunctions
 from cnc.mechanisms.stream_filters.model import StreamFilters, normal
 from cnc.model import BridgeForwarding, Parts, Plan
@@ -41,6 +40,7 @@ from tests.intent_documents import (
     stream,
     topology,
 )
+from tests.unit.asked import asked
 
 SWITCHES = ("s1", "s2", "s3")
 PORTS = ("s1", "s2", "s3", "t1", "l1", "l2")
@@ -122,7 +122,7 @@ class Network:
         rollout_id = RolloutId.of_this_controller()
         with self.session(switch) as device:
             before = device.stored([BRIDGE]).ports
-            device.edit(edit_config({BRIDGE: told}, 0, before, rollout_id))
+            device.edit(edit_config({BRIDGE: asked(told)}, 0, before, rollout_id))
             device.commit_confirmed(30, "another client")
             device.confirm("another client")
 

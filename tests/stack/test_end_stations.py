@@ -14,11 +14,10 @@ from cnc.data_tree.tree import KernelSchedule, PortReport
 from cnc.errors import RolloutError
 from cnc.lab.rehearsal import Rehearsal, rehearsal
 from cnc.model import (
-    NO_STREAMS,
     EndStation,
     Plan,
     PortRef,
-    TalkerConfiguration,
+    TalkerStreams,
     TalkerTable,
 )
 from cnc.planner import plan as compute
@@ -101,10 +100,8 @@ def network(running: Rehearsal, tmp_path: Path) -> Iterator[Network]:
         yield Network(running, history)
 
 
-def told(plan: Plan) -> TalkerConfiguration:
-    settings = desired_ports(plan, "t1")["eth0"]
-    assert isinstance(settings, TalkerConfiguration)
-    return settings
+def told(plan: Plan) -> TalkerStreams:
+    return desired_ports(plan, "t1")["eth0"][TalkerStreams]
 
 
 def test_a_push_tells_the_talkers_when_to_send(network: Network):
@@ -191,7 +188,7 @@ def test_a_plan_without_the_talkers_streams_ends_them(network: Network):
     network.push(silent)
     published = network.published()
     assert published
-    assert published.configuration == NO_STREAMS
+    assert published.configuration == TalkerStreams()
 
 
 def test_the_list_of_a_station_with_gates_comes_in_the_push_that_tells_its_talkers(

@@ -22,7 +22,7 @@ from cnc import intent as intents
 from cnc.data_tree.tree import TalkerReport
 from cnc.errors import PlanRejected, RolloutError
 from cnc.lab.rehearsal import Rehearsal, rehearsal
-from cnc.mechanisms.forwarding.derive import bridge_forwarding
+from cnc.mechanisms.composition import bridge_forwarding
 from cnc.mechanisms.stream_filters.model import StreamFilters, normal
 from cnc.model import NS_PER_S, BridgeForwarding, Plan
 from cnc.planner import plan as compute
@@ -35,6 +35,7 @@ from cnc.switch.device import Device, Managed
 from cnc.switch.payload import edit_config
 from cnc.switch.rollout_id import RolloutId
 from tests.intent_documents import CLASSES, addresses_of, defaults_of, stream, topology
+from tests.unit.asked import asked
 
 SWITCHES = ("s1", "s2", "s3")
 TALKER = "t1"
@@ -117,7 +118,7 @@ class Network:
             nothing = BridgeForwarding({}, dict.fromkeys((10, 20), ()), ())
             with self.session(name) as device:
                 before = device.stored([BRIDGE]).ports
-                device.edit(edit_config({BRIDGE: nothing}, 0, before, rollout_id))
+                device.edit(edit_config({BRIDGE: asked(nothing)}, 0, before, rollout_id))
                 device.commit_confirmed(30, "clear")
                 device.confirm("clear")
 

@@ -27,10 +27,19 @@ from cnc.data_tree.tree import (
     SCHED,
     SCHED_BRIDGE,
 )
+from cnc.mechanisms.composition import is_bridge
 from cnc.mechanisms.frer.registration import MODULE as SEQUENCING
 from cnc.mechanisms.identification.registration import MODULE as IDENTIFICATION
 from cnc.mechanisms.stream_filters.registration import MODULE as POLICING
-from cnc.model import NS_PER_S, BridgeForwarding, Plan, TalkerConfiguration
+from cnc.model import (
+    NO_GATES,
+    NS_PER_S,
+    BridgeForwarding,
+    Plan,
+    PortSettings,
+    TalkerStreams,
+    gated_port,
+)
 from cnc.switch import connection
 from cnc.switch.payload import desired_ports, edit_config
 from cnc.switch.push import SUBSCRIBED, YANG_PUSH
@@ -93,20 +102,20 @@ def leaves(prefix: str, **texts: object) -> list[Reply]:
 
 def stored_data(switch: str, plan: Plan = PLAN) -> Reply:
     """What <get-config> of running returns."""
-    wanted = {port: each for port, each in desired_ports(plan, switch).items() if each}
+    wanted = {port: each for port, each in desired_ports(plan, switch).items() if each != NO_GATES}
     return element("nc:data", *edit_config(wanted, BASE_TIME_NS, {}, MARK))
 
 
 def state_data(switch: str, plan: Plan = PLAN) -> Reply:
     """What <get> returns of all that `cnc` asks for."""
     desired = desired_ports(plan, switch)
-    bridges = {name: its for name, its in desired.items() if isinstance(its, BridgeForwarding)}
+    bridges = {name: its[BridgeForwarding] for name, its in desired.items() if is_bridge(its)}
     data = element("nc:data", element("if:interfaces"), _agent(), _lldp(switch, [*desired]))
     for name, wanted in desired.items():
-        if isinstance(wanted, TalkerConfiguration):
+        if wanted.get(TalkerStreams) is not None:
             data[0].append(_station_port(name, wanted))
         elif name not in bridges:
-            data[0].append(_port(name, wanted))
+            data[0].append(_port(name, gated_port(wanted)))
     for name, its in bridges.items():
         data.extend(_forwarding(name, its))
         for port in data[0]:
@@ -183,7 +192,7 @@ def _station_port(name, wanted):
 
 def _forwarding(bridge, wanted):
     """What a bridge does: as it is configured, in the nodes of the state, and what it counts."""
-    config = edit_config({bridge: wanted}, BASE_TIME_NS, {}, MARK)
+    config = edit_config({bridge: PortSettings.of(wanted)}, BASE_TIME_NS, {}, MARK)
     for gate in config.iter(f"{{{PSFP_BRIDGE}}}stream-gate-instance-table"):
         for node in gate:
             node.tag = node.tag.replace("}admin-", "}oper-")

@@ -20,6 +20,7 @@ from cnc.model import (
 )
 from cnc.plans import file as planfile
 from cnc.rollout.history import History, Journal, SwitchChange, encoding
+from tests.unit.asked import asked
 
 LINE3 = planfile.load(Path(__file__).parent / "data" / "line3-plan.json")
 CONFIRM_BY = datetime(2026, 3, 1, 12, 0, 59, tzinfo=UTC)
@@ -41,7 +42,7 @@ def change(address: str = "192.0.2.1") -> SwitchChange:
     return SwitchChange(
         Management(address, 830, "operator"),
         before={"p1": None, "p2": stored, "p3": stored},
-        after={"p1": port(), "p2": port(), "p3": None},
+        after={"p1": asked(port()), "p2": asked(port()), "p3": asked(None)},
     )
 
 

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from cnc import cli, intent
-from cnc.mechanisms.talker_offsets.derive import transmissions
+from cnc.model.transmissions import transmissions
 from cnc.planner import plan
 from cnc.plans import file as planfile
 

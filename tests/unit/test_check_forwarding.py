@@ -13,7 +13,7 @@ import pytest
 
 from cnc.check import judge
 from cnc.check.forwarding import judge_forwarding
-from cnc.mechanisms.forwarding.derive import bridge_forwardings
+from cnc.mechanisms.composition import bridge_forwardings
 from cnc.model import BridgeForwarding, Forwarding, Plan, PortRef, StreamAddress
 from cnc.planner import plan
 from tests.unit.bridged_networks import bridged

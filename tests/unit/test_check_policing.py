@@ -15,7 +15,7 @@ from cnc.check import judge
 from cnc.check.lists import readable_lists
 from cnc.check.mechanisms import judge_times
 from cnc.check.streams import judge_streams
-from cnc.mechanisms.forwarding.derive import bridge_forwardings
+from cnc.mechanisms.composition import bridge_forwardings
 from cnc.mechanisms.stream_filters.model import (
     NO_POLICING,
     FilterCapacity,

@@ -15,7 +15,7 @@ import pytest
 from cnc.check import judge
 from cnc.check.forwarding import judge_forwarding
 from cnc.errors import Unschedulable
-from cnc.mechanisms.forwarding.derive import bridge_forwarding, bridge_forwardings
+from cnc.mechanisms.composition import bridge_forwarding, bridge_forwardings
 from cnc.mechanisms.frer.model import Generation, LatentErrorDetection, Recovery, SequenceFunctions
 from cnc.model import BridgeForwarding, Elimination, Intent, Network, Plan, PortRef, Stream
 from cnc.planner import plan

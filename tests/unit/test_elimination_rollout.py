@@ -23,8 +23,7 @@ from cnc.data_tree.tree import (
     BridgeReport,
     PortReport,
 )
-from cnc.mechanisms.composition import settings_summary
-from cnc.mechanisms.forwarding.derive import bridge_forwarding, bridge_forwardings
+from cnc.mechanisms.composition import bridge_forwarding, bridge_forwardings, settings_summary
 from cnc.mechanisms.forwarding.preflight import examine_bridge
 from cnc.mechanisms.forwarding.tree import bridge_reports
 from cnc.mechanisms.frer.model import (
@@ -77,6 +76,7 @@ from cnc.switch.readback import stored_ports
 from cnc.switch.rollout_id import RolloutId
 from cnc.watch.metrics import Network
 from tests.json_documents import documented
+from tests.unit.asked import asked
 from tests.unit.bridged_networks import bridged
 from tests.unit.planner_networks import RING, stream
 from tests.unit.rollout_history import recorded_without
@@ -110,7 +110,7 @@ def told(**sequencing: SequenceFunction) -> BridgeForwarding:
 
 
 def sent(desired: BridgeForwarding, before: StoredPort | None = None) -> etree._Element:
-    return edit_config({"br0": desired}, 0, {"br0": before}, ID)
+    return edit_config({"br0": asked(desired)}, 0, {"br0": before}, ID)
 
 
 def read(config: etree._Element) -> StoredPort:
@@ -302,7 +302,7 @@ def test_a_function_that_is_not_watched_as_a_rollout_sets_it_is_set_again(
     assert stored.forwarding[SequenceFunctions].by_stream == {
         AXIS: replace(LAST, latent_errors=None)
     }
-    assert needs_change(told(axis=LAST), stored, kernel(told(axis=LAST)))
+    assert needs_change(asked(told(axis=LAST)), stored, kernel(told(axis=LAST)))
 
 
 def latent(data: etree._Element, **leaves: str) -> etree._Element:
@@ -381,8 +381,8 @@ SHORTER = replace(LAST, history_length=2)
 def test_a_kernel_that_drifted_is_described_by_what_becomes_of_copies(
     running: BridgeForwarding, desired: BridgeForwarding, difference: str
 ) -> None:
-    assert difference_of(desired, kernel(running), None) == f"{FRAMES} {difference}"
-    reason = needs_change(desired, stored(desired), kernel(running))
+    assert difference_of(asked(desired), kernel(running), None) == f"{FRAMES} {difference}"
+    reason = needs_change(asked(desired), stored(desired), kernel(running))
     assert reason == f"the kernel drifted: {FRAMES} {difference}"
 
 
@@ -397,14 +397,14 @@ def test_a_kernel_that_drifted_is_described_by_what_becomes_of_copies(
 def test_a_change_says_which_frames_are_numbered_or_recovered(
     before: BridgeForwarding, after: BridgeForwarding, change: str
 ) -> None:
-    assert needs_change(after, stored(before), kernel(before)) == f"{FRAMES} {change}"
+    assert needs_change(asked(after), stored(before), kernel(before)) == f"{FRAMES} {change}"
 
 
 def test_what_is_as_desired_is_not_changed_whatever_others_have_in_other_vlans() -> None:
     desired = told(axis=FIRST, valve=LAST)
     others = {**desired[SequenceFunctions].by_stream, StreamAddress("03:00:00:00:00:63", 99): LAST}
     whole = desired.having(SequenceFunctions(others))
-    assert needs_change(desired, stored(whole), kernel(whole)) is None
+    assert needs_change(asked(desired), stored(whole), kernel(whole)) is None
 
 
 # --- the checks before a change ------------------------------------------------------------------
@@ -427,15 +427,15 @@ def test_a_switch_without_a_module_prevents_a_change_that_needs_it(module: str) 
 
 
 def test_a_switch_is_asked_for_its_modules_only_where_it_needs_them() -> None:
-    assert needs_modules({"br0": told(axis=FIRST)})
-    assert not needs_modules({"br0": told(), "s2": None})
+    assert needs_modules({"br0": asked(told(axis=FIRST))})
+    assert not needs_modules({"br0": asked(told()), "s2": asked(None)})
 
 
 # --- history -------------------------------------------------------------------------------------
 
 
 def test_a_change_that_was_recorded_before_there_were_numbers_is_read() -> None:
-    change = SwitchChange(Management("10.99.0.1"), {"br0": stored(told())}, {"br0": told()})
+    change = SwitchChange(Management("10.99.0.1"), {"br0": stored(told())}, {"br0": asked(told())})
     octets = recorded_without(change, "sequencing")
     found = encoding.change_from_octets(octets, Outcome.UNKNOWN, "")
     assert (found.before, found.after) == (change.before, change.after)

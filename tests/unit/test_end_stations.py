@@ -25,17 +25,18 @@ from cnc.data_tree.tree import (
 from cnc.errors import InputError
 from cnc.mechanisms.talker_offsets.tree import talker_report
 from cnc.model import (
-    NO_STREAMS,
     GateLimits,
     GateMode,
     Management,
     Plan,
     PortRef,
+    PortSettings,
     StoredPort,
     StreamAddress,
-    TalkerConfiguration,
+    TalkerStreams,
     TalkerTable,
     WakeUps,
+    gated_port,
 )
 from cnc.planner import plan as compute
 from cnc.rollout.compare import difference_between, difference_of, needs_change
@@ -50,6 +51,7 @@ from cnc.switch.rollout_id import RolloutId
 from cnc.watch.observation import Poll
 from cnc.watch.observer import Observer
 from tests import bridged_networks
+from tests.unit.asked import asked
 
 LINE3 = (Path(__file__).parents[2] / "schedules" / "line3.yaml").read_text()
 MANAGED = LINE3.replace(
@@ -71,15 +73,13 @@ def plan(tmp_path: Path) -> Plan:
 
 
 @pytest.fixture
-def told(plan: Plan) -> TalkerConfiguration:
-    settings = desired_ports(plan, "t1")["eth0"]
-    assert isinstance(settings, TalkerConfiguration)
-    return settings
+def told(plan: Plan) -> TalkerStreams:
+    return desired_ports(plan, "t1")["eth0"][TalkerStreams]
 
 
-def moved(told: TalkerConfiguration, by_ns: int = 40_000) -> TalkerConfiguration:
+def moved(told: TalkerStreams, by_ns: int = 40_000) -> TalkerStreams:
     first, *others = told.streams
-    return TalkerConfiguration((replace(first, offset_ns=first.offset_ns + by_ns), *others))
+    return TalkerStreams((replace(first, offset_ns=first.offset_ns + by_ns), *others))
 
 
 def report(talker: TalkerReport) -> PortReport:
@@ -98,7 +98,7 @@ def report(talker: TalkerReport) -> PortReport:
     )
 
 
-def stored(told: TalkerConfiguration, base_time_ns: int = BASE_NS) -> StoredPort:
+def stored(told: TalkerStreams, base_time_ns: int = BASE_NS) -> StoredPort:
     return StoredPort(None, 0, frozenset(), talker=TalkerTable(base_time_ns, told))
 
 
@@ -128,7 +128,7 @@ def test_the_address_of_an_end_station_is_checked(tmp_path: Path) -> None:
 # --- the payload ---------------------------------------------------------------------------------
 
 
-def test_a_station_is_told_what_its_talkers_send(plan: Plan, told: TalkerConfiguration) -> None:
+def test_a_station_is_told_what_its_talkers_send(plan: Plan, told: TalkerStreams) -> None:
     motion, torque = told.streams
     assert (motion.name, torque.name) == ("motion", "torque")
     assert motion.offset_ns == plan.streams["motion"].talker_offsets_ns[0]
@@ -137,11 +137,11 @@ def test_a_station_is_told_what_its_talkers_send(plan: Plan, told: TalkerConfigu
 
 
 def test_a_station_that_only_listens_is_told_of_no_stream(plan: Plan) -> None:
-    assert desired_ports(plan, "l1") == {"eth0": NO_STREAMS}
+    assert desired_ports(plan, "l1") == {"eth0": asked(TalkerStreams())}
 
 
-def test_what_is_sent_is_what_is_read_back(told: TalkerConfiguration) -> None:
-    config = edit_config({"eth0": told}, BASE_NS, {"eth0": None}, ID)
+def test_what_is_sent_is_what_is_read_back(told: TalkerStreams) -> None:
+    config = edit_config({"eth0": asked(told)}, BASE_NS, {"eth0": None}, ID)
     assert stored_ports(config) == {"eth0": stored(told)}
 
 
@@ -150,25 +150,24 @@ def test_a_talker_of_a_bridged_network_is_told_what_to_send_to() -> None:
     document = {**intent.document, "end-stations": {"t1": {"management": "10.99.1.11"}}}
     document["end-stations"] |= {name: {} for name in ("t2", "l1", "l2", "l3")}
     bridged = compute(intents.from_document(document, "bridged"))
-    told = desired_ports(bridged, "t1")["eth0"]
-    assert isinstance(told, TalkerConfiguration)
+    told = desired_ports(bridged, "t1")["eth0"][TalkerStreams]
     assert [each.address for each in told.streams] == [bridged.addresses["motion"]]
-    config = edit_config({"eth0": told}, BASE_NS, {"eth0": None}, ID)
+    config = edit_config({"eth0": asked(told)}, BASE_NS, {"eth0": None}, ID)
     assert stored_ports(config) == {"eth0": stored(told)}
 
 
-def test_a_stream_with_a_new_address_is_named_with_it(told: TalkerConfiguration) -> None:
+def test_a_stream_with_a_new_address_is_named_with_it(told: TalkerStreams) -> None:
     first, *others = told.streams
     address = StreamAddress("03:54:53:4e:00:01", 10)
-    readdressed = TalkerConfiguration((replace(first, address=address), *others))
+    readdressed = TalkerStreams((replace(first, address=address), *others))
     running = report(TalkerReport(running=TalkerTable(BASE_NS, told)))
-    assert needs_change(readdressed, stored(told), running) == (
+    assert needs_change(asked(readdressed), stored(told), running) == (
         "its talkers: motion is sent to 03:54:53:4e:00:01 in VLAN 10"
     )
 
 
-def test_no_gates_are_configured_on_a_station(told: TalkerConfiguration) -> None:
-    config = edit_config({"eth0": told}, BASE_NS, {"eth0": stored(NO_STREAMS)}, ID)
+def test_no_gates_are_configured_on_a_station(told: TalkerStreams) -> None:
+    config = edit_config({"eth0": asked(told)}, BASE_NS, {"eth0": stored(TalkerStreams())}, ID)
     assert b"bridge-port" not in etree.tostring(config)
 
 
@@ -180,12 +179,12 @@ def test_only_stations_are_asked_for_their_talkers() -> None:
     assert [END_STATION.encode() in each for each in asked] == [False, True]
 
 
-def published(*states: tuple[str, TalkerConfiguration, int]) -> etree._Element:
+def published(*states: tuple[str, TalkerStreams, int]) -> etree._Element:
     """An interface whose station publishes this; from what it would be sent."""
     interface = ElementMaker(namespace=INTERFACES, nsmap={None: INTERFACES})("interface")
     talker = etree.SubElement(interface, f"{{{END_STATION}}}talker")
     for state, told, base_time_ns in states:
-        config = edit_config({"eth0": told}, base_time_ns, {}, ID)
+        config = edit_config({"eth0": asked(told)}, base_time_ns, {}, ID)
         (sent,) = config.iter(f"{{{END_STATION}}}talker")
         sent.tag = f"{{{END_STATION}}}published"
         etree.SubElement(sent, f"{{{END_STATION}}}state").text = state
@@ -193,7 +192,7 @@ def published(*states: tuple[str, TalkerConfiguration, int]) -> etree._Element:
     return interface
 
 
-def test_both_published_tables_are_read(told: TalkerConfiguration) -> None:
+def test_both_published_tables_are_read(told: TalkerStreams) -> None:
     interface = published(("running", told, 7), ("pending", moved(told), BASE_NS))
     assert talker_report(interface) == TalkerReport(
         TalkerTable(7, told), TalkerTable(BASE_NS, moved(told))
@@ -209,13 +208,13 @@ def said(interface: etree._Element, **leaves: int) -> None:
         leaf.text = str(value)
 
 
-def test_what_the_talkers_say_of_themselves_is_read(told: TalkerConfiguration) -> None:
+def test_what_the_talkers_say_of_themselves_is_read(told: TalkerStreams) -> None:
     interface = published(("running", told, 7))
     said(interface, count=9, maximum_ns=1_000)
     assert talker_report(interface).lateness == {("motion", 1): WakeUps(9, 1_000)}
 
 
-def test_a_lateness_that_is_none_is_refused(told: TalkerConfiguration) -> None:
+def test_a_lateness_that_is_none_is_refused(told: TalkerStreams) -> None:
     interface = published(("running", told, 7))
     said(interface, count=9, maximum_ns=-1)
     with pytest.raises(ValueError, match="maximum-ns of lateness is -1"):
@@ -223,7 +222,7 @@ def test_a_lateness_that_is_none_is_refused(told: TalkerConfiguration) -> None:
 
 
 @pytest.mark.parametrize("leaf", ["name", "path", "period-ns", "offset-ns", "priority"])
-def test_a_stream_without_a_mandatory_leaf_is_refused(told: TalkerConfiguration, leaf: str) -> None:
+def test_a_stream_without_a_mandatory_leaf_is_refused(told: TalkerStreams, leaf: str) -> None:
     interface = published(("running", told, 7))
     stream = next(interface.iter(f"{{{END_STATION}}}stream"))
     stream.remove(next(stream.iter(f"{{{END_STATION}}}{leaf}")))
@@ -234,50 +233,50 @@ def test_a_stream_without_a_mandatory_leaf_is_refused(told: TalkerConfiguration,
 # --- the comparison ------------------------------------------------------------------------------
 
 
-def test_a_station_that_publishes_the_plan_is_not_changed(told: TalkerConfiguration) -> None:
+def test_a_station_that_publishes_the_plan_is_not_changed(told: TalkerStreams) -> None:
     running = report(TalkerReport(running=TalkerTable(BASE_NS, told)))
-    assert needs_change(told, stored(told), running) is None
+    assert needs_change(asked(told), stored(told), running) is None
 
 
-def test_a_stream_that_moves_is_named_with_both_offsets(told: TalkerConfiguration) -> None:
+def test_a_stream_that_moves_is_named_with_both_offsets(told: TalkerStreams) -> None:
     running = report(TalkerReport(running=TalkerTable(BASE_NS, told)))
-    reason = needs_change(moved(told), stored(told), running)
+    reason = needs_change(asked(moved(told)), stored(told), running)
     assert reason
     assert "motion moves from" in reason
     assert "torque" not in reason
 
 
-def test_streams_that_come_and_go_are_named(told: TalkerConfiguration) -> None:
-    only = TalkerConfiguration(told.streams[:1])
+def test_streams_that_come_and_go_are_named(told: TalkerStreams) -> None:
+    only = TalkerStreams(told.streams[:1])
     running = report(TalkerReport(running=TalkerTable(BASE_NS, only)))
-    assert needs_change(told, stored(only), running) == "its talkers: torque is new"
-    assert needs_change(only, stored(told), running) == "its talkers: torque ends"
+    assert needs_change(asked(told), stored(only), running) == "its talkers: torque is new"
+    assert needs_change(asked(only), stored(told), running) == "its talkers: torque ends"
 
 
-def test_a_station_without_talkers_needs_nothing(told: TalkerConfiguration) -> None:
-    assert needs_change(NO_STREAMS, None, report(TalkerReport())) is None
+def test_a_station_without_talkers_needs_nothing(told: TalkerStreams) -> None:
+    assert needs_change(asked(TalkerStreams()), None, report(TalkerReport())) is None
 
 
-def test_a_station_that_publishes_nothing_has_drifted(told: TalkerConfiguration) -> None:
-    reason = needs_change(told, stored(told), report(TalkerReport()))
+def test_a_station_that_publishes_nothing_has_drifted(told: TalkerStreams) -> None:
+    reason = needs_change(asked(told), stored(told), report(TalkerReport()))
     assert reason == "the station drifted: no offsets are published"
 
 
-def test_a_station_that_publishes_other_offsets_has_drifted(told: TalkerConfiguration) -> None:
+def test_a_station_that_publishes_other_offsets_has_drifted(told: TalkerStreams) -> None:
     other = report(TalkerReport(running=TalkerTable(BASE_NS, moved(told))))
-    reason = needs_change(told, stored(told), other)
+    reason = needs_change(asked(told), stored(told), other)
     assert reason == "the station drifted: other offsets are published: motion"
 
 
-def test_a_new_table_has_to_begin_with_the_gates(told: TalkerConfiguration) -> None:
+def test_a_new_table_has_to_begin_with_the_gates(told: TalkerStreams) -> None:
     late = report(TalkerReport(pending=TalkerTable(BASE_NS + 1_000_000, told)))
-    assert difference_of(told, late, BASE_NS) == (
+    assert difference_of(asked(told), late, BASE_NS) == (
         f"base time is {BASE_NS + 1_000_000} ns, expected {BASE_NS} ns"
     )
-    assert difference_of(told, late, None) is None
+    assert difference_of(asked(told), late, None) is None
 
 
-def test_a_rollback_is_compared_with_what_was_published(told: TalkerConfiguration) -> None:
+def test_a_rollback_is_compared_with_what_was_published(told: TalkerStreams) -> None:
     before, after = (
         report(TalkerReport(running=TalkerTable(BASE_NS, each))) for each in (told, moved(told))
     )
@@ -290,21 +289,21 @@ def test_periods_count_among_the_cycles_that_share_the_base_time(plan: Plan) -> 
     assert alone.cycles_ns() == {1_000_000, 500_000}
 
 
-def test_a_change_knows_what_a_station_had_before(told: TalkerConfiguration) -> None:
+def test_a_change_knows_what_a_station_had_before(told: TalkerStreams) -> None:
     change = SwitchChange(
         Management("10.99.0.11"),
         before={"eth0": stored(moved(told)), "eth1": None},
-        after={"eth0": told, "eth1": told},
+        after={"eth0": asked(told), "eth1": asked(told)},
     )
     assert change.is_end_station
-    assert change.previous("eth0") == moved(told)
-    assert change.previous("eth1") == NO_STREAMS
+    assert change.previous("eth0") == asked(moved(told))
+    assert change.previous("eth1") == asked(TalkerStreams())
 
 
 # --- the watch -----------------------------------------------------------------------------------
 
 
-def seen(configured: TalkerConfiguration, talkers: TalkerConfiguration) -> Poll:
+def seen(configured: TalkerStreams, talkers: TalkerStreams) -> Poll:
     """t1 as a watch sees it that has this configured, and tells its talkers that."""
     port = report(TalkerReport(running=TalkerTable(BASE_NS, talkers)))
     return Poll(
@@ -317,13 +316,13 @@ def seen(configured: TalkerConfiguration, talkers: TalkerConfiguration) -> Poll:
 
 
 def test_a_watch_says_nothing_of_a_station_that_follows_the_plan(
-    plan: Plan, told: TalkerConfiguration
+    plan: Plan, told: TalkerStreams
 ) -> None:
     assert Observer(plan, lambda _id: True).take(seen(told, told)) == []
 
 
 def test_a_watch_reports_a_station_that_publishes_other_offsets(
-    plan: Plan, told: TalkerConfiguration
+    plan: Plan, told: TalkerStreams
 ) -> None:
     observer = Observer(plan, lambda _id: True)
     (event,) = observer.take(seen(told, moved(told)))
@@ -334,7 +333,7 @@ def test_a_watch_reports_a_station_that_publishes_other_offsets(
 
 
 def test_a_watch_reports_a_station_that_is_configured_with_other_offsets(
-    plan: Plan, told: TalkerConfiguration
+    plan: Plan, told: TalkerStreams
 ) -> None:
     other = moved(told)
     events = Observer(plan, lambda _id: True).take(seen(other, told))
@@ -354,51 +353,51 @@ def gated_plan(tmp_path: Path) -> Plan:
 
 
 @pytest.fixture
-def gated(gated_plan: Plan) -> TalkerConfiguration:
-    settings = desired_ports(gated_plan, "t1")["eth0"]
-    assert isinstance(settings, TalkerConfiguration)
-    return settings
+def gated(gated_plan: Plan) -> PortSettings:
+    return desired_ports(gated_plan, "t1")["eth0"]
 
 
-def running_gates(told: TalkerConfiguration, base_time_ns: int = BASE_NS) -> PortReport:
-    assert told.gates
+def running_gates(told: PortSettings, base_time_ns: int = BASE_NS) -> PortReport:
+    gates = gated_port(told)
+    assert gates
     return replace(
-        report(TalkerReport(running=TalkerTable(base_time_ns, TalkerConfiguration(told.streams)))),
+        report(TalkerReport(running=TalkerTable(base_time_ns, told[TalkerStreams]))),
         root_qdisc="taprio",
-        mode=told.gates.mode,
+        mode=gates.mode,
         clock=CLOCK,
-        running=KernelSchedule(base_time_ns, told.gates.gates),
-        priority_map=told.gates.priority_map,
-        number_of_classes=told.gates.number_of_classes,
-        dscp_priorities=told.gates.dscp_priorities,
+        running=KernelSchedule(base_time_ns, gates.gates),
+        priority_map=gates.priority_map,
+        number_of_classes=gates.number_of_classes,
+        dscp_priorities=gates.dscp_priorities,
     )
 
 
-def with_gates(told: TalkerConfiguration) -> StoredPort:
+def with_gates(told: PortSettings) -> StoredPort:
     (found,) = stored_ports(edit_config({"eth0": told}, BASE_NS, {"eth0": None}, ID)).values()
     return found
 
 
 def test_a_station_with_gates_gets_its_list_beside_the_offsets(
-    gated_plan: Plan, gated: TalkerConfiguration
+    gated_plan: Plan, gated: PortSettings
 ) -> None:
-    assert gated.gates
-    assert gated.gates.gates == gated_plan.gates[PortRef("t1", "eth0")]
-    assert gated.gates.mode is GateMode.SOFTWARE
-    assert gated.gates.dscp_priorities[46] == 6
+    gates = gated_port(gated)
+    assert gates
+    assert gates.gates == gated_plan.gates[PortRef("t1", "eth0")]
+    assert gates.mode is GateMode.SOFTWARE
+    assert gates.dscp_priorities[46] == 6
     found = with_gates(gated)
-    assert found.configuration == gated.gates
-    assert found.talker == TalkerTable(BASE_NS, TalkerConfiguration(gated.streams))
+    assert found.configuration == gates
+    assert found.talker == TalkerTable(BASE_NS, gated[TalkerStreams])
 
 
 def test_a_station_that_stores_and_runs_its_list_needs_no_change(
-    gated: TalkerConfiguration,
+    gated: PortSettings,
 ) -> None:
     assert needs_change(gated, with_gates(gated), running_gates(gated)) is None
     assert difference_of(gated, running_gates(gated), BASE_NS) is None
 
 
-def test_another_list_in_the_kernel_of_a_station_is_named(gated: TalkerConfiguration) -> None:
+def test_another_list_in_the_kernel_of_a_station_is_named(gated: PortSettings) -> None:
     gone = replace(running_gates(gated), running=None, root_qdisc="noqueue")
     assert difference_of(gated, gone, None) == "no gate control list (root qdisc noqueue)"
     assert needs_change(gated, with_gates(gated), gone) == (
@@ -407,7 +406,7 @@ def test_another_list_in_the_kernel_of_a_station_is_named(gated: TalkerConfigura
 
 
 def test_gates_that_a_station_is_to_have_no_more_are_removed(
-    plan: Plan, gated_plan: Plan, gated: TalkerConfiguration
+    plan: Plan, gated_plan: Plan, gated: PortSettings
 ) -> None:
     goal = Goal.of(plan, former=gated_plan)
     after = goal.ports["t1"]["eth0"]
@@ -422,29 +421,31 @@ def test_gates_that_a_station_is_to_have_no_more_are_removed(
 
 
 def test_gates_that_another_client_has_set_at_a_station_stay(
-    plan: Plan, told: TalkerConfiguration, gated: TalkerConfiguration
+    plan: Plan, told: TalkerStreams, gated: PortSettings
 ) -> None:
     foreign = replace(with_gates(gated), talker=TalkerTable(BASE_NS, told))
-    assert needs_change(told, foreign, running_gates(gated)) is None
+    assert needs_change(asked(told), foreign, running_gates(gated)) is None
     assert (
         "bridge-port"
-        not in etree.tostring(edit_config({"eth0": told}, BASE_NS, {"eth0": foreign}, ID)).decode()
+        not in etree.tostring(
+            edit_config({"eth0": asked(told)}, BASE_NS, {"eth0": foreign}, ID)
+        ).decode()
     )
-    assert Goal.of(plan, former=plan).ports["t1"]["eth0"] == told
+    assert Goal.of(plan, former=plan).ports["t1"]["eth0"] == asked(told)
 
 
 def test_a_rollback_brings_back_what_the_port_had_gates_or_none(
-    told: TalkerConfiguration, gated: TalkerConfiguration
+    told: TalkerStreams, gated: PortSettings
 ) -> None:
     management = Management("10.99.0.11")
     first = SwitchChange(management, {"eth0": stored(told)}, {"eth0": gated})
-    assert first.previous("eth0") == replace(told, owns_gates=True)
+    assert first.previous("eth0") == asked(told, None)
     second = SwitchChange(management, {"eth0": with_gates(gated)}, {"eth0": gated})
     assert second.previous("eth0") == gated
 
 
 def test_a_record_of_a_station_with_gates_is_read_as_it_was_written(
-    gated: TalkerConfiguration,
+    gated: PortSettings,
 ) -> None:
     change = SwitchChange(Management("10.99.0.11"), {"eth0": with_gates(gated)}, {"eth0": gated})
     octets = encoding.change_to_octets(change)

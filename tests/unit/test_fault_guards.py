@@ -21,7 +21,7 @@ from agent.mechanisms.stream_filters.model import (
 )
 from agent.model import PortState
 from cnc.check.transition import judge_transition
-from cnc.mechanisms.forwarding.derive import bridge_forwardings
+from cnc.mechanisms.composition import bridge_forwardings
 from cnc.mechanisms.frer.model import Generation, SequenceFunction, SequenceFunctions, ports_of
 from cnc.mechanisms.stream_filters.model import (
     FilteredStream,

@@ -18,6 +18,7 @@ from cnc.rollout.compare import ForwardingStatus
 from cnc.rollout.history import FILE_NAME, History, Phase, SwitchChange
 from cnc.rollout.rollout import ForwardingChange, PortChange
 from tests.json_documents import documented
+from tests.unit.asked import asked
 from tests.unit.rollout_history import begin
 
 LINE3 = Path(__file__).parents[2] / "schedules" / "line3.yaml"
@@ -63,7 +64,7 @@ def state_dir(tmp_path: Path) -> Path:
         "s1": SwitchChange(
             Management("10.99.0.1"),
             before={"br0": StoredPort(None, 0, frozenset(), forwarding=BEFORE)},
-            after={"br0": TOLD},
+            after={"br0": asked(TOLD)},
         )
     }
     with History(tmp_path / FILE_NAME) as history, begin(history, changes) as journal:

@@ -12,11 +12,19 @@ from lxml import etree
 from cnc.data_tree.tree import BRIDGE, INTERFACES, NETCONF, TSN_LINUX
 from cnc.mechanisms.composition import within
 from cnc.mechanisms.forwarding.tree import bridge_reports
-from cnc.model import NO_FORWARDING, BridgeForwarding, StoredPort, StreamAddress
+from cnc.model import (
+    NO_FORWARDING,
+    NO_GATES,
+    BridgeForwarding,
+    PortSettings,
+    StoredPort,
+    StreamAddress,
+)
 from cnc.switch.filters import configuration_filter, state_filter
 from cnc.switch.payload import edit_config
 from cnc.switch.readback import stored_ports
 from cnc.switch.rollout_id import RolloutId
+from tests.unit.asked import asked
 
 ID = RolloutId("0e1f3ac2-6f0c-4c6b-9f0c-2d0f6a5a7d11", "operator@cnc", "2026-11-23T09:00:00Z")
 CAMERA = StreamAddress("91:e0:f0:00:fe:01", 10)
@@ -43,10 +51,10 @@ def forwardings(draw: st.DrawFn) -> BridgeForwarding:
 
 
 def sent(
-    desired: BridgeForwarding, stored: BridgeForwarding | None = None, **others: None
+    desired: BridgeForwarding, stored: BridgeForwarding | None = None, **others: PortSettings
 ) -> etree._Element:
     before = None if stored is None else StoredPort(None, 0, frozenset(), forwarding=stored)
-    return edit_config({"br0": desired, **others}, 0, {"br0": before}, ID)
+    return edit_config({"br0": asked(desired), **others}, 0, {"br0": before}, ID)
 
 
 def bridge(
@@ -119,7 +127,7 @@ def test_a_vlan_that_streams_have_left_is_removed_with_its_entries() -> None:
 
 
 def test_gates_and_priorities_of_a_port_are_in_one_entry_of_the_list_of_interfaces() -> None:
-    config = sent(bridge(), l1=None, t1=None)
+    config = sent(bridge(), l1=NO_GATES, t1=NO_GATES)
     names = [each.findtext(f"{{{INTERFACES}}}name") for each in config.iter() if is_interface(each)]
     assert names == ["l1", "s2", "t1"]
     t1 = next(each for each in config.iter() if is_interface(each) and each[0].text == "t1")

@@ -20,6 +20,7 @@ from cnc.model import (
     Management,
     Plan,
     PortRef,
+    PortSettings,
     StoredPort,
     StreamAddress,
 )
@@ -32,6 +33,7 @@ from cnc.switch.device import Managed, StoredSwitch
 from cnc.switch.payload import desired_nodes, desired_ports
 from cnc.watch.observation import Poll
 from cnc.watch.observer import Observer
+from tests.unit.asked import asked
 
 LINE3 = yaml.safe_load((Path(__file__).parents[2] / "schedules" / "line3.yaml").read_text())
 CAMERA = StreamAddress("91:e0:f0:00:fe:01", 10)
@@ -65,10 +67,8 @@ def plan() -> Plan:
     return bridged()
 
 
-def forwarding_of(ports: Mapping[str, object]) -> BridgeForwarding:
-    told = ports["br0"]
-    assert isinstance(told, BridgeForwarding)
-    return told
+def forwarding_of(ports: Mapping[str, PortSettings]) -> BridgeForwarding:
+    return ports["br0"][BridgeForwarding]
 
 
 # --- the goal ------------------------------------------------------------------------------------
@@ -114,7 +114,7 @@ def test_a_network_that_stops_bridging_forgets_the_vlans_of_its_streams(plan: Pl
 
 
 def test_a_bridge_that_stores_and_does_what_is_desired_is_not_changed() -> None:
-    assert needs_change(TOLD, stored(TOLD), kernel(TOLD)) is None
+    assert needs_change(asked(TOLD), stored(TOLD), kernel(TOLD)) is None
 
 
 def test_what_others_configured_in_other_vlans_is_no_difference() -> None:
@@ -125,7 +125,7 @@ def test_what_others_configured_in_other_vlans_is_no_difference() -> None:
         vlans={**TOLD.vlans, 99: ("p9",)},
         trusting=("p9", "t1"),
     )
-    assert needs_change(TOLD, stored(whole), kernel(whole)) is None
+    assert needs_change(asked(TOLD), stored(whole), kernel(whole)) is None
 
 
 @pytest.mark.parametrize(
@@ -145,16 +145,16 @@ def test_what_others_configured_in_other_vlans_is_no_difference() -> None:
     ],
 )
 def test_a_change_says_which_frames_leave_where(before: BridgeForwarding, reason: str) -> None:
-    assert needs_change(TOLD, stored(before), kernel(before)) == reason
+    assert needs_change(asked(TOLD), stored(before), kernel(before)) == reason
 
 
 def test_a_switch_that_has_nothing_yet_is_told_all() -> None:
-    reason = needs_change(TOLD, None, kernel(BridgeForwarding({}, {}, ())))
+    reason = needs_change(asked(TOLD), None, kernel(BridgeForwarding({}, {}, ())))
     assert reason == "no filtering entry of streams yet"
 
 
 def test_a_stream_that_ends_loses_its_entry() -> None:
-    assert needs_change(leaving(None), stored(TOLD), kernel(TOLD)) == (
+    assert needs_change(asked(leaving(None)), stored(TOLD), kernel(TOLD)) == (
         f"{FRAMES} have no filtering entry any more"
     )
 
@@ -179,24 +179,24 @@ def test_a_stream_that_ends_loses_its_entry() -> None:
 def test_a_kernel_that_drifted_is_described_by_what_frames_do(
     running: BridgeForwarding, difference: str
 ) -> None:
-    assert difference_of(TOLD, kernel(running), None) == difference
-    reason = needs_change(TOLD, stored(TOLD), kernel(running))
+    assert difference_of(asked(TOLD), kernel(running), None) == difference
+    reason = needs_change(asked(TOLD), stored(TOLD), kernel(running))
     assert reason == f"the kernel drifted: {difference}"
 
 
 def test_an_entry_in_a_vlan_of_streams_that_no_plan_has_is_a_difference() -> None:
     stray = replace(TOLD, entries={**TOLD.entries, StreamAddress("02:00:00:00:00:07", 10): ("s2",)})
-    assert difference_of(TOLD, kernel(stray), None) == (
+    assert difference_of(asked(TOLD), kernel(stray), None) == (
         "frames of 02:00:00:00:00:07, VLAN 10 leave by s2: the filtering entry is not in the plan"
     )
 
 
 def test_a_switch_without_the_bridge_differs() -> None:
-    assert difference_of(TOLD, None, None) == "the switch has no such bridge"
+    assert difference_of(asked(TOLD), None, None) == "the switch has no such bridge"
 
 
 def test_a_bridge_that_ignores_vlans_differs() -> None:
-    difference = difference_of(TOLD, kernel(TOLD, filters_vlans=False), None)
+    difference = difference_of(asked(TOLD), kernel(TOLD, filters_vlans=False), None)
     assert difference == "its VLAN filtering is off: it forwards by address alone"
 
 
@@ -208,8 +208,8 @@ def test_a_rollback_is_compared_with_what_the_bridge_did() -> None:
 def test_a_change_knows_what_the_bridge_had_in_the_vlans_of_streams() -> None:
     other = StreamAddress("02:00:00:00:00:63", 99)
     before = BridgeForwarding({other: ("p9",)}, {99: ("p9",)}, ("t1",))
-    change = SwitchChange(Management("10.99.0.1"), {"br0": stored(before)}, {"br0": TOLD})
-    assert change.previous("br0") == BridgeForwarding({}, {10: ()}, ("t1",))
+    change = SwitchChange(Management("10.99.0.1"), {"br0": stored(before)}, {"br0": asked(TOLD)})
+    assert change.previous("br0") == asked(BridgeForwarding({}, {10: ()}, ("t1",)))
 
 
 # --- the checks before a change ------------------------------------------------------------------

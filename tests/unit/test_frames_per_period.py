@@ -15,10 +15,13 @@ from agent.mechanisms.talker_offsets.file import decode, encode
 from agent.mechanisms.talker_offsets.model import OffsetState, OffsetTable, Transmission
 from agent.mechanisms.talker_offsets.tables import stream_node, transmission
 from cnc.cli.render import planning, talkers
-from cnc.mechanisms.talker_offsets.derive import transmissions
-from cnc.mechanisms.talker_offsets.tree import stored_talker, talker_element, talker_ports
-from cnc.model import Plan, TalkerConfiguration, TalkerTable
+from cnc.data_tree.reply import Reply
+from cnc.data_tree.tree import INTERFACES
+from cnc.mechanisms.talker_offsets.tree import derive, stored_ports, talker_element
+from cnc.model import Plan, TalkerStreams, TalkerTable
+from cnc.model.transmissions import transmissions
 from cnc.planner import plan
+from cnc.switch.payload import named_interface
 from cnc.talker.offsets import parse
 from cnc.traffic import endpoint
 from cnc.traffic.flows import Flow, flows
@@ -76,21 +79,25 @@ def lines(capsys: pytest.CaptureFixture[str]) -> list[str]:
 
 
 def test_a_push_tells_it_and_reads_it_back() -> None:
-    (configuration,) = talker_ports(planned(a=27, b=1), "t").values()
+    (configuration,) = derive(planned(a=27, b=1), ["t"]).values()
     assert {each.name: each.frames for each in configuration.streams} == {"a": 27, "b": 1}
     assert read_back(configuration) == TalkerTable(5, configuration)
 
 
 def test_for_one_frame_the_message_is_what_it_was() -> None:
-    (configuration,) = talker_ports(planned(b=1), "t").values()
+    (configuration,) = derive(planned(b=1), ["t"]).values()
     message = etree.tostring(talker_element(configuration, 5))
     assert b"frames-per-period" not in message
 
 
-def read_back(configuration: TalkerConfiguration) -> TalkerTable | None:
-    interface = etree.Element("interface")
+def read_back(configuration: TalkerStreams) -> TalkerTable | None:
+    interface = named_interface("eth0")
     interface.append(talker_element(configuration, 5))
-    return stored_talker(interface)
+    interfaces = etree.Element(f"{{{INTERFACES}}}interfaces")
+    interfaces.append(interface)
+    data = etree.Element("data")
+    data.append(interfaces)
+    return stored_ports({}, Reply(data), ())["eth0"].talker
 
 
 def test_the_agent_publishes_it_and_a_program_reads_it() -> None:

@@ -23,11 +23,12 @@ from cnc.model import (
     PortConfiguration,
     StoredPort,
     StreamAddress,
-    TalkerConfiguration,
     TalkerStream,
+    TalkerStreams,
     TalkerTable,
 )
 from cnc.rollout.history import Outcome, SwitchChange, encoding
+from tests.unit.asked import asked
 
 # As version 1 wrote it. Rollouts that were recorded must stay readable: never change this text.
 FIRST_FORMAT = """
@@ -96,7 +97,7 @@ streams = st.builds(
     st.none() | dscps,
     st.lists(names, max_size=3).map(tuple),
 )
-talkers = st.builds(TalkerConfiguration, st.lists(streams, max_size=3).map(tuple))
+talkers = st.builds(TalkerStreams, st.lists(streams, max_size=3).map(tuple))
 stored_ports = st.builds(
     StoredPort,
     st.none() | configurations,
@@ -108,7 +109,13 @@ changes = st.builds(
     SwitchChange,
     st.builds(Management, names, st.integers(1, 65535), st.none() | names),
     st.dictionaries(names, st.none() | stored_ports, max_size=4),
-    st.dictionaries(names, st.none() | configurations | talkers, max_size=4),
+    st.dictionaries(
+        names,
+        st.builds(asked, st.none() | configurations)
+        | st.builds(asked, talkers)
+        | st.builds(asked, talkers, st.none() | configurations),
+        max_size=4,
+    ),
     st.sampled_from(Outcome),
     st.text(),
 )
@@ -132,14 +139,14 @@ def test_what_a_bridge_forwarded_survives_the_way_through_octets(
     named = replace(after, names=dict.fromkeys(after.entries, "camera"))
     stored = None if before is None else StoredPort(None, 0, frozenset(), forwarding=before)
     told = replace(
-        change, before={**change.before, bridge: stored}, after={**change.after, bridge: named}
+        change,
+        before={**change.before, bridge: stored},
+        after={**change.after, bridge: asked(named)},
     )
     octets = encoding.change_to_octets(told)
     read = encoding.change_from_octets(octets, change.outcome, change.detail)
     assert read == told
-    forwards = read.after[bridge]
-    assert isinstance(forwards, BridgeForwarding)
-    assert forwards.names == named.names
+    assert read.after[bridge][BridgeForwarding].names == named.names
 
 
 @given(changes)
@@ -155,14 +162,16 @@ def test_what_the_first_version_recorded_can_still_be_read() -> None:
         Management("192.0.2.1", 830, "admin"),
         before={"p1": None, "p2": StoredPort(None, 7, frozenset({8, 46}))},
         after={
-            "p1": PortConfiguration(
-                number_of_classes=2,
-                priority_map=(0, 0, 0, 0, 0, 0, 0, 1),
-                mode=GateMode.FULL_OFFLOAD,
-                gates=GateControlList(1_000_000, (entry,)),
-                dscp_priorities={46: 7},
+            "p1": asked(
+                PortConfiguration(
+                    number_of_classes=2,
+                    priority_map=(0, 0, 0, 0, 0, 0, 0, 1),
+                    mode=GateMode.FULL_OFFLOAD,
+                    gates=GateControlList(1_000_000, (entry,)),
+                    dscp_priorities={46: 7},
+                )
             ),
-            "p2": None,
+            "p2": asked(None),
         },
         outcome=Outcome.SAVED,
     )
@@ -173,8 +182,7 @@ def test_a_bridge_is_written_as_the_first_version_wrote_and_reads_it() -> None:
     change = encoding.change_from_octets(octets, Outcome.SAVED, "")
     address = StreamAddress("03:54:53:4e:00:00", 10)
     assert change.before == {"br0": StoredPort(None, 0, frozenset())}
-    told = change.after["br0"]
-    assert isinstance(told, BridgeForwarding)
+    told = change.after["br0"][BridgeForwarding]
     assert {*told[SequenceFunctions].by_stream} == {*told[Translations].by_stream} == {address}
     assert [each.priority for each in told[StreamFilters].filters] == [6]
     written, first = map(_document, (encoding.change_to_octets(change), octets))

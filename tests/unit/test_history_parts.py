@@ -6,15 +6,12 @@ import json
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from types import SimpleNamespace
-from typing import Any, cast
 
 import pytest
 
-from cnc.mechanism import Kept, Mechanism
-from cnc.mechanisms import composition
-from cnc.mechanisms.registry import MECHANISMS
-from cnc.model import BridgeForwarding, Management, Parts
+from cnc.mechanism import Kept
+from cnc.mechanisms.registry import KEPT
+from cnc.model import BridgeForwarding, Management, Parts, PortSettings
 from cnc.rollout.history import Outcome, SwitchChange, encoding
 
 
@@ -25,25 +22,19 @@ class Colours:
     names: tuple[str, ...] = ()
 
 
-COLOURS = cast(
-    "Mechanism[Any]",
-    SimpleNamespace(
-        part=Colours, kept=Kept("colours", str, lambda its: iter(its.names), Colours, version=2)
-    ),
-)
+COLOURS: Kept[Colours] = Kept("colours", str, lambda its: iter(its.names), Colours, version=2)
 
 
-def bridge_with(part: object, monkeypatch: pytest.MonkeyPatch) -> bytes:
+def bridge_with(part: Colours, monkeypatch: pytest.MonkeyPatch) -> bytes:
     """A change that asks a bridge for a part of the mechanism, which is installed from now on."""
     install(monkeypatch, COLOURS)
-    bridge = BridgeForwarding({}, {}, (), parts=Parts.of(part))
+    bridge = PortSettings.of(BridgeForwarding({}, {}, (), parts=Parts.of(part)))
     change = SwitchChange(Management("192.0.2.1"), {"br0": None}, {"br0": bridge})
     return encoding.change_to_octets(change)
 
 
-def install(monkeypatch: pytest.MonkeyPatch, *others: Mechanism[Any]) -> None:
-    monkeypatch.setattr(encoding, "MECHANISMS", (*MECHANISMS, *others))
-    monkeypatch.setattr(composition, "MECHANISMS", (*MECHANISMS, *others))
+def install(monkeypatch: pytest.MonkeyPatch, *kept: Kept[Colours]) -> None:
+    monkeypatch.setattr(encoding, "KEPT", (*KEPT, *((Colours, each) for each in kept)))
     for cached in (encoding._forwarding, encoding._document):
         cached.cache_clear()
 
@@ -56,9 +47,9 @@ def _forget_types() -> Iterator[None]:
 
 
 def read(octets: bytes) -> Parts:
-    bridge = encoding.change_from_octets(octets, Outcome.SAVED, "").after["br0"]
-    assert isinstance(bridge, BridgeForwarding)
-    return bridge.parts
+    return (
+        encoding.change_from_octets(octets, Outcome.SAVED, "").after["br0"][BridgeForwarding].parts
+    )
 
 
 def test_a_part_that_the_first_format_had_not_makes_another_one(
@@ -93,12 +84,12 @@ def test_a_part_of_a_newer_version_is_refused_and_of_an_older_one_is_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     octets = bridge_with(Colours(("red",)), monkeypatch)
-    first = replace(COLOURS.kept, version=1)
-    install(monkeypatch, cast("Mechanism[Any]", SimpleNamespace(part=Colours, kept=first)))
+    first = replace(COLOURS, version=1)
+    install(monkeypatch, first)
     with pytest.raises(encoding.UnknownPartError, match="in version 2, and version 1 is installed"):
         read(octets)
     third = replace(
-        COLOURS.kept, version=3, former={2: lambda rows: Colours(tuple(f"light {r}" for r in rows))}
+        COLOURS, version=3, former={2: lambda rows: Colours(tuple(f"light {r}" for r in rows))}
     )
-    install(monkeypatch, cast("Mechanism[Any]", SimpleNamespace(part=Colours, kept=third)))
+    install(monkeypatch, third)
     assert read(octets)[Colours] == Colours(("light red",))

@@ -12,7 +12,7 @@ import pytest
 
 from cnc.data_tree.state import SwitchState
 from cnc.data_tree.tree import AgentReport, BridgeReport, PortReport
-from cnc.mechanisms.forwarding.derive import bridge_forwarding, bridge_forwardings
+from cnc.mechanisms.composition import bridge_forwarding, bridge_forwardings
 from cnc.model import BridgeForwarding, Management, Plan, StoredPort
 from cnc.planner import plan
 from cnc.plans.transition import joined, transition
@@ -23,6 +23,7 @@ from cnc.switch.device import StoredSwitch
 from cnc.watch import Watcher
 from cnc.watch.observation import Poll
 from tests import bridged_networks
+from tests.unit.asked import asked
 
 
 def test_what_a_bridge_kept_without_a_change_is_left_until_a_rollout_removes_it() -> None:
@@ -89,7 +90,7 @@ def around_and_back() -> tuple[Plan, Plan]:
 def without_former_ways(new: Plan) -> dict[str, SwitchChange]:
     """What a rollout brings that leaves each switch with the entries of the plan alone."""
     return {
-        name: SwitchChange(Management("10.99.3.9"), {"br0": None}, {"br0": its})
+        name: SwitchChange(Management("10.99.3.9"), {"br0": None}, {"br0": asked(its)})
         for name, its in bridge_forwardings(new).items()
     }
 

@@ -9,7 +9,7 @@ import pytest
 
 from cnc.check import judge
 from cnc.errors import InputError, Unschedulable
-from cnc.mechanisms.forwarding.derive import bridge_forwardings
+from cnc.mechanisms.composition import bridge_forwardings
 from cnc.mechanisms.stream_filters.model import FilterCapacity, Policing, PolicingRules
 from cnc.model import (
     AddressRange,

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from cnc import intent as intents
 from cnc.check.forwarding import judge_forwarding
 from cnc.errors import CncError
-from cnc.mechanisms.forwarding.derive import bridge_forwardings
+from cnc.mechanisms.composition import bridge_forwardings
 from cnc.model import (
     Hop,
     Identification,

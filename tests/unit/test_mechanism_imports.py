@@ -23,21 +23,7 @@ FOR_JUDGES = re.compile(r"cnc\.(model(\..*)?|account\..*|support(\..*)?)")
 
 # Modules of cnc: the modules of cnc.mechanisms that they import.
 FROM_OUTSIDE = """
-cli.history: talker_offsets.derive
-cli.json_output.commands: talker_offsets.derive
-cli.render.talkers: talker_offsets.derive
-intent.semantics: forwarding.semantics
-page.guards: forwarding.derive
-plans.transition: forwarding.derive
-rollout.compare: forwarding.compare talker_offsets.compare
-rollout.left_over: forwarding.derive
-rollout.path: forwarding.compare forwarding.derive
-rollout.preflight.switches: forwarding.preflight gates.preflight
-switch.filters: forwarding.tree talker_offsets.tree
-switch.payload: forwarding.derive forwarding.tree gates.tree talker_offsets.tree
-switch.readback: forwarding.tree talker_offsets.tree
 switch.topology: forwarding.tree
-watch.judge: forwarding.compare talker_offsets.compare
 """
 
 # Modules of cnc.mechanisms: those of other mechanisms that they import.

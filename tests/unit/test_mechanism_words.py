@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from cnc.mechanisms.registry import MECHANISMS, WATCHED
+from cnc.mechanisms.registry import SHOWN, WATCHED
 from cnc.watch.condition import Kind, Note
 
 
@@ -14,8 +14,8 @@ def twice(names: Iterable[str]) -> set[str]:
 
 
 def test_no_two_mechanisms_have_a_key_of_a_document_in_common() -> None:
-    assert twice(each.shown.key for each in MECHANISMS) == set()
-    assert twice(each.shown.hop_key for each in MECHANISMS) == set()
+    assert twice(its.key for _, its in SHOWN) == set()
+    assert twice(its.hop_key for _, its in SHOWN) == set()
     assert twice(each.key for each in WATCHED) == set()
 
 

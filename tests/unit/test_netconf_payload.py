@@ -18,6 +18,7 @@ from cnc.data_tree.tree import (
     PortReport,
 )
 from cnc.model import (
+    NO_GATES,
     Bridge,
     ClassRole,
     EndStation,
@@ -34,12 +35,14 @@ from cnc.model import (
     StoredPort,
     TrafficClass,
     WakeUps,
+    gated_port,
 )
 from cnc.rollout.compare import difference_between, difference_of, needs_change
 from cnc.switch.filters import state_filter
 from cnc.switch.payload import desired_ports, edit_config
 from cnc.switch.readback import agent_report, port_reports, stored_ports
 from cnc.switch.rollout_id import RolloutId, rollout_id_in
+from tests.unit.asked import asked
 
 GATES = GateControlList(1_000_000, (GateEntry(0x40, 300_000), GateEntry(0x01, 700_000)))
 MARK = RolloutId("6f0c4c6b-9f0c-4d11-8a7e-2d0f6a5a7d11", "alice@desk", "2026-01-01T00:00:00+00:00")
@@ -69,7 +72,7 @@ def plan() -> Plan:
 
 
 def wanted_of(plan: Plan) -> PortConfiguration:
-    wanted = desired_ports(plan, "s1")["p2"]
+    wanted = gated_port(desired_ports(plan, "s1")["p2"])
     assert wanted is not None
     return wanted
 
@@ -80,7 +83,7 @@ def as_stored(config: etree._Element) -> dict[str, StoredPort]:
 
 
 def test_a_port_without_gates_in_the_plan_is_told_to_have_none(plan: Plan) -> None:
-    assert desired_ports(plan, "s1")["p1"] is None
+    assert desired_ports(plan, "s1")["p1"] == NO_GATES
 
 
 def test_priorities_without_a_class_go_to_best_effort(plan: Plan) -> None:
@@ -91,13 +94,13 @@ def test_priorities_without_a_class_go_to_best_effort(plan: Plan) -> None:
 
 
 def test_the_record_of_the_rollout_goes_with_the_lists(plan: Plan) -> None:
-    config = edit_config({"p2": wanted_of(plan)}, 0, {}, MARK)
+    config = edit_config({"p2": asked(wanted_of(plan))}, 0, {}, MARK)
     assert rollout_id_in(config) == MARK
 
 
 def test_the_record_tells_how_far_clocks_may_be_apart_where_there_are_several(plan: Plan) -> None:
     mark = dataclasses.replace(MARK, clock_error_ns=1_000)
-    config = edit_config({"p2": wanted_of(plan)}, 0, {}, mark)
+    config = edit_config({"p2": asked(wanted_of(plan))}, 0, {}, mark)
     assert rollout_id_in(config) == mark
     # It replaces the record of the rollout before, which may have told it.
     (rollout,) = config.findall("{urn:tsn-control-plane:yang:tsn-linux}rollout")
@@ -110,7 +113,7 @@ def test_a_switch_without_a_record_has_had_no_rollout() -> None:
 
 def test_what_is_sent_reads_back_as_the_same_configuration(plan: Plan) -> None:
     wanted = wanted_of(plan)
-    config = edit_config({"p2": wanted}, 1_700_000_037_000_000_000 + 5, {}, MARK)
+    config = edit_config({"p2": asked(wanted)}, 1_700_000_037_000_000_000 + 5, {}, MARK)
     stored = as_stored(config)["p2"]
     assert stored.configuration == wanted
     assert stored.base_time_ns == 1_700_000_037_000_000_005
@@ -131,7 +134,7 @@ RECOMMENDED = (1, 0, 2, 3, 4, 5, 6, 7)  # by IEEE Std 802.1Q-2022, table 8-5, of
 def test_classes_that_another_client_leaves_out_are_those_of_the_standard(
     plan: Plan, left_out: str, number_of_classes: int, priority_map: tuple[int, ...]
 ) -> None:
-    config = edit_config({"p2": wanted_of(plan)}, 0, {}, MARK)
+    config = edit_config({"p2": asked(wanted_of(plan))}, 0, {}, MARK)
     (node,) = config.iterfind(f".//{left_out}", PATHS)
     node.getparent().remove(node)
     stored = as_stored(config)["p2"].configuration
@@ -146,7 +149,7 @@ def test_classes_that_another_client_leaves_out_are_those_of_the_standard(
 def test_gates_that_are_on_without_a_list_in_force_are_a_draft_and_told(
     plan: Plan, leaf: str, value: str | None
 ) -> None:
-    config = edit_config({"p2": wanted_of(plan)}, 0, {}, MARK)
+    config = edit_config({"p2": asked(wanted_of(plan))}, 0, {}, MARK)
     (node,) = config.iterfind(f".//g:{leaf}", PATHS)
     if value is None:
         node.getparent().remove(node)
@@ -155,7 +158,7 @@ def test_gates_that_are_on_without_a_list_in_force_are_a_draft_and_told(
     stored = as_stored(config)["p2"]
     assert (stored.configuration, stored.is_draft) == (None, True)
     for desired in (None, wanted_of(plan)):
-        assert "no list in force" in (needs_change(desired, stored, None) or "")
+        assert "no list in force" in (needs_change(asked(desired), stored, None) or "")
 
 
 @pytest.mark.parametrize(
@@ -165,7 +168,9 @@ def test_the_cycle_time_is_a_reduced_fraction_of_a_second(
     plan: Plan, cycle_ns: int, fraction: tuple[str, str]
 ) -> None:
     gates = GateControlList(cycle_ns, (GateEntry(1, cycle_ns),))
-    config = edit_config({"p2": dataclasses.replace(wanted_of(plan), gates=gates)}, 0, {}, MARK)
+    config = edit_config(
+        {"p2": asked(dataclasses.replace(wanted_of(plan), gates=gates))}, 0, {}, MARK
+    )
     cycle = config.find(".//g:admin-cycle-time", PATHS)
     assert cycle is not None
     assert (cycle[0].text, cycle[1].text) == fraction
@@ -173,7 +178,7 @@ def test_the_cycle_time_is_a_reduced_fraction_of_a_second(
 
 def test_rules_that_are_no_longer_wanted_are_deleted_and_others_kept(plan: Plan) -> None:
     before = {"p2": StoredPort(None, 0, frozenset({46, 10}))}
-    config = edit_config({"p2": wanted_of(plan)}, 0, before, MARK)
+    config = edit_config({"p2": asked(wanted_of(plan))}, 0, before, MARK)
     rules = {
         rule.findtext("t:dscp", namespaces=PATHS): rule.get(f"{{{NETCONF}}}operation")
         for rule in config.iterfind(".//t:dscp-rule", PATHS)
@@ -182,7 +187,7 @@ def test_rules_that_are_no_longer_wanted_are_deleted_and_others_kept(plan: Plan)
 
 
 def test_switching_gates_off_removes_our_parts_and_nothing_else_of_the_port() -> None:
-    config = edit_config({"p2": None}, 0, {"p2": StoredPort(None, 0, frozenset({46}))}, MARK)
+    config = edit_config({"p2": asked(None)}, 0, {"p2": StoredPort(None, 0, frozenset({46}))}, MARK)
     port = config.find("if:interfaces/if:interface/b:bridge-port", PATHS)
     assert port is not None
     assert port.get(f"{{{NETCONF}}}operation") is None
@@ -200,7 +205,7 @@ def test_switching_gates_off_removes_our_parts_and_nothing_else_of_the_port() ->
 def test_a_table_that_is_not_in_force_is_no_configuration(
     plan: Plan, leaf: str, value: str
 ) -> None:
-    config = edit_config({"p2": wanted_of(plan)}, 0, {}, MARK)
+    config = edit_config({"p2": asked(wanted_of(plan))}, 0, {}, MARK)
     element = config.find(f".//{leaf}", PATHS)
     assert element is not None
     element.text = value
@@ -236,19 +241,19 @@ def test_what_is_configured_beside_a_plan_makes_the_port_change(
     plan: Plan, where: str, what: str, extras: tuple[str, ...]
 ) -> None:
     wanted = wanted_of(plan)
-    config = edit_config({"p2": wanted}, 0, {}, MARK)
+    config = edit_config({"p2": asked(wanted)}, 0, {}, MARK)
     table = config.find(f".//{where}", PATHS)
     assert table is not None
     table.append(etree.fromstring(what.format(**PATHS)))
     found = as_stored(config)["p2"]
     assert (found.configuration, found.extras) == (wanted, extras)
-    assert needs_change(wanted, found, running(wanted, 0)) == (
+    assert needs_change(asked(wanted), found, running(wanted, 0)) == (
         f"also configured, but in no plan: {extras[0]}" if extras else None
     )
 
 
 def test_an_entry_that_holds_preemptable_frames_is_not_the_plans(plan: Plan) -> None:
-    config = edit_config({"p2": wanted_of(plan)}, 0, {}, MARK)
+    config = edit_config({"p2": asked(wanted_of(plan))}, 0, {}, MARK)
     operations = config.findall(".//g:operation-name", PATHS)
     operations[1].text = "sched:set-and-hold-mac"
     assert as_stored(config)["p2"].extras == ("set-and-hold-mac in entry 1",)
@@ -322,8 +327,8 @@ def test_what_a_kernel_has_beside_its_list_is_a_difference(plan: Plan) -> None:
     assert beside_report.extras == extras
     wanted = wanted_of(plan)
     now = dataclasses.replace(running(wanted, 0), extras=extras[:1])
-    assert difference_of(wanted, now, 0) == f"{extras[0]} is not in the plan"
-    assert difference_of(wanted, now, 0, extras[:1]) is None
+    assert difference_of(asked(wanted), now, 0) == f"{extras[0]} is not in the plan"
+    assert difference_of(asked(wanted), now, 0, extras[:1]) is None
     assert difference_between(running(wanted, 0), now) == f"{extras[0]} was not there"
     assert difference_between(now, running(wanted, 0)) == f"{extras[0]} is missing"
 
@@ -430,19 +435,22 @@ def stored(configuration: PortConfiguration, base_time_ns: int) -> StoredPort:
 def test_a_port_that_has_and_runs_its_list_needs_no_change(plan: Plan) -> None:
     wanted = wanted_of(plan)
     base_time_ns = 5 * GATES.cycle_ns
-    assert needs_change(wanted, stored(wanted, base_time_ns), running(wanted, base_time_ns)) is None
+    assert (
+        needs_change(asked(wanted), stored(wanted, base_time_ns), running(wanted, base_time_ns))
+        is None
+    )
 
 
 def test_a_deleted_qdisc_is_drift_and_makes_the_port_change(plan: Plan) -> None:
     wanted = wanted_of(plan)
     report = dataclasses.replace(running(wanted, 0), running=None, root_qdisc="noqueue")
-    why = needs_change(wanted, stored(wanted, 0), report)
+    why = needs_change(asked(wanted), stored(wanted, 0), report)
     assert why == "the kernel drifted: no gate control list (root qdisc noqueue)"
 
 
 def test_a_base_time_out_of_phase_with_the_network_makes_the_port_change(plan: Plan) -> None:
     wanted = wanted_of(plan)
-    why = needs_change(wanted, stored(wanted, 17), running(wanted, 17))
+    why = needs_change(asked(wanted), stored(wanted, 17), running(wanted, 17))
     assert why == "the base time is not a multiple of the cycle"
 
 
@@ -450,9 +458,11 @@ def test_other_gates_and_other_classes_are_told_apart(plan: Plan) -> None:
     wanted = wanted_of(plan)
     gates = GateControlList(1_000_000, (GateEntry(0x41, 1_000_000),))
     other_gates = dataclasses.replace(wanted, gates=gates)
-    assert needs_change(other_gates, stored(wanted, 0), None) == "the gate control list changes"
+    assert (
+        needs_change(asked(other_gates), stored(wanted, 0), None) == "the gate control list changes"
+    )
     other_mode = dataclasses.replace(wanted, mode=GateMode.FULL_OFFLOAD)
-    assert needs_change(other_mode, stored(wanted, 0), None) == "classes change"
+    assert needs_change(asked(other_mode), stored(wanted, 0), None) == "classes change"
 
 
 @pytest.mark.parametrize(
@@ -468,14 +478,17 @@ def test_a_list_that_runs_in_another_way_than_wanted_is_a_difference(
 ) -> None:
     wanted = wanted_of(plan)
     report = dataclasses.replace(running(wanted, 0), **has)
-    assert difference_of(wanted, report, 0) == difference
-    assert needs_change(wanted, stored(wanted, 0), report) == f"the kernel drifted: {difference}"
+    assert difference_of(asked(wanted), report, 0) == difference
+    assert (
+        needs_change(asked(wanted), stored(wanted, 0), report)
+        == f"the kernel drifted: {difference}"
+    )
 
 
 def test_a_rule_somebody_removed_is_a_difference(plan: Plan) -> None:
     wanted = wanted_of(plan)
     report = dataclasses.replace(running(wanted, 0), dscp_priorities={46: 5})
-    assert difference_of(wanted, report, 0) == (
+    assert difference_of(asked(wanted), report, 0) == (
         "DSCP 0 to priority 0 is missing, DSCP 48 to priority 7 is missing, "
         "DSCP 56 to priority 7 is missing"
     )
@@ -529,7 +542,7 @@ def test_another_list_is_told_by_its_size_and_where_it_parts_first(
 ) -> None:
     wanted = dataclasses.replace(wanted_of(plan), gates=plan_has)
     report = running(dataclasses.replace(wanted, gates=kernel), 0)
-    assert difference_of(wanted, report, 0) == f"another gate control list: {words}"
+    assert difference_of(asked(wanted), report, 0) == f"another gate control list: {words}"
     assert difference_between(running(wanted, 0), report) == f"another gate control list: {words}"
 
 
@@ -538,14 +551,14 @@ def test_another_priority_map_and_other_rules_are_told_one_by_one_and_not_all_of
 ) -> None:
     wanted = wanted_of(plan)
     report = dataclasses.replace(running(wanted, 0), priority_map=(1, 1, 1, 1, 1, 5, 1, 7))
-    assert difference_of(wanted, report, 0) == (
+    assert difference_of(asked(wanted), report, 0) == (
         "another priority map: priority 5 in class 5 instead of 6"
     )
     rules = dict.fromkeys(range(20, 40), 3)
     report = dataclasses.replace(
         running(wanted, 0), dscp_priorities={**wanted.dscp_priorities, **rules}
     )
-    assert difference_of(wanted, report, 0) == (
+    assert difference_of(asked(wanted), report, 0) == (
         "DSCP 20 to priority 3 is not in the plan, DSCP 21 to priority 3 is not in the plan, "
         "DSCP 22 to priority 3 is not in the plan, DSCP 23 to priority 3 is not in the plan "
         "and 16 more"
@@ -583,4 +596,4 @@ def test_a_pending_list_starts_at_its_base_time_and_a_running_one_whole_cycles_a
     schedule = KernelSchedule(int(base_time_ns * GATES.cycle_ns), GATES)
     schedules = {"running": None, state: schedule}
     report = dataclasses.replace(running(wanted, 0), **schedules)
-    assert (difference_of(wanted, report, 5 * GATES.cycle_ns) is None) is agrees
+    assert (difference_of(asked(wanted), report, 5 * GATES.cycle_ns) is None) is agrees

@@ -13,7 +13,7 @@ from cnc import app
 from cnc import intent as intents_of
 from cnc.check import judge
 from cnc.errors import InputError, Unschedulable
-from cnc.mechanisms.forwarding.derive import bridge_forwarding, bridge_forwardings
+from cnc.mechanisms.composition import bridge_forwarding, bridge_forwardings
 from cnc.model import AddressRange, Forwarding, Intent, StreamAddress
 from cnc.planner import moves, plan
 from cnc.planner.copies import keep_apart, node_disjoint_pair

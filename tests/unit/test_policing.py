@@ -12,7 +12,7 @@ import pytest
 from cnc import intent as intents
 from cnc.check import judge
 from cnc.errors import Unschedulable
-from cnc.mechanisms.forwarding.derive import bridge_forwardings
+from cnc.mechanisms.composition import bridge_forwardings
 from cnc.mechanisms.stream_filters.derive import uncounted
 from cnc.mechanisms.stream_filters.model import (
     FilteredStream,

@@ -15,7 +15,7 @@ from cnc.cli.json_output.document import Forwarding as ForwardingDocument
 from cnc.cli.render import comparison
 from cnc.data_tree.state import SwitchState
 from cnc.data_tree.tree import AgentReport, BridgeReport, PortReport
-from cnc.mechanisms.forwarding.derive import bridge_forwardings
+from cnc.mechanisms.composition import bridge_forwardings
 from cnc.mechanisms.stream_filters.counts import Refused, refused_frames
 from cnc.mechanisms.stream_filters.model import (
     NO_POLICING,
@@ -58,6 +58,7 @@ from cnc.watch.metrics import _of_mechanisms as metrics_of_mechanisms
 from cnc.watch.observation import Poll
 from cnc.watch.observer import Observer
 from tests.json_documents import documented
+from tests.unit.asked import asked
 from tests.unit.bridged_networks import RING5, bridged
 from tests.unit.planner_networks import stream
 
@@ -107,12 +108,11 @@ def report(
 
 def seen(made: Plan, *met: Mapping[str, int]) -> PortStatus:
     """What `status` finds by two looks, with the frames that were refused by each."""
-    desired = desired_ports(made, "s1")["br0"]
-    assert isinstance(desired, BridgeForwarding)
+    desired = desired_ports(made, "s1")["br0"][BridgeForwarding]
     looks = [Look(poll(made, after_s, its).state, {}) for after_s, its in enumerate(met)]
     return port_status(
         PortRef("s1", "br0"),
-        desired,
+        asked(desired),
         looks[-1].state.ports["br0"],
         (),
         compared("br0", desired, looks[0], looks[-1]),
@@ -163,8 +163,7 @@ def test_what_comes_as_planned_before_is_no_problem_until_the_new_windows_begin(
     made: Plan, pending: tuple[bool, bool]
 ) -> None:
     """Frames that are too long for the new plan, and those with the priority of another class."""
-    desired = desired_ports(made, "s1")["br0"]
-    assert isinstance(desired, BridgeForwarding)
+    desired = desired_ports(made, "s1")["br0"][BridgeForwarding]
     looks = [
         Look(poll(made, after_s, met, "around" if its else None).state, {})
         for after_s, met, its in zip(
@@ -177,8 +176,7 @@ def test_what_comes_as_planned_before_is_no_problem_until_the_new_windows_begin(
 
 
 def test_frames_too_long_are_told_from_those_out_of_their_window(made: Plan) -> None:
-    desired = desired_ports(made, "s1")["br0"]
-    assert isinstance(desired, BridgeForwarding)
+    desired = desired_ports(made, "s1")["br0"][BridgeForwarding]
     long = {Refused(0, Cause.LENGTH): 2}
     assert refused_frames(desired, long) == ["2 frames of around came by e1 too long: dropped"]
     both = {**long, Refused(0, Cause.GATE): 3}
@@ -293,8 +291,7 @@ def test_path_says_where_a_filter_is_missing(made: Plan) -> None:
 
 
 def test_filters_are_part_of_what_json_says_of_a_bridge(made: Plan) -> None:
-    does = desired_ports(made, "s1")["br0"]
-    assert isinstance(does, BridgeForwarding)
+    does = desired_ports(made, "s1")["br0"][BridgeForwarding]
     adapter = json.loads(ForwardingDocument.model_validate(_tables(does)).model_dump_json())
     first, *others = adapter["filters"]
     assert (first["stream"], first["port"], first["policing"]) == ("around", "e1", "drop")

@@ -47,6 +47,7 @@ from cnc.rollout.history.record import Outcome, SwitchChange
 from cnc.switch.payload import edit_config
 from cnc.switch.readback import stored_ports
 from cnc.switch.rollout_id import RolloutId
+from tests.unit.asked import asked
 from tests.unit.rollout_history import recorded_without
 
 ID = RolloutId("0e1f3ac2-6f0c-4c6b-9f0c-2d0f6a5a7d11", "operator@cnc", "2026-11-23T09:00:00Z")
@@ -99,7 +100,7 @@ def read(config: etree._Element) -> StoredPort:
 
 
 def sent(desired: BridgeForwarding, before: StoredPort | None = None) -> etree._Element:
-    return edit_config({"br0": desired}, BASE_NS, {"br0": before}, ID)
+    return edit_config({"br0": asked(desired)}, BASE_NS, {"br0": before}, ID)
 
 
 def numbers(config: etree._Element, of_what: str = "filter") -> list[tuple[str, int]]:
@@ -167,7 +168,7 @@ def test_what_is_sent_is_what_is_read_back(desired: BridgeForwarding) -> None:
     assert {*stored.forwarding[StreamFilters].filters} == as_read(desired)
     numbers = {each.number for each in stored.tables[StoredFilters].entries}
     assert len(numbers) == len(desired[StreamFilters].filters)
-    assert needs_change(desired, stored, kernel(desired)) is None
+    assert needs_change(asked(desired), stored, kernel(desired)) is None
 
 
 @given(tables, tables)
@@ -348,8 +349,8 @@ COUNTED = filtered(policing=Policing.COUNT)
 def test_a_kernel_that_drifted_is_described_by_what_becomes_of_frames(
     running: BridgeForwarding, desired: BridgeForwarding, difference: str
 ) -> None:
-    assert difference_of(desired, kernel(running), None) == difference
-    reason = needs_change(desired, stored(desired), kernel(running))
+    assert difference_of(asked(desired), kernel(running), None) == difference
+    reason = needs_change(asked(desired), stored(desired), kernel(running))
     assert reason == f"the kernel drifted: {difference}"
 
 
@@ -369,7 +370,7 @@ def test_a_kernel_that_drifted_is_described_by_what_becomes_of_frames(
 def test_a_change_says_which_frames_are_filtered_how(
     before: BridgeForwarding, after: BridgeForwarding, change: str
 ) -> None:
-    assert needs_change(after, stored(before), kernel(before)) == change
+    assert needs_change(asked(after), stored(before), kernel(before)) == change
 
 
 # --- the checks before a change ------------------------------------------------------------------
@@ -411,7 +412,7 @@ def test_a_switch_tells_whether_it_has_the_module(can: bool) -> None:
 
 
 def test_a_change_that_was_recorded_before_there_were_filters_is_read() -> None:
-    change = SwitchChange(Management("10.99.0.1"), {"br0": stored(told())}, {"br0": told()})
+    change = SwitchChange(Management("10.99.0.1"), {"br0": stored(told())}, {"br0": asked(told())})
     octets = recorded_without(change, "filters")
     found = encoding.change_from_octets(octets, Outcome.UNKNOWN, "")
     assert (found.before, found.after) == (change.before, change.after)

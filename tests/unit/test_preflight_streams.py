@@ -6,6 +6,7 @@ import pytest
 from lxml import etree
 
 from cnc.data_tree.tree import AgentReport, BridgeReport, PortReport
+from cnc.mechanisms.forwarding.kernel import examine_kernel
 from cnc.mechanisms.forwarding.preflight import examine_bridge
 from cnc.mechanisms.forwarding.tree import bridge_reports
 from cnc.mechanisms.frer.model import Generation, Recovery, SequenceFunctions
@@ -26,7 +27,6 @@ from cnc.model import (
     StreamAddress,
 )
 from cnc.rollout.preflight import Check, Finding, Verdict
-from cnc.rollout.preflight.streams import examine_kernel
 from cnc.switch.readback import agent_report
 from tests.unit.test_preflight_bridges import ANSWER
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cnc.cli import render
-from cnc.model import Plan, PortRef
+from cnc.model import BridgeForwarding, Plan, PortRef
 from cnc.planner import plan
 from cnc.plans.difference import PlanDifference, difference
 from cnc.rollout.goal import Goal
@@ -82,4 +82,4 @@ def test_a_stream_that_goes_is_named_and_not_its_address_alone(running: Plan) ->
     a, b, _ = STREAMS
     goal = Goal.of(plan(bridged(RING5, a, b), keep=running), former=running)
     gone = running.addresses["c"]
-    assert goal.ports["s3"]["br0"].names[gone] == "c"
+    assert goal.ports["s3"]["br0"][BridgeForwarding].names[gone] == "c"

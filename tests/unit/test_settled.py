@@ -39,14 +39,16 @@ from cnc.model import (
     PortRef,
     PortSettings,
     StreamAddress,
-    TalkerConfiguration,
     TalkerStream,
+    TalkerStreams,
+    gated_port,
 )
 from cnc.rollout.compare import PortStatus
 from cnc.rollout.compare import _port_status as port_status
 from cnc.rollout.preflight import Check, Verdict
 from cnc.rollout.stream_counts import NO_COUNTS
 from cnc.switch.payload import desired_ports
+from tests.unit.asked import asked
 from tests.unit.watched_switches import PLAN, bare, report
 
 CLOCK_ERROR_NS = 1_000
@@ -302,9 +304,9 @@ def test_a_bridge_that_differs_otherwise_too_is_told_to_differ():
 def test_status_says_of_an_end_station_that_its_offsets_wait():
     stream = TalkerStream("motor", 1, 1_000_000, 12_000, 300, 5, 46, ("drive",))
     waits = "unmanaged: the kernel has no TAI offset"
-    told = TalkerConfiguration((stream,))
+    told = TalkerStreams((stream,))
     ref, _, untold = without_gates()
-    found = status_of(ref, told, untold, waits)
+    found = status_of(ref, asked(told), untold, waits)
 
     assert found.verdict == f"gates wait for the clock: {waits}"
     assert "talkers are told no offsets" in found.hints[0]
@@ -331,14 +333,14 @@ def policed(policing: Policing) -> BridgeForwarding:
 def without_gates() -> tuple[PortRef, PortSettings, PortReport]:
     """A port that is to have gates, and has none."""
     for port, desired in desired_ports(PLAN, "s1").items():
-        if desired is not None:
-            return PortRef("s1", port), desired, bare({port: report(desired)}, port)[port]
+        if gates := gated_port(desired):
+            return PortRef("s1", port), desired, bare({port: report(gates)}, port)[port]
     raise AssertionError("no port of s1 has gates in the plan")
 
 
 def bridge_status(its: BridgeForwarding, running: BridgeForwarding, waits: str) -> PortStatus:
     report = PortReport.of_bridge(BridgeReport(("cam", "s2"), running))
-    return status_of(PortRef("s1", "br0"), its, report, waits)
+    return status_of(PortRef("s1", "br0"), asked(its), report, waits)
 
 
 def status_of(

@@ -19,7 +19,7 @@ from cnc.data_tree.counters import PortCounters
 from cnc.data_tree.state import SwitchState
 from cnc.data_tree.tree import TSN_LINUX, AgentReport, BridgeReport, PortReport
 from cnc.mechanism import Counts as BridgeCounts
-from cnc.mechanisms.forwarding.derive import bridge_forwarding
+from cnc.mechanisms.composition import bridge_forwarding
 from cnc.mechanisms.frer.counts import SilentPaths
 from cnc.mechanisms.frer.model import FoundErrors, LatentErrors, Recovery, SequenceFunctions
 from cnc.mechanisms.frer.watched import HINT_PATHS, Copies
@@ -36,6 +36,7 @@ from cnc.watch.messages import requires_poll
 from cnc.watch.observation import Poll
 from cnc.watch.observer import Observer
 from tests.json_documents import documented
+from tests.unit.asked import asked
 from tests.unit.bridged_networks import bridged
 from tests.unit.planner_networks import RING, stream
 
@@ -52,9 +53,7 @@ def made() -> Plan:
 
 @pytest.fixture(scope="module")
 def desired(made: Plan) -> BridgeForwarding:
-    its = desired_ports(made, LAST)["br0"]
-    assert isinstance(its, BridgeForwarding)
-    return its
+    return desired_ports(made, LAST)["br0"][BridgeForwarding]
 
 
 def came(fast: int, slow: int, **others: int) -> Counts:
@@ -187,7 +186,7 @@ def seen(
     second = look(made, 1, after, latent)
     return port_status(
         PortRef(LAST, "br0"),
-        desired,
+        asked(desired),
         second.state.ports["br0"],
         (),
         compared("br0", desired, look(made, 0, before), second),

@@ -14,7 +14,7 @@ from cnc import intent as intents
 from cnc.cli import render
 from cnc.data_tree.tree import BridgeReport
 from cnc.errors import InputError
-from cnc.mechanisms.forwarding.derive import bridge_forwarding
+from cnc.mechanisms.composition import bridge_forwarding
 from cnc.model import BridgeForwarding, Plan
 from cnc.planner import plan as compute
 from cnc.rollout.path import Seen, StreamPath, require_bridged, walk

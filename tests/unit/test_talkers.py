@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from cnc import cli
 from cnc.app import load_plan
-from cnc.mechanisms.talker_offsets.derive import transmissions
+from cnc.model.transmissions import transmissions
 from cnc.planner import plan
 from tests.unit.planner_networks import US, intent, network, stream
 

@@ -10,8 +10,9 @@ import pytest
 from cnc.check.transition import judge_transition, require_sound_transition
 from cnc.data_tree.state import SwitchState
 from cnc.errors import PlanRejected
-from cnc.mechanisms.forwarding.derive import bridge_forwardings
+from cnc.mechanisms.composition import bridge_forwardings
 from cnc.model import (
+    NO_GATES,
     AddressRange,
     BridgeForwarding,
     EndStation,
@@ -28,6 +29,7 @@ from cnc.model import (
 from cnc.planner import plan
 from cnc.plans.transition import Transition, joined, on_ports, transition
 from cnc.rollout.goal import Goal
+from tests.unit.asked import asked
 from tests.unit.bridged_networks import RING5, bridged
 from tests.unit.planner_networks import network, stream
 
@@ -218,10 +220,13 @@ def test_a_talker_by_hand_has_to_send_to_the_new_address(former: Plan, new: Plan
 def test_a_bridge_is_told_both_and_then_what_the_plan_says(former: Plan, new: Plan) -> None:
     goal = Goal.of(new, former=former)
     own = bridge_forwardings(new)["s1"]
-    assert goal.ports["s1"]["br0"] == own
+    assert goal.ports["s1"]["br0"] == asked(own)
     after = goal.without_former_ways("removes")
     assert (after.plan, after.former, after.what) == (None, {}, "removes")
-    assert after.ports == {"s1": {"br0": own}, "s2": {"br0": bridge_forwardings(new)["s2"]}}
+    assert after.ports == {
+        "s1": {"br0": asked(own)},
+        "s2": {"br0": asked(bridge_forwardings(new)["s2"])},
+    }
     both = joined(own, goal.former["s1"])
     assert both.entries == {**own.entries, former.addresses["around"]: ("s2",)}
     assert both.vlans == {10: ("e1", "s2", "s5")}
@@ -258,13 +263,13 @@ def test_gates_of_former_ways_are_kept_until_no_frame_comes_by_them(
 ) -> None:
     with_cable = replace(new, intent=former.intent)
     goal = Goal.of(with_cable, former=former)
-    assert goal.ports["s1"]["s2"] is None
+    assert goal.ports["s1"]["s2"] == NO_GATES
     gates = Goal.of(former).ports["s1"]["s2"]
     states = {name: SwitchState(None, {}, 0, 0) for name in goal.ports}
     assert goal.beside_former_ways(states).ports["s1"]["s2"] == gates
     assert goal.without_former_ways("removes").ports["s1"] == {
-        "br0": bridge_forwardings(new)["s1"],
-        "s2": None,
+        "br0": asked(bridge_forwardings(new)["s1"]),
+        "s2": NO_GATES,
     }
     assert Goal.of(with_cable, former=new).former_gates == {}
 

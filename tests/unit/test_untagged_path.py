@@ -9,7 +9,7 @@ import pytest
 from cnc import intent as intents
 from cnc.cli import render
 from cnc.data_tree.tree import BridgeReport
-from cnc.mechanisms.forwarding.derive import bridge_forwardings
+from cnc.mechanisms.composition import bridge_forwardings
 from cnc.mechanisms.identification.model import Inward, Outward, Translation, Translations
 from cnc.model import BridgeForwarding, IpIdentification, NextProtocol, Plan
 from cnc.planner import plan as compute

@@ -38,6 +38,7 @@ from cnc.switch.filters import configuration_filter, state_filter
 from cnc.switch.payload import edit_config
 from cnc.switch.readback import stored_ports
 from cnc.switch.rollout_id import RolloutId
+from tests.unit.asked import asked
 from tests.unit.rollout_history import recorded_without
 
 ID = RolloutId("0e1f3ac2-6f0c-4c6b-9f0c-2d0f6a5a7d11", "operator@cnc", "2026-11-23T09:00:00Z")
@@ -70,7 +71,7 @@ def read(config: etree._Element) -> StoredPort:
 
 
 def sent(desired: BridgeForwarding, before: StoredPort | None = None) -> etree._Element:
-    return edit_config({"br0": desired}, 0, {"br0": before}, ID)
+    return edit_config({"br0": asked(desired)}, 0, {"br0": before}, ID)
 
 
 def numbers(config: etree._Element) -> list[tuple[str, int, int | None]]:
@@ -281,8 +282,8 @@ AS_ANOTHER = Translation(inward=Inward("cam", BY_IP, 4))
 def test_a_kernel_that_drifted_is_described_by_what_becomes_of_frames(
     running: BridgeForwarding, desired: BridgeForwarding, difference: str
 ) -> None:
-    assert difference_of(desired, kernel(running), None) == f"{FRAMES} {difference}"
-    reason = needs_change(desired, stored(desired), kernel(running))
+    assert difference_of(asked(desired), kernel(running), None) == f"{FRAMES} {difference}"
+    reason = needs_change(asked(desired), stored(desired), kernel(running))
     assert reason == f"the kernel drifted: {FRAMES} {difference}"
 
 
@@ -303,18 +304,18 @@ def test_a_kernel_that_drifted_is_described_by_what_becomes_of_frames(
 def test_a_change_says_which_frames_are_translated_where(
     before: BridgeForwarding, after: BridgeForwarding, change: str
 ) -> None:
-    assert needs_change(after, stored(before), kernel(before)) == f"{FRAMES} {change}"
+    assert needs_change(asked(after), stored(before), kernel(before)) == f"{FRAMES} {change}"
 
 
 def test_a_switch_that_translates_what_is_desired_is_not_changed() -> None:
     both = told(camera=FIRST, scanner=LAST)
-    assert needs_change(both, stored(both), kernel(both)) is None
+    assert needs_change(asked(both), stored(both), kernel(both)) is None
 
 
 def test_translations_of_others_in_other_vlans_are_no_difference() -> None:
     desired = told(camera=FIRST)
     whole = desired.having(Translations({**desired[Translations].by_stream, OTHERS: LAST}))
-    assert needs_change(desired, stored(whole), kernel(whole)) is None
+    assert needs_change(asked(desired), stored(whole), kernel(whole)) is None
 
 
 # --- the checks before a change ------------------------------------------------------------------
@@ -357,7 +358,7 @@ def test_a_switch_tells_of_its_modules_if_it_may(names: Sequence[str], can: bool
 
 
 def test_a_change_that_was_recorded_before_there_were_translations_is_read() -> None:
-    change = SwitchChange(Management("10.99.0.1"), {"br0": stored(told())}, {"br0": told()})
+    change = SwitchChange(Management("10.99.0.1"), {"br0": stored(told())}, {"br0": asked(told())})
     octets = recorded_without(change, "translations", "sequencing")
     found = encoding.change_from_octets(octets, Outcome.UNKNOWN, "")
     assert (found.before, found.after) == (change.before, change.after)

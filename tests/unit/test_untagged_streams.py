@@ -21,9 +21,8 @@ from cnc import intent as intents
 from cnc.check import judge
 from cnc.check.forwarding import judge_forwarding
 from cnc.check.streams import judge_streams
-from cnc.mechanisms.forwarding.derive import bridge_forwardings
+from cnc.mechanisms.composition import bridge_forwardings
 from cnc.mechanisms.identification.model import Inward, Outward, Translation, Translations
-from cnc.mechanisms.talker_offsets.derive import transmissions
 from cnc.model import (
     BridgeForwarding,
     EndStation,
@@ -38,6 +37,7 @@ from cnc.model import (
     SourceMacIdentification,
     StreamAddress,
 )
+from cnc.model.transmissions import transmissions
 from cnc.planner import plan
 from cnc.planner.route import Member
 from cnc.plans import file as planfile

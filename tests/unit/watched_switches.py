@@ -9,7 +9,7 @@ from pathlib import Path
 from cnc import intent as intents
 from cnc.data_tree.state import SwitchState
 from cnc.data_tree.tree import TSN_LINUX, AgentReport, KernelSchedule, PortReport
-from cnc.model import NS_PER_S, GateLimits, StoredPort
+from cnc.model import NS_PER_S, GateLimits, StoredPort, gated_port
 from cnc.planner import plan as compute
 from cnc.switch.device import StoredSwitch
 from cnc.switch.payload import desired_ports
@@ -38,7 +38,7 @@ def poll(
     `ports` and `stored` make what is reported and configured into something else.
     """
     now_ns = round(after_s * NS_PER_S)
-    desired = desired_ports(PLAN, switch)
+    desired = {port: gated_port(its) for port, its in desired_ports(PLAN, switch).items()}
     reports = {
         port: report(configuration, TAI_NS + now_ns + clock_ahead_ns)
         for port, configuration in desired.items()

@@ -16,7 +16,7 @@ from cnc.cli.json_output.switches import Diagnosis, PortState, Push
 from cnc.cli.json_output.trace import Trace
 from cnc.cli.json_output.watch import Event
 from cnc.lab import NodeStatus
-from cnc.mechanisms.talker_offsets.derive import Transmission
+from cnc.model.transmissions import Transmission
 
 # By the words of the command. What each prints is one of these.
 BY_COMMAND: dict[str, Any] = {

@@ -10,7 +10,7 @@ from typing import Annotated, Any, TypeVar
 from pydantic import AliasPath, BaseModel, BeforeValidator, ConfigDict, Field, create_model
 from pydantic_core import to_jsonable_python
 
-from cnc.mechanisms.registry import MECHANISMS
+from cnc.mechanisms.registry import SHOWN
 from cnc.model import BridgeForwarding, GateEntry, PortRef
 
 _Document = TypeVar("_Document", bound="Document")
@@ -93,8 +93,8 @@ def _stream_entries(forwarding: BridgeForwarding | object) -> object:
         "vlans": {vlan_id: list(ports) for vlan_id, ports in sorted(forwarding.vlans.items())},
         "trusting": list(forwarding.trusting),
         **{
-            each.shown.key: [*each.shown.rows(forwarding[each.part], forwarding.names)] or None
-            for each in MECHANISMS
+            shown.key: [*shown.rows(forwarding[part], forwarding.names)] or None
+            for part, shown in SHOWN
         },
     }
 
@@ -125,7 +125,7 @@ def is_none(value: object) -> bool:
             list[its.row] | None,  # type: ignore[name-defined]
             Field(None, exclude_if=is_none, description=its.key_text),
         )
-        for its in (each.shown for each in MECHANISMS)
+        for _, its in SHOWN
     }
 )
 class Forwarding(Document):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import AliasPath, Field
 
 from cnc.cli.json_output.document import Document, is_none, with_keys
-from cnc.mechanisms.registry import MECHANISMS
+from cnc.mechanisms.registry import SHOWN
 
 
 @with_keys(
@@ -19,7 +19,7 @@ from cnc.mechanisms.registry import MECHANISMS
                 description=its.hop_text,
             ),
         )
-        for its in (each.shown for each in MECHANISMS)
+        for _, its in SHOWN
     }
 )
 class PathHop(Document):

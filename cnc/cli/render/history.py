@@ -16,7 +16,7 @@ from cnc.cli.render.output import (
     warning,
 )
 from cnc.cli.terminal import echo
-from cnc.model import BridgeForwarding, GateControlList, PortSettings, gates_of
+from cnc.model import BridgeForwarding, GateControlList, gates_of
 from cnc.support.lazy import lazy_import
 
 if TYPE_CHECKING:
@@ -78,9 +78,9 @@ def rollout(told: Rollout, *, as_json: bool) -> None:
             }
             document.switches[name].forwarding = {
                 bridge: ForwardingChange.model_validate({"before": before, "after": after})
-                for bridge, after in change.after.items()
-                if isinstance(after, BridgeForwarding)
-                for before in [change.previous(bridge)]
+                for bridge, settings in change.after.items()
+                if (after := settings.get(BridgeForwarding)) is not None
+                for before in [change.previous(bridge)[BridgeForwarding]]
             } or None
         print_json(document)
         return
@@ -101,8 +101,10 @@ def rollout(told: Rollout, *, as_json: bool) -> None:
         )
         for port, lists in _gates(change).items():
             row = (
-                composition.settings_summary(lists.before, _forwarding(change.previous(port))),
-                composition.settings_summary(lists.after, _forwarding(change.after[port])),
+                composition.settings_summary(
+                    lists.before, change.previous(port).get(BridgeForwarding)
+                ),
+                composition.settings_summary(lists.after, change.after[port].get(BridgeForwarding)),
             )
             ports.add_row(f"{name}/{port}", *row)
     print_table(switches)
@@ -136,10 +138,6 @@ def _phase(rollout: Rollout) -> str:
 
 def _when(instant: datetime) -> str:
     return instant.astimezone().isoformat(sep=" ", timespec="seconds")
-
-
-def _forwarding(settings: PortSettings | None) -> BridgeForwarding | None:
-    return settings if isinstance(settings, BridgeForwarding) else None
 
 
 def _gates(change: SwitchChange) -> Mapping[str, Change[GateControlList]]:

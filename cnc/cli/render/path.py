@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from cnc.cli.render.output import new_table, open_console, print_json, print_table, some
 from cnc.cli.terminal import echo
-from cnc.mechanisms.registry import MECHANISMS
+from cnc.mechanisms.registry import SHOWN
 from cnc.support.format import counted
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def path(found: StreamPath, *, as_json: bool) -> None:
     where = f"{found.address.destination_mac}, VLAN {found.address.vlan_id}"
     columns = {
         its.hop_key: its.hop_column
-        for its in (each.shown for each in MECHANISMS)
+        for _, its in SHOWN
         if its.hop_column and any(its.hop_key in hop.done for hop in found.hops)
     }
     table = new_table(

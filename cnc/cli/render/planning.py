@@ -12,7 +12,7 @@ import click
 from cnc.cli.render.output import new_table, open_console, print_json, print_table, some
 from cnc.cli.terminal import echo
 from cnc.loops.model import Loops
-from cnc.mechanisms.registry import MEASURED, MECHANISMS
+from cnc.mechanisms.registry import MEASURED, SHOWN
 from cnc.mechanisms.terms import may_be_dropped
 from cnc.model import (
     ORDINARY_MTU_OCTETS,
@@ -138,8 +138,8 @@ def plan(computed: Plan, output: Path | None) -> None:
 
 def _print_mechanisms(computed: Plan) -> None:
     """What mechanisms do for streams, a table for each that does anything."""
-    for each in MECHANISMS:
-        if its := each.shown.table(computed):
+    for _, shown in SHOWN:
+        if its := shown.table(computed):
             table = new_table(its.title, *its.columns)
             for row in islice(its.rows, _ROWS_MAX):
                 table.add_row(*row)
@@ -198,8 +198,8 @@ def _mtus(computed: Plan) -> None:
 
 def _lacking(computed: Plan) -> None:
     """What switches do without."""
-    for each in MECHANISMS:
-        if lack := each.shown.lack(computed):
+    for _, shown in SHOWN:
+        if lack := shown.lack(computed):
             echo(f"{lack.text}: {some(lack.where, ', ')} ({lack.key})")
 
 

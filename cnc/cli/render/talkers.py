@@ -10,7 +10,7 @@ from typing import Any
 
 from cnc.cli.render.output import new_table, print_json, print_table
 from cnc.cli.terminal import echo
-from cnc.mechanisms.talker_offsets.derive import Transmission
+from cnc.model.transmissions import Transmission
 from cnc.support.format import duration
 
 _NONE = "–"  # noqa: RUF001

@@ -7,15 +7,13 @@ Only the VLANs of streams, and the ports that are members of them, are a rollout
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from cnc.data_tree.tree import PortReport
 from cnc.mechanism import Whose, described
-from cnc.mechanisms.composition import differences, within
+from cnc.mechanisms.composition import differences, parts_while_clock_settles, within
 from cnc.model import NO_FORWARDING, BridgeForwarding, StoredPort
-from cnc.support.wording import named
-
-NO_BRIDGE = "the switch has no such bridge"
+from cnc.support.wording import NO_BRIDGE, named
 
 
 def forwarding_needs_change(
@@ -30,14 +28,23 @@ def forwarding_needs_change(
 
 def configured_difference(desired: BridgeForwarding, stored: StoredPort | None) -> str | None:
     """What is not configured as desired, in words; None when all is."""
-    whole = (stored.forwarding if stored else None) or NO_FORWARDING
-    actual = within(whole, desired)
+    actual = previous(desired, stored)
     if desired.entries and not (actual.entries or actual.members):
         return "no filtering entry of streams yet"
     return _named(desired, actual, _CONFIGURED)
 
 
-def forwarding_difference(desired: BridgeForwarding, report: PortReport | None) -> str | None:
+def previous(desired: BridgeForwarding, stored: StoredPort | None) -> BridgeForwarding:
+    """What is configured in the VLANs of streams."""
+    return within((stored.forwarding if stored else None) or NO_FORWARDING, desired)
+
+
+def forwarding_difference(
+    desired: BridgeForwarding,
+    report: PortReport | None,
+    _base_time_ns: int | None = None,
+    _extras: Collection[str] = (),
+) -> str | None:
     """What the kernel does otherwise than desired, as text; None if nothing."""
     bridge = report.forwarding if report else None
     if bridge is None:
@@ -45,6 +52,18 @@ def forwarding_difference(desired: BridgeForwarding, report: PortReport | None) 
     if not bridge.filters_vlans:
         return "its VLAN filtering is off: it forwards by address alone"
     return _named(desired, within(bridge.forwarding, desired), _KERNEL)
+
+
+def difference_since(before: PortReport, now: PortReport) -> str | None:
+    """Whether a bridge forwards otherwise than before, as text; None: it does not."""
+    if before.forwarding != now.forwarding:
+        return "the bridge forwards frames otherwise than before"
+    return None
+
+
+def waits(desired: BridgeForwarding, report: PortReport) -> bool:
+    """Whether all is as desired but what is done by the clock."""
+    return forwarding_difference(parts_while_clock_settles(desired), report) is None
 
 
 def _named(desired: BridgeForwarding, actual: BridgeForwarding, whose: Whose) -> str | None:

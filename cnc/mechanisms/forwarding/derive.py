@@ -1,5 +1,4 @@
-"""What the bridges of a bridged network are told: filtering entries, VLAN members, trusted ports,
-and what mechanisms do with the frames beside.
+"""What the bridges of a bridged network are told: filtering entries, VLAN members, trusted ports.
 
 Derived from the hops of a plan; the judge walks frames through it, and a rollout writes it.
 """
@@ -11,24 +10,13 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from cnc.mechanisms.registry import MECHANISMS
-from cnc.model import BridgeForwarding, Parts, Plan, StreamAddress
+from cnc.model import BridgeForwarding, Plan, StreamAddress
 
 _Key = TypeVar("_Key")
 
 
-def bridge_forwarding(plan: Plan, switch: str) -> BridgeForwarding:
-    """What one switch of a bridged plan is told; nothing where no stream crosses it.
-
-    For all switches of a network `bridge_forwardings` takes one pass over the plan.
-    """
-    return bridge_forwardings(plan, (switch,))[switch]
-
-
-def bridge_forwardings(
-    plan: Plan, switches: Collection[str] | None = None
-) -> dict[str, BridgeForwarding]:
-    """What each of `switches` is told, of all where it is None, by name.
+def derive(plan: Plan, switches: Collection[str]) -> dict[str, BridgeForwarding]:
+    """What each of `switches` is told, by name.
 
     A stream has one filtering entry in each switch that it crosses, with all ports that its paths
     leave by; the ports that its frames enter or leave by are members of its VLAN (802.1Q 8.8).
@@ -37,8 +25,7 @@ def bridge_forwardings(
     the intent, has none: the judge refuses it.
     """
     links = plan.intent.network.links
-    names = plan.intent.network.bridges if switches is None else switches
-    tables = {name: _Tables() for name in names}
+    tables = {name: _Tables() for name in switches}
     for name, planned in plan.streams.items():
         address = plan.addresses.get(name)
         stream = plan.intent.streams.get(name)
@@ -54,11 +41,7 @@ def bridge_forwardings(
                 if not (is_untagged and hop is planned.hops[0]):
                     receiver.ingress.add(link.target.port)
                 receiver.members[address.vlan_id].add(link.target.port)
-    parts = {each.part: each.planned.derive(plan, names) for each in MECHANISMS}
-    return {
-        name: its.forwarding(Parts.of(*(of[name] for of in parts.values() if name in of)))
-        for name, its in tables.items()
-    }
+    return {name: its.forwarding() for name, its in tables.items()}
 
 
 @dataclass(slots=True)
@@ -69,12 +52,11 @@ class _Tables:
     members: defaultdict[int, set[str]] = field(default_factory=lambda: defaultdict(set))
     ingress: set[str] = field(default_factory=set)
 
-    def forwarding(self, parts: Parts) -> BridgeForwarding:
+    def forwarding(self) -> BridgeForwarding:
         return BridgeForwarding(
             entries=_sorted(self.egress),
             vlans=_sorted(self.members),
             trusting=tuple(sorted(self.ingress)),
-            parts=parts,
         )
 
 

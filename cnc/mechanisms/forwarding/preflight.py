@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from cnc.data_tree.tree import PRIORITIES, BridgeReport, PortReport
+from cnc.data_tree.tree import EACH_PRIORITY, BridgeReport, PortReport
 from cnc.finding import Check, Finding, Verdict
 from cnc.mechanism import described
 from cnc.mechanisms.forwarding.code_points import misleading
@@ -12,8 +12,6 @@ from cnc.mechanisms.registry import MECHANISMS
 from cnc.model import BridgeForwarding, Network, PortRef
 from cnc.support.format import counted
 from cnc.support.wording import named
-
-EACH_PRIORITY = tuple(range(PRIORITIES))
 
 
 def examine_bridge(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from cnc.keys import shape
+from cnc.keys.keys import Keys
 from cnc.keys.mac_addresses import check_extent, reserved_for
 from cnc.keys.problems import KeyPath, Problems
 from cnc.model import (
@@ -13,22 +14,12 @@ from cnc.model import (
     Intent,
     Stream,
     StreamAddress,
-    TrafficClass,
     mac_number,
 )
 from cnc.support.format import counted
 
 
-def classes_of_pcp(
-    its: shape.Stream, classes: Mapping[str, TrafficClass], names: tuple[str, ...]
-) -> tuple[str, ...]:
-    """Those of the classes `names` that the PCP of a stream leads to; all of them where it states
-    none, or one that leads to none of them, which `check_addresses` reports."""
-    led_to = tuple(name for name in names if name in classes and classes[name].priority == its.pcp)
-    return led_to or names
-
-
-def check_addresses(document: shape.Document, intent: Intent, problems: Problems) -> None:
+def _check(document: shape.Document, intent: Intent, problems: Problems) -> None:
     """Add to `problems` what is wrong with the keys of bridged networks."""
     if intent.network.forwarding is Forwarding.ROUTED:
         problems.refuse_routed(_bridged_keys(document))
@@ -180,3 +171,6 @@ def _check_room_by_mac(intent: Intent, problems: Problems) -> None:
             found = f"{mac} of {sharing}, for which addresses.vlans has {free} left"
             expected = "a VLAN of its own, or more VLANs in addresses"
             problems.add(("streams", users[-1], "destination-mac"), found, expected)
+
+
+KEYS = Keys({}, check=_check)

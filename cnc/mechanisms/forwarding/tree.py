@@ -28,11 +28,19 @@ from cnc.data_tree.tree import (
     ForeignEntry,
     Recoding,
 )
-from cnc.mechanisms.composition import within
+from cnc.mechanism import Interfaces, PlaceEdit
+from cnc.mechanisms.composition import edits, within
 from cnc.mechanisms.forwarding import code_points
 from cnc.mechanisms.modules import lacking_modules
 from cnc.mechanisms.registry import MECHANISMS
-from cnc.model import NO_FORWARDING, BridgeForwarding, Parts, StoredPort, StreamAddress
+from cnc.model import (
+    NO_FORWARDING,
+    NOTHING_STORED,
+    BridgeForwarding,
+    Parts,
+    StoredPort,
+    StreamAddress,
+)
 
 _BRIDGE = ElementMaker(namespace=BRIDGE, nsmap={None: BRIDGE})
 _TSNL = ElementMaker(namespace=TSN_LINUX, nsmap={None: TSN_LINUX})
@@ -49,7 +57,38 @@ _FOREIGN_VLANS_MAX = 2**18
 _HELD_BACK = frozenset({"listening", "learning", "blocking"})
 
 
-def bridges_element(
+def edit(parts: Mapping[str, BridgeForwarding], its: PlaceEdit) -> list[Element]:
+    """Sets the forwarding of bridges, removes what is stored in the VLANs of streams beside it, and
+    configures their ports as far as entries refer to them."""
+    if not parts:
+        return []
+    before = {name: at.forwarding if (at := its.stored.get(name)) else None for name in parts}
+    tables = {name: at.tables for name in parts if (at := its.stored.get(name))}
+    of_switch, of_bridges = edits(parts, before, tables, its.base_time_ns)
+    _add_bridge_ports(its.interfaces, parts, before)
+    return [_bridges_element(parts, before, of_bridges), *of_switch]
+
+
+def _add_bridge_ports(
+    interfaces: Interfaces,
+    bridges: Mapping[str, BridgeForwarding],
+    before: Mapping[str, BridgeForwarding | None],
+) -> None:
+    """Add what bridges need of their ports: that they are configured, since entries refer to them,
+    and whether a frame's PCP gives its priority."""
+    members = {port for each in bridges.values() for port in each.members}
+    changed = regenerations([(bridges[name], before[name]) for name in bridges])
+    for port in sorted(members | changed.keys()):
+        interface = interfaces.of(port)
+        if operation := changed.get(port):
+            bridge_port = interface.find(f"{{{BRIDGE}}}bridge-port")
+            if bridge_port is None:
+                bridge_port = _BRIDGE("bridge-port")
+                interface.append(bridge_port)
+            bridge_port.append(regeneration_element(operation))
+
+
+def _bridges_element(
     changes: Mapping[str, BridgeForwarding],
     stored: Mapping[str, BridgeForwarding | None],
     beside: Mapping[str, Iterable[Element]],
@@ -202,13 +241,16 @@ def settings_filter() -> Element:
     return _BRIDGE("bridges", _BRIDGE("bridge", _BRIDGE("name"), component))
 
 
-def stored_bridges(data: Element, bridges: Iterable[str]) -> dict[str, StoredPort]:
-    """What is configured of these bridges, from the reply to a get-config; without those of which
-    nothing is, where the tables of their switch are empty, too."""
-    components = _components(data)
-    trusting = code_points.configured_trust(data)
-    whole = Reply(data)
-    found = {}
+def stored_bridges(
+    found: Mapping[str, StoredPort], whole: Reply, bridges: Collection[str]
+) -> dict[str, StoredPort]:
+    """What is configured of these bridges, beside what is `found`, from the reply to a get-config;
+    without those of which nothing is, where the tables of their switch are empty, too."""
+    ports = {**found}
+    if not bridges:
+        return ports
+    components = _components(whole.data)
+    trusting = code_points.configured_trust(whole.data)
     for name in bridges:
         component = components.get(name)
         stored = [each.tree().stored(whole, component) for each in MECHANISMS]
@@ -217,8 +259,9 @@ def stored_bridges(data: Element, bridges: Iterable[str]) -> dict[str, StoredPor
         if component is not None:
             forwarding = _forwarding(component, trusting).having(*(each.part for each in stored))
         if forwarding or tables.parts:
-            found[name] = StoredPort(None, 0, frozenset(), forwarding=forwarding, tables=tables)
-    return found
+            # A bridge is an interface, too; what matters of it is how it forwards.
+            ports[name] = replace(NOTHING_STORED, forwarding=forwarding, tables=tables)
+    return ports
 
 
 def bridge_reports(data: Element, bridges: Iterable[str]) -> dict[str, BridgeReport]:

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from cnc.check import Violation, judge_limits
-from cnc.data_tree.tree import CLASSIFY_BRIDGED, PortReport
+from cnc.data_tree.tree import CLASSIFY_BRIDGED, AgentReport, PortReport
 from cnc.finding import Check, Finding, Verdict
+from cnc.mechanism import Around
 from cnc.model import (
     GateMode,
     Link,
-    Network,
+    Plan,
     PortConfiguration,
+    PortGates,
     PortRef,
     PortSettings,
-    gated_port,
+    TalkerStreams,
     transmission_ns,
 )
 from cnc.support.format import counted, rate
@@ -26,19 +28,41 @@ from cnc.support.wording import link_hint
 ASSUMED_BPS = 10_000_000
 INTERVAL_MIN_OCTETS = 60
 
+_NO_GATES = (
+    "a switch: modprobe sch_taprio, or boot a kernel that has it, such as Debian's "
+    "linux-image-amd64; a lab: run the commands in such a kernel, scripts/vm bash SCRIPT"
+)
+
 Outcome = tuple[Verdict, str, str | None]
 
 
+def examine_node(
+    node: str, settings: Mapping[str, PortSettings], agent: AgentReport
+) -> Iterator[Finding]:
+    """Gates and DSCP rules, which the agent refuses where the kernel lacks support; nothing of an
+    end station without gates."""
+    gated = [gates for each in settings.values() if (gates := each[PortGates].configuration)]
+    if not gated and all(each.get(TalkerStreams) for each in settings.values()):
+        return
+    hint = None
+    if refused := agent.refused.get("gates"):
+        text, hint = refused, _NO_GATES
+    elif agent.classifier == "none" and any(each.dscp_priorities for each in gated):
+        text = "its kernel has neither iptables nor nftables: DSCP rules are refused"
+        hint = "load ip_tables and ip6_tables, or nf_tables, and install iptables on the switch"
+    else:
+        text = "runs gate control lists"
+    yield Finding(node, None, Check.KERNEL, Verdict.FAILED if hint else Verdict.OK, text, hint)
+
+
 def examine_port(
-    ref: PortRef, settings: PortSettings | None, report: PortReport | None, link: Link | None
+    ref: PortRef, asked: PortGates, report: PortReport | None, around: Around
 ) -> Iterator[Finding]:
     """All findings about one port except its limits.
 
     What prevents only a gate control list is a warning on a port without one.
-    `link` is the port's link in the intent.
     """
-
-    desired = gated_port(settings)
+    desired, link = asked.configuration, around.link
 
     def finding(check: Check, verdict: Verdict, text: str, hint: str | None = None) -> Finding:
         return Finding(ref.node, ref.port, check, verdict, text, hint)
@@ -119,11 +143,10 @@ def _queues(tx_queues: int, classes: int) -> Outcome:
 
 
 def examine_limits(
-    network: Network,
-    desired: Mapping[PortRef, PortConfiguration],
-    reports: Mapping[PortRef, PortReport],
+    plan: Plan, asked: Mapping[PortRef, PortGates], reports: Mapping[PortRef, PortReport]
 ) -> Iterator[Finding]:
     """Lists that exceed the limits that the switches report; the first excess of each kind."""
+    desired = {port: its.configuration for port, its in asked.items() if its.configuration}
     reported = {
         port: reports[port].limits_in(configuration.mode)
         for port, configuration in desired.items()
@@ -131,7 +154,7 @@ def examine_limits(
     }
     lists = {port: desired[port].gates for port in reported}
     beyond: dict[str, dict[str, Violation]] = {}
-    for violation in judge_limits(network.within(reported), lists):
+    for violation in judge_limits(plan.intent.network.within(reported), lists):
         beyond.setdefault(violation.where, {}).setdefault(violation.code, violation)
     for port in reported:
         excess = beyond.get(str(port), {}).values()

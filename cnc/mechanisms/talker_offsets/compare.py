@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from cnc.data_tree.tree import PortReport
-from cnc.model import NO_STREAMS, StoredPort, TalkerConfiguration, TalkerStream
+from cnc.model import StoredPort, TalkerStream, TalkerStreams
 from cnc.support.format import duration
 from cnc.support.wording import named
 
@@ -11,23 +13,22 @@ _Streams = dict[tuple[str, int], TalkerStream]
 
 
 def talker_needs_change(
-    desired: TalkerConfiguration, stored: StoredPort | None, report: PortReport | None
+    desired: TalkerStreams, stored: StoredPort | None, report: PortReport | None
 ) -> str | None:
     """Why a station's port must be configured again; None when it stores and publishes this."""
-    table = stored.talker if stored else None
-    if change := configured_difference(desired, table.configuration if table else None):
+    if change := configured_difference(desired, stored):
         return change
+    table = stored.talker if stored else None
     difference = talker_difference(desired, report, table.base_time_ns if table else None)
     return f"the station drifted: {difference}" if difference else None
 
 
-def configured_difference(
-    desired: TalkerConfiguration, configured: TalkerConfiguration | None
-) -> str | None:
+def configured_difference(desired: TalkerStreams, stored: StoredPort | None) -> str | None:
     """The streams that are not configured as desired, in words; None when all are."""
-    if desired.streams == (configured or NO_STREAMS).streams:
+    configured = previous(desired, stored)
+    if desired == configured:
         return None
-    before, after = _by_key(configured or NO_STREAMS), _by_key(desired)
+    before, after = _by_key(configured), _by_key(desired)
     words = [
         *(f"{_name(key)} {_moved(before[key], after[key])}" for key in _common(before, after)),
         *(f"{_name(key)} is new" for key in sorted(after.keys() - before.keys())),
@@ -36,8 +37,16 @@ def configured_difference(
     return f"its talkers: {named(words)}"
 
 
+def previous(_asked: TalkerStreams, stored: StoredPort | None) -> TalkerStreams:
+    """The streams that are configured."""
+    return stored.talker.configuration if stored and stored.talker else TalkerStreams()
+
+
 def talker_difference(
-    desired: TalkerConfiguration, report: PortReport | None, base_time_ns: int | None
+    desired: TalkerStreams,
+    report: PortReport | None,
+    base_time_ns: int | None,
+    _extras: Collection[str] = (),
 ) -> str | None:
     """The first difference of what is published from what is desired, as text; None if equal.
 
@@ -48,7 +57,7 @@ def talker_difference(
     newest = report.talker.newest
     if newest is None:
         return "no offsets are published" if desired.streams else None
-    if newest.configuration.streams != desired.streams:
+    if newest.configuration != desired:
         before, after = _by_key(newest.configuration), _by_key(desired)
         differing = [*_common(before, after), *sorted(before.keys() ^ after.keys())]
         return f"other offsets are published: {named(map(_name, differing))}"
@@ -57,7 +66,14 @@ def talker_difference(
     return None
 
 
-def _by_key(configuration: TalkerConfiguration) -> _Streams:
+def difference_since(before: PortReport, now: PortReport) -> str | None:
+    """Whether other offsets are published than before, as text; None: they are the same."""
+    if before.talker.newest != now.talker.newest:
+        return "other offsets are published to its talkers than before"
+    return None
+
+
+def _by_key(configuration: TalkerStreams) -> _Streams:
     return {(stream.name, stream.path): stream for stream in configuration.streams}
 
 

@@ -2,43 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from lxml.builder import ElementMaker
 
 from cnc.data_tree import reply
-from cnc.data_tree.reply import Element
-from cnc.data_tree.tree import END_STATION, NETCONF, TalkerReport
+from cnc.data_tree.reply import Element, Reply
+from cnc.data_tree.tree import END_STATION, INTERFACES, NETCONF, PortReport, TalkerReport
 from cnc.data_tree.wake_ups import wake_ups
-from cnc.mechanisms.talker_offsets.derive import Transmission, transmissions
+from cnc.mechanism import PlaceEdit
 from cnc.model import (
+    NOTHING_STORED,
     Plan,
+    PortRef,
+    StoredPort,
     StreamAddress,
-    TalkerConfiguration,
     TalkerStream,
+    TalkerStreams,
     TalkerTable,
     WakeUps,
 )
+from cnc.model.transmissions import Transmission, transmissions
 
 _ES = ElementMaker(namespace=END_STATION, nsmap={None: END_STATION})
-_NAMESPACES = {"e": END_STATION}
+_NAMESPACES = {"e": END_STATION, "if": INTERFACES}
 _LEAVES = reply.Leaves(END_STATION)
+_INTERFACES = reply.Leaves(INTERFACES)
 _REPLACE = {f"{{{NETCONF}}}operation": "replace"}
 
 
-def talker_ports(plan: Plan, station: str) -> dict[str, TalkerConfiguration]:
+def derive(plan: Plan, nodes: Collection[str]) -> dict[PortRef, TalkerStreams]:
     """What each cabled port of an end station is told; no stream where none leaves by it."""
-    own = [each for each in transmissions(plan) if each.talker == station]
-    return {
-        port.port: _of_streams(_stream(each) for each in own if each.interface == port.port)
-        for port in plan.intent.network.links
-        if port.node == station
+    network = plan.intent.network
+    told: dict[PortRef, list[TalkerStream]] = {
+        port: []
+        for port in network.links
+        if port.node in nodes and port.node in network.end_stations
     }
+    for sent in transmissions(plan):
+        if (streams := told.get(PortRef(sent.talker, sent.interface))) is not None:
+            streams.append(_stream(sent))
+    return {port: _of_streams(streams) for port, streams in told.items()}
 
 
-def _of_streams(streams: Iterable[TalkerStream]) -> TalkerConfiguration:
+def _of_streams(streams: Iterable[TalkerStream]) -> TalkerStreams:
     """In one order: that of the list in a datastore has no meaning."""
-    return TalkerConfiguration(tuple(sorted(streams, key=lambda each: (each.name, each.path))))
+    return TalkerStreams(tuple(sorted(streams, key=lambda each: (each.name, each.path))))
 
 
 def _stream(sent: Transmission) -> TalkerStream:
@@ -56,7 +66,14 @@ def _stream(sent: Transmission) -> TalkerStream:
     )
 
 
-def talker_element(desired: TalkerConfiguration, base_time_ns: int) -> Element:
+def edit(parts: Mapping[str, TalkerStreams], its: PlaceEdit) -> list[Element]:
+    """Tells the talkers of ports, in their interfaces; there is nothing beside."""
+    for name, desired in parts.items():
+        its.interfaces.of(name).append(talker_element(desired, its.base_time_ns))
+    return []
+
+
+def talker_element(desired: TalkerStreams, base_time_ns: int) -> Element:
     """The `<talker>` of a port, which replaces the one that is there."""
     return _ES(
         "talker",
@@ -91,15 +108,35 @@ def _address_elements(address: StreamAddress | None) -> list[Element]:
     ]
 
 
-def published_filter() -> Element:
-    """What is published to the talkers of a port."""
-    return _ES("talker", _ES("published"))
+def told() -> list[Element]:
+    """A filter of what is published to the talkers of a port."""
+    return [_ES("talker", _ES("published"))]
 
 
-def stored_talker(interface: Element) -> TalkerTable | None:
-    """The talker's configuration of an interface; None where there is none."""
-    talker = interface.find("e:talker", _NAMESPACES)
-    return None if talker is None else _table(talker)
+def stored_ports(
+    found: Mapping[str, StoredPort], whole: Reply, _bridges: Collection[str]
+) -> dict[str, StoredPort]:
+    """What ports have configured for talkers, beside what is `found` there."""
+    ports = {**found}
+    for interface in reply.entries(whole.data, "if:interfaces/if:interface", _NAMESPACES):
+        talker = interface.find("e:talker", _NAMESPACES)
+        if talker is not None:
+            name = _INTERFACES.required(interface, "name")
+            ports[name] = replace(ports.get(name, NOTHING_STORED), talker=_table(talker))
+    return ports
+
+
+def port_reports(
+    found: Mapping[str, PortReport], whole: Reply, _bridges: Collection[str]
+) -> dict[str, PortReport]:
+    """What the ports that are `found` publish to their talkers, and what these say."""
+    ports = {**found}
+    for interface in reply.entries(whole.data, "if:interfaces/if:interface", _NAMESPACES):
+        if interface.find("e:talker", _NAMESPACES) is not None:
+            name = _INTERFACES.required(interface, "name")
+            if name in ports:
+                ports[name] = replace(ports[name], talker=talker_report(interface))
+    return ports
 
 
 def talker_report(interface: Element) -> TalkerReport:

@@ -1,8 +1,8 @@
 """The change of a switch, and the plan, as octets and back.
 
     {"format": "cnc-change/1", "management": Management,
-     "before": {port: StoredPort without tables, or null, ...},
-     "after": {port: PortConfiguration, TalkerConfiguration or null, ...},
+     "before": {port: Stored or null, ...},
+     "after": {port: PortConfiguration, Talkers or null, ...},
      "bridges": {bridge: {"before": Forwarding or null, "after": Forwarding}, ...}}
 
 The keys are the names of the fields; a new one needs a default, or a new format. JSON has no
@@ -28,17 +28,20 @@ from pydantic import Field, TypeAdapter, create_model
 
 from cnc.errors import CncError
 from cnc.mechanism import Kept
-from cnc.mechanisms.composition import each_part
-from cnc.mechanisms.registry import MECHANISMS
+from cnc.mechanisms.registry import KEPT
 from cnc.model import (
     BridgeForwarding,
     Management,
+    Parts,
     Plan,
     PortConfiguration,
+    PortGates,
     PortSettings,
     StoredPort,
     StreamAddress,
-    TalkerConfiguration,
+    TalkerStream,
+    TalkerStreams,
+    TalkerTable,
 )
 from cnc.plans import file as planfile
 from cnc.rollout.history.record import Outcome, SwitchChange
@@ -47,8 +50,6 @@ _FORMAT = "cnc-change/1"
 _FORMAT_WITH_PARTS = "cnc-change/2"
 # The kinds of parts that the first format had, under their own keys, each in its version 1.
 _FIRST = {"translations", "sequencing", "filters"}
-# An edit reads the tables anew.
-_TABLES = {"before": {"__all__": {"tables"}}}
 # Of a plan or a change, three times the plan of 10,000 streams that pass ten ports each.
 TEXT_MAX_OCTETS = 64 * 1024 * 1024
 
@@ -57,39 +58,106 @@ def change_to_octets(change: SwitchChange) -> bytes:
     """The change without its outcome, which is not known yet. Raises CncError if it is too long."""
     bridges = {
         name: {"before": _before(change.before[name]), "after": _encoded(after)}
-        for name, after in change.after.items()
-        if isinstance(after, BridgeForwarding)
+        for name, settings in change.after.items()
+        if (after := settings.get(BridgeForwarding)) is not None
     }
     has_parts = any(its and its.parts for each in bridges.values() for its in each.values())
     document = _document()(
         format=_FORMAT_WITH_PARTS if has_parts else _FORMAT,
         management=change.management,
-        before={name: stored and _of_port(stored) for name, stored in change.before.items()},
-        after={name: None if name in bridges else its for name, its in change.after.items()},
+        before={name: stored and _stored(stored) for name, stored in change.before.items()},
+        after={name: _of_port(its) for name, its in change.after.items()},
         bridges=bridges,
     )
-    return _deflated(document.model_dump_json(exclude=_TABLES))
+    return _deflated(document.model_dump_json())
 
 
 def _before(stored: StoredPort | None) -> Any:
     return _encoded(stored.forwarding) if stored and stored.forwarding else None
 
 
-def _of_port(stored: StoredPort) -> StoredPort:
-    """Without what is encoded for itself."""
-    return replace(stored, forwarding=None)
+@dataclass(frozen=True, slots=True)
+class _Talkers:
+    """What the talkers of a port are told; `gates` are those of the port where a rollout owns
+    them."""
+
+    streams: tuple[TalkerStream, ...]
+    gates: PortConfiguration | None = None
+    owns_gates: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    base_time_ns: int
+    configuration: _Talkers
+
+
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """A stored port; a bridge has its `forwarding` elsewhere. An edit reads the tables anew."""
+
+    configuration: PortConfiguration | None
+    base_time_ns: int
+    dscps: frozenset[int]
+    extras: tuple[str, ...] = ()
+    talker: _Table | None = None
+    forwarding: None = None
+    is_draft: bool = False
+    has_interface_gates: bool = False
+
+
+def _stored(its: StoredPort) -> _Stored:
+    told = its.talker
+    return _Stored(
+        its.configuration,
+        its.base_time_ns,
+        its.dscps,
+        its.extras,
+        _Table(told.base_time_ns, _Talkers(told.configuration.streams)) if told else None,
+        is_draft=its.is_draft,
+        has_interface_gates=its.has_interface_gates,
+    )
+
+
+def _stored_port(its: _Stored) -> StoredPort:
+    told = its.talker
+    return StoredPort(
+        its.configuration,
+        its.base_time_ns,
+        its.dscps,
+        its.extras,
+        TalkerTable(told.base_time_ns, TalkerStreams(told.configuration.streams)) if told else None,
+        is_draft=its.is_draft,
+        has_interface_gates=its.has_interface_gates,
+    )
+
+
+def _of_port(settings: PortSettings) -> PortConfiguration | _Talkers | None:
+    """What is asked of a port; None of a port without gates, and of a bridge."""
+    gates, talkers = settings.get(PortGates), settings.get(TalkerStreams)
+    configuration = gates.configuration if gates else None
+    if talkers is None:
+        return configuration
+    return _Talkers(talkers.streams, configuration, owns_gates=gates is not None)
+
+
+def _settings(of_port: PortConfiguration | _Talkers | None) -> PortSettings:
+    if isinstance(of_port, _Talkers):
+        gates = [PortGates(of_port.gates)] if of_port.owns_gates else []
+        return PortSettings.of(TalkerStreams(of_port.streams), *gates)
+    return PortSettings.of(PortGates(of_port))
 
 
 def change_from_octets(octets: bytes, outcome: Outcome, detail: str) -> SwitchChange:
     """The change with its outcome. Raises UnknownPartError if it has what this program does not
     know, another ValueError if `octets` hold no change."""
     document = _document().model_validate_json(_inflated(octets), strict=True)
-    before: dict[str, StoredPort | None] = document.before
-    after: dict[str, PortSettings | None] = document.after
+    before = {name: its and _stored_port(its) for name, its in document.before.items()}
+    after = {name: _settings(its) for name, its in document.after.items()}
     for name, bridge in document.bridges.items():
         if (stored := before[name]) and bridge.before:
             before[name] = replace(stored, forwarding=_decoded(bridge.before))
-        after[name] = _decoded(bridge.after)
+        after[name] = PortSettings.of(_decoded(bridge.after))
     return SwitchChange(document.management, before, after, outcome, detail)
 
 
@@ -147,9 +215,7 @@ class _Versioned:
 @cache
 def _forwarding() -> Any:
     """`BridgeForwarding` without objects as keys: the parts of mechanisms are lists of rows."""
-    parts: dict[str, Any] = {
-        each.kept.key: (_rows_of(each.kept), ()) for each in MECHANISMS if _is_first(each.kept)
-    }
+    parts: dict[str, Any] = {kept.key: (_rows_of(kept), ()) for _, kept in KEPT if _is_first(kept)}
     return create_model(
         "Forwarding",
         entries=tuple[_Entry, ...],
@@ -177,15 +243,11 @@ def _encoded(forwarding: BridgeForwarding) -> Any:
         vlans=forwarding.vlans,
         trusting=forwarding.trusting,
         parts={
-            each.kept.key: _Versioned(each.kept.version, _plain(each.kept, forwarding[each.part]))
-            for each in MECHANISMS
-            if not _is_first(each.kept) and forwarding[each.part] != each.part()
+            kept.key: _Versioned(kept.version, _plain(kept, forwarding[part]))
+            for part, kept in KEPT
+            if not _is_first(kept) and forwarding[part] != part()
         },
-        **{
-            each.kept.key: tuple(each.kept.rows(forwarding[each.part]))
-            for each in MECHANISMS
-            if _is_first(each.kept)
-        },
+        **{kept.key: tuple(kept.rows(forwarding[part])) for part, kept in KEPT if _is_first(kept)},
     )
 
 
@@ -202,7 +264,7 @@ def _decoded(stored: Any) -> BridgeForwarding:
         vlans=stored.vlans,
         trusting=stored.trusting,
         names={each.address: each.name for each in stored.entries if each.name is not None},
-        parts=each_part(lambda each: _part(each.kept, stored)),
+        parts=Parts.of(*(_part(kept, stored) for _, kept in KEPT)),
     )
 
 
@@ -222,7 +284,7 @@ class UnknownPartError(ValueError):
 
 
 def _refuse_unknown(stored: Any) -> None:
-    known = {each.kept.key: each.kept for each in MECHANISMS}
+    known = {kept.key: kept for _, kept in KEPT}
     for key, its in stored.parts.items():
         if key not in known:
             raise UnknownPartError(f"it has {key!r} of a mechanism that is not installed here")
@@ -240,7 +302,7 @@ def _document() -> Any:
         "Document",
         format=Literal["cnc-change/1", "cnc-change/2"],
         management=Management,
-        before=dict[str, StoredPort | None],
-        after=dict[str, PortConfiguration | TalkerConfiguration | None],
+        before=dict[str, _Stored | None],
+        after=dict[str, PortConfiguration | _Talkers | None],
         bridges=(dict[str, bridge], {}),
     )

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 
-from cnc.mechanisms.composition import within
+from cnc.mechanisms.composition import previous
 from cnc.model import (
-    NO_FORWARDING,
-    NO_STREAMS,
-    BridgeForwarding,
     Management,
     PortSettings,
     StoredPort,
-    TalkerConfiguration,
+    TalkerStreams,
 )
 
 
@@ -55,13 +52,13 @@ class SwitchChange:
     """The change of one switch or end station in a rollout.
 
     The two mappings have the same keys, the ports that change: the stored configuration before
-    (None: none) and the desired one after (None: no gates). A bridge is among the ports of its
+    (None: none) and what is asked after. A bridge is among the ports of its
     switch.
     """
 
     management: Management
     before: Mapping[str, StoredPort | None]
-    after: Mapping[str, PortSettings | None]
+    after: Mapping[str, PortSettings]
     outcome: Outcome = Outcome.UNKNOWN
     detail: str = ""
 
@@ -72,19 +69,11 @@ class SwitchChange:
     @property
     def is_end_station(self) -> bool:
         """Whether talkers are told something, instead of gates set."""
-        return any(isinstance(each, TalkerConfiguration) for each in self.after.values())
+        return any(each.get(TalkerStreams) for each in self.after.values())
 
-    def previous(self, port: str) -> PortSettings | None:
+    def previous(self, port: str) -> PortSettings:
         """What the port was configured with before, of the kind that the rollout configures."""
-        stored, after = self.before[port], self.after[port]
-        if isinstance(after, BridgeForwarding):
-            return within((stored.forwarding if stored else None) or NO_FORWARDING, after)
-        if not isinstance(after, TalkerConfiguration):
-            return stored.configuration if stored else None
-        told = stored.talker.configuration if stored and stored.talker else NO_STREAMS
-        if not after.owns_gates:
-            return told
-        return replace(told, gates=stored.configuration if stored else None, owns_gates=True)
+        return previous(self.after[port], self.before[port])
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,36 +6,25 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from cnc.clocks.findings import examine_clocks
 from cnc.data_tree.state import SwitchState
-from cnc.data_tree.tree import AgentReport, BridgeReport
+from cnc.data_tree.tree import EACH_PRIORITY, AgentReport
 from cnc.finding import Check, Finding, Verdict
-from cnc.mechanism import OnPorts
-from cnc.mechanisms.forwarding.preflight import EACH_PRIORITY, examine_bridge, examine_rings
-from cnc.mechanisms.gates.preflight import examine_limits, examine_port
+from cnc.mechanism import Around, OnPorts
+from cnc.mechanisms.composition import at_places, is_bridge
 from cnc.mechanisms.registry import MEASURED
 from cnc.model import (
-    BridgeForwarding,
     Intent,
-    Network,
     Plan,
-    PortConfiguration,
     PortRef,
     PortSettings,
-    TalkerConfiguration,
     gated_port,
 )
 from cnc.plans.packets import longest_packets
 from cnc.rollout.compare import agent_down
 from cnc.rollout.preflight.mtus import examine_mtu
-from cnc.rollout.preflight.streams import examine_kernel
-
-_NO_GATES = (
-    "a switch: modprobe sch_taprio, or boot a kernel that has it, such as Debian's "
-    "linux-image-amd64; a lab: run the commands in such a kernel, scripts/vm bash SCRIPT"
-)
 
 _NOT_APPLIED = "remove the cause, or correct or delete what is configured of the port"
 
-Desired = Mapping[str, Mapping[str, PortSettings | None]]
+Desired = Mapping[str, Mapping[str, PortSettings]]
 
 
 def examine(
@@ -66,41 +55,29 @@ def examine(
     ]
     alive = {name: state for name, state in states.items() if state.agent}
     if plan:
-        network = plan.intent.network
-        planned = _by_port({name: desired[name] for name in alive})
-        reports = {
-            PortRef(name, port): report
-            for name, state in alive.items()
-            for port, report in state.ports.items()
-        }
-        findings += examine_limits(network, planned, reports)
-        findings += examine_rings(network, _bridges(network, alive))
+        findings += _examine_network(plan, {name: desired[name] for name in alive}, alive)
     return findings + list(examine_clocks(alive, clock_error_ns))
 
 
-def _bridges(network: Network, alive: Mapping[str, SwitchState]) -> dict[str, BridgeReport]:
-    """The bridges of the switches that answer, by switch; none of a network that routes."""
+def _examine_network(
+    plan: Plan, desired: Desired, states: Mapping[str, SwitchState]
+) -> Iterator[Finding]:
+    """All findings about what is asked of several switches together."""
+    asked = {PortRef(name, port): its for name, of in desired.items() for port, its in of.items()}
     reports = {
-        name: alive[name].ports.get(bridge.bridge_device)
-        for name, bridge in network.bridges.items()
-        if name in alive
+        PortRef(name, port): report
+        for name, state in states.items()
+        for port, report in state.ports.items()
     }
-    return {name: each.forwarding for name, each in reports.items() if each and each.forwarding}
-
-
-def _by_port(desired: Desired) -> dict[PortRef, PortConfiguration]:
-    """The ports that are to have a gate control list."""
-    return {
-        PortRef(name, port): configuration
-        for name, ports in desired.items()
-        for port, settings in ports.items()
-        if (configuration := gated_port(settings))
-    }
+    for kind, place in at_places():
+        found = {ref: settings.get(kind) for ref, settings in asked.items()}
+        parts = {ref: part for ref, part in found.items() if part is not None}
+        yield from place.examine_network(plan, parts, reports)
 
 
 def _examine_switch(
     name: str,
-    ports: Mapping[str, PortSettings | None],
+    ports: Mapping[str, PortSettings],
     state: SwitchState,
     intent: Intent | None,
     measured: Sequence[tuple[Check, OnPorts]],
@@ -114,22 +91,18 @@ def _examine_switch(
     for port, reason in state.agent.not_applied.items():
         text = f"what is stored of this port cannot be applied: {reason}"
         yield Finding(name, port, Check.STORED, Verdict.WARNING, text, _NOT_APPLIED)
-    is_gated = any(gated_port(each) for each in ports.values())
-    if is_gated or not all(isinstance(each, TalkerConfiguration) for each in ports.values()):
-        yield _kernel(name, ports, state.agent)
-        bridges = [each for each in ports.values() if isinstance(each, BridgeForwarding)]
-        yield from examine_kernel(name, bridges, state.agent)
-    for port, configuration in ports.items():
-        ref = PortRef(name, port)
-        if isinstance(configuration, BridgeForwarding):
-            report = state.ports.get(port)
-            yield from examine_bridge(ref, configuration, report, _classes(ports.values()))
-            continue
-        link = intent.network.links.get(ref) if intent else None
-        report = state.ports.get(port)
-        yield from examine_port(ref, configuration, report, link)
+    for _, place in at_places():
+        yield from place.examine_node(name, ports, state.agent)
+    classes = _classes(ports.values())
+    for port, settings in ports.items():
+        ref, report = PortRef(name, port), state.ports.get(port)
+        around = Around(intent.network.links.get(ref) if intent else None, classes)
+        is_of_bridge = is_bridge(settings)
+        for kind, place in at_places():
+            if place.of_bridges is is_of_bridge:
+                yield from place.examine(ref, settings[kind], report, around)
         for check, on_port in measured:
-            if report and (found := on_port(ref, configuration, report)):
+            if report and (found := on_port(ref, settings, report)):
                 text = f"{found.text}{found.remark}"
                 yield Finding(*ref, check, found.verdict, text, found.hint)
 
@@ -149,20 +122,7 @@ def _late_commits(name: str, agent: AgentReport) -> Finding:
     )
 
 
-def _classes(ports: Iterable[PortSettings | None]) -> Sequence[int]:
+def _classes(ports: Iterable[PortSettings]) -> Sequence[int]:
     """The traffic class of each priority on this switch; without gates each has its own."""
     gated = filter(None, map(gated_port, ports))
     return next((each.priority_map for each in gated), EACH_PRIORITY)
-
-
-def _kernel(name: str, ports: Mapping[str, PortSettings | None], agent: AgentReport) -> Finding:
-    """Gates and DSCP rules, which the agent refuses where the kernel lacks support."""
-    gated = list(filter(None, map(gated_port, ports.values())))
-    if refused := agent.refused.get("gates"):
-        text, hint = refused, _NO_GATES
-    elif agent.classifier == "none" and any(each.dscp_priorities for each in gated):
-        text = "its kernel has neither iptables nor nftables: DSCP rules are refused"
-        hint = "load ip_tables and ip6_tables, or nf_tables, and install iptables on the switch"
-    else:
-        return Finding(name, None, Check.KERNEL, Verdict.OK, "runs gate control lists")
-    return Finding(name, None, Check.KERNEL, Verdict.FAILED, text, hint)

@@ -1,0 +1,131 @@
+"""How a bridge forwards the frames of streams, with all that mechanisms do there."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
+
+from cnc.data_tree.reply import Reply
+from cnc.data_tree.tree import AgentReport, PortReport
+from cnc.finding import Finding
+from cnc.mechanism import Around, AtPlace
+from cnc.mechanisms.composition import bridge_forwardings
+from cnc.mechanisms.forwarding.compare import (
+    configured_difference,
+    difference_since,
+    forwarding_difference,
+    forwarding_needs_change,
+    previous,
+    waits,
+)
+from cnc.mechanisms.forwarding.kernel import examine_kernel
+from cnc.mechanisms.forwarding.preflight import examine_bridge, examine_rings
+from cnc.mechanisms.forwarding.tree import (
+    bridge_reports,
+    configured_filters,
+    edit,
+    state_filters,
+    stored_bridges,
+)
+from cnc.model import BridgeForwarding, Forwarding, Plan, PortRef, PortSettings, StreamAddress
+
+
+def _derive(plan: Plan, nodes: Collection[str]) -> dict[PortRef, BridgeForwarding]:
+    network = plan.intent.network
+    if network.forwarding is Forwarding.ROUTED:
+        return {}
+    owners = {address: name for name, address in plan.addresses.items()}
+    return {
+        PortRef(name, network.bridges[name].bridge_device): replace(
+            its, names={each: owners[each] for each in its.entries}
+        )
+        for name, its in bridge_forwardings(
+            plan, [name for name in nodes if name in network.bridges]
+        ).items()
+    }
+
+
+def _leaving(
+    desired: Mapping[str, dict[str, PortSettings]], former: Plan
+) -> dict[str, dict[str, PortSettings]]:
+    """`desired` by node, with the VLANs in which only `former`, the plan before, had streams."""
+    if former.intent.network.forwarding is Forwarding.ROUTED:
+        return {**desired}
+    bridges, before = former.intent.network.bridges, bridge_forwardings(former)
+    names = {address: name for name, address in former.addresses.items()}
+    return {
+        node: _with_vlans(settings, bridges[node].bridge_device, before[node], names)
+        if node in bridges
+        else settings
+        for node, settings in desired.items()
+    }
+
+
+def _with_vlans(
+    desired: dict[str, PortSettings],
+    device: str,
+    before: BridgeForwarding,
+    names_before: Mapping[StreamAddress, str],
+) -> dict[str, PortSettings]:
+    settings = desired.get(device, PortSettings())
+    after = settings[BridgeForwarding]
+    left: dict[int, tuple[str, ...]] = dict.fromkeys(before.vlans, ())
+    # Messages name also the streams that go.
+    names = {its: names_before[its] for its in before.entries if its in names_before}
+    with_left = replace(after, vlans={**left, **after.vlans}, names={**names, **after.names})
+    return {**desired, device: settings.having(with_left)}
+
+
+def _reported(
+    found: Mapping[str, PortReport], whole: Reply, bridges: Collection[str]
+) -> dict[str, PortReport]:
+    reported = bridge_reports(whole.data, bridges).items()
+    return {**found, **{name: PortReport.of_bridge(its) for name, its in reported}}
+
+
+def _examine(
+    ref: PortRef, desired: BridgeForwarding, report: PortReport | None, around: Around
+) -> Iterator[Finding]:
+    yield from examine_bridge(ref, desired, report, around.classes)
+
+
+def _examine_node(
+    node: str, settings: Mapping[str, PortSettings], agent: AgentReport
+) -> Iterator[Finding]:
+    asked = (each.get(BridgeForwarding) for each in settings.values())
+    return examine_kernel(node, [its for its in asked if its is not None], agent)
+
+
+def _examine_network(
+    plan: Plan, bridges: Mapping[PortRef, object], reports: Mapping[PortRef, PortReport]
+) -> Iterator[Finding]:
+    """Without the switches that do not answer; nothing of a network that routes."""
+    answering = {
+        ref.node: its
+        for ref in bridges
+        if (report := reports.get(ref)) and (its := report.forwarding)
+    }
+    return examine_rings(plan.intent.network, answering)
+
+
+AT_PLACE = AtPlace(
+    of_bridges=True,
+    derive=_derive,
+    leaving=_leaving,
+    needs_change=forwarding_needs_change,
+    configured=configured_difference,
+    differs=forwarding_difference,
+    since=difference_since,
+    waits=waits,
+    does=lambda its: "running" if its.entries else None,
+    idle="no streams",
+    previous=previous,
+    edit=edit,
+    stored=stored_bridges,
+    reported=_reported,
+    filters=configured_filters,
+    state=state_filters,
+    examine=_examine,
+    examine_node=_examine_node,
+    examine_network=_examine_network,
+)
