@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations
 from typing import NamedTuple
 
@@ -170,13 +170,15 @@ class _BrokenRoute(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Travel:
-    """What a journey needs to know; `blocking_ns` by egress port."""
+    """What a journey needs to know; `blocking_ns` by egress port. `wire_ns` has by rate and octets
+    how long a frame keeps a link, and how long it takes to be received."""
 
     intent: Intent
     lists: Mapping[PortRef, GateCycle]
     blocking_ns: Mapping[PortRef, int]
     drops_misfits: Drops
     added_octets: AddedOctets
+    wire_ns: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
 
     def along(self, stream: Stream, hops: tuple[Hop, ...]) -> list[Transmission]:
         """The transmissions of one path, in the order of `hops`."""
@@ -208,12 +210,18 @@ class _Travel:
     ) -> Transmission:
         network = self.intent.network
         octets = self._octets(stream, added, link, before)
-        occupation = network.occupation_ns(link, octets)
+        of_frame = link.rate_bps, octets
+        if of_frame not in self.wire_ns:
+            self.wire_ns[of_frame] = (
+                network.occupation_ns(link, octets),
+                network.reception_ns(link, octets),
+            )
+        occupation, reception = self.wire_ns[of_frame]
         spread = (stream.frames - 1) * occupation
         blocking = self.blocking_ns[hop.egress]
         if spread:
             blocking += control_between_ns(self.intent, link, spread)
-        flight = network.reception_ns(link, octets) + link.propagation_ns
+        flight = reception + link.propagation_ns
         # What the talker sends without a tag is shorter, and sooner at the first switch.
         is_untagged = before is None and stream.identification is not None
         lead = network.untagged_lead_ns(link, stream.payload_octets) if is_untagged else 0

@@ -227,6 +227,8 @@ def _out_of_step(
     """Take out of `trees` the streams with which others on a link repeat together too rarely for
     any gate control list, and say why: of all periods there those of the fewest streams."""
     streams = router.intent.streams
+    if lcm(*{streams[name].period_ns for name in (*kept, *trees)}) <= CYCLE_MAX_NS:
+        return {}  # all together repeat often enough, and so do those of each link
     common: dict[PortRef, int] = defaultdict(lambda: 1)
     for name, planned in kept.items():
         for hop in planned.hops:
