@@ -106,3 +106,12 @@ def test_rooms_in_a_circle_stand_on_one_floor(counted):
     floors = section(counted, "floors")
     assert floors[0] == "cnc cnc.mechanisms.gates"
     assert floors[-2:] == ["cnc.rollout cnc.watch", "cnc.__main__"]
+
+
+def test_the_rooms_of_the_controller_stand_on_few_floors_and_in_no_circle():
+    """What the reader of one room has to know of others; docs/architecture.md has the rooms."""
+    done = subprocess.run([SCRIPT, "--list"], capture_output=True, text=True, check=True)
+    assert section(done.stdout, "definitions that use two or more mechanisms") == []
+    assert section(done.stdout, "rooms in circles") == []
+    assert len(section(done.stdout, "floors")) <= 12
+    assert len(section(done.stdout, "loose modules")) <= 6
