@@ -37,9 +37,12 @@ def loaded() -> tuple[Any, ...]:
     found = [import_module(f"cnc.mechanisms.{name}.registration").MECHANISM for name in NAMES]
     taken = {each for its in found for each in _known_by(its)}
     for entry in entry_points(group=GROUP):
-        its = _of_others(entry)
+        its = had(entry)
+        # By name: the contract stands above this room.
+        if not isinstance(its, import_module("cnc.mechanism").Registered):
+            raise broken(entry, f"is a {type(its).__name__}, not a cnc.mechanism.Registered")
         if again := next((each for each in _known_by(its) if each in taken), None):
-            raise _broken(entry, f"another mechanism has {again} already")
+            raise broken(entry, f"another mechanism has {again} already")
         taken.update(_known_by(its))
         found.append(its)
     return tuple(found)
@@ -55,18 +58,16 @@ def _known_by(its: Any) -> Iterator[str]:
         yield f"the key {shown.hop_key!r} of a hop in documents"
 
 
-def _of_others(entry: EntryPoint) -> Any:
+def had(entry: EntryPoint) -> Any:
+    """What the entry point of a mechanism of another package names. Raises CncError."""
     try:
-        its = entry.load()
+        return entry.load()
     except Exception as error:
-        raise _broken(entry, f"cannot be loaded: {type(error).__name__}: {error}") from error
-    # By name: the contract stands above this room.
-    if not isinstance(its, import_module("cnc.mechanism").Registered):
-        raise _broken(entry, f"is a {type(its).__name__}, not a cnc.mechanism.Registered")
-    return its
+        raise broken(entry, f"cannot be loaded: {type(error).__name__}: {error}") from error
 
 
-def _broken(entry: EntryPoint, why: str) -> CncError:
+def broken(entry: EntryPoint, why: str) -> CncError:
+    """An error that names the mechanism and its package."""
     dist = entry.dist
     package = f"{dist.name} {dist.version}" if dist else "an unknown package"
     return CncError(

@@ -129,6 +129,26 @@ IT = Registered(name=__name__, keys=lambda: Keys({Level.STREAM: StreamKeys}))
     ("program", "why"),
     [
         ("1 / 0", "cannot be loaded: ZeroDivisionError: division by zero"),
+        (
+            "from pathlib import Path; IT = Path('/lost.yang')",
+            "/lost.yang is no pathlib.Path of a file",
+        ),
+    ],
+)
+def test_a_lab_names_the_package_of_a_module_that_cannot_be_had(
+    tmp_path: Path, offered: Callable[..., None], program: str, why: str
+) -> None:
+    offered("other", "tsn.yang", "shaper = other:IT", program)
+    ended = run_with(tmp_path, "-c", "from cnc.lab.switch import others_yang; others_yang()")
+    assert ended.stderr.splitlines()[-1] == (
+        f"cnc.errors.CncError: mechanism shaper of other 2.5 (other:IT): {why}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("program", "why"),
+    [
+        ("1 / 0", "cannot be loaded: ZeroDivisionError: division by zero"),
         ("IT = 5", "is a int, not an agent.mechanism.Mechanism"),
         ("from agent.mechanisms.gates import GATES as IT", f"{TAKEN} the name 'gates' already"),
     ],
