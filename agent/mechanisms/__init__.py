@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from importlib.metadata import entry_points
+from collections.abc import Iterator
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 
 from agent.mechanism import Mechanism
@@ -26,9 +27,10 @@ GROUP = "agent.mechanisms"
 def mechanisms(state_dir: Path, *, shared_clock: bool = False) -> tuple[Mechanism, ...]:
     """Those of an agent with this directory for local programs, PTP daemons and BPF objects.
 
-    `shared_clock`: all switches of the network have the clock of this machine.
+    `shared_clock`: all switches of the network have the clock of this machine. Raises ImportError
+    where that of another package cannot be had, or has a name that is taken.
     """
-    return (
+    ours = (
         GATES,
         CLASSIFICATION,
         RECEIVED_PRIORITY,
@@ -40,8 +42,30 @@ def mechanisms(state_dir: Path, *, shared_clock: bool = False) -> tuple[Mechanis
         frer(state_dir / "bpf"),
         talker_offsets(state_dir / "offsets.json"),
         clock(state_dir / "ptp", shared_clock=shared_clock),
-        *(each.load() for each in entry_points(group=GROUP)),
     )
+    return (*ours, *_of_others({each.name for each in ours}))
+
+
+def _of_others(taken: set[str]) -> Iterator[Mechanism]:
+    for entry in entry_points(group=GROUP):
+        package = f"{entry.dist.name} {entry.dist.version}" if entry.dist else "an unknown package"
+        whose = f"mechanism {entry.name} of {package} ({entry.value})"
+        its = _loaded(entry, whose)
+        if its.name in taken:
+            raise ImportError(f"{whose}: another mechanism has the name {its.name!r} already")
+        taken.add(its.name)
+        yield its
+
+
+def _loaded(entry: EntryPoint, whose: str) -> Mechanism:
+    try:
+        its = entry.load()
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise ImportError(f"{whose}: cannot be loaded: {reason}") from error
+    if not isinstance(its, Mechanism):
+        raise ImportError(f"{whose}: is a {type(its).__name__}, not an agent.mechanism.Mechanism")
+    return its
 
 
 MECHANISMS = mechanisms(STATE_DIR)

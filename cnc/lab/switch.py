@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -24,6 +24,7 @@ from cnc.errors import CncError
 from cnc.lab import own_group
 from cnc.lab.namespaces import members, of_template
 from cnc.lab.process import spawn, stop
+from cnc.mechanisms.loading import broken, had
 from cnc.model import Management
 
 AGENT = "tsn-agent"
@@ -162,8 +163,15 @@ def make_template(directory: Path, lab: str, operators: Iterable[str]) -> Path:
 
 def others_yang() -> list[Path]:
     """The YANG modules of mechanisms that are not ours: the entry points of the group `tsn.yang`
-    name a file each."""
-    return sorted(each.load() for each in entry_points(group="tsn.yang"))
+    name a file each. Raises CncError where one cannot be had."""
+    return sorted(_yang(each) for each in entry_points(group="tsn.yang"))
+
+
+def _yang(entry: EntryPoint) -> Path:
+    file = had(entry)
+    if not isinstance(file, Path) or not file.is_file():
+        raise broken(entry, f"{file} is no pathlib.Path of a file")
+    return file
 
 
 def tools_path() -> str:

@@ -7,10 +7,13 @@ others come after them, from the entry points of the group `cnc.mechanisms` of i
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
+
+from cnc.errors import CncError
 
 NAMES = (
     "talker_offsets",
@@ -28,25 +31,46 @@ GROUP = "cnc.mechanisms"
 def loaded() -> tuple[Any, ...]:
     """What all of them register, each a `cnc.mechanism.Registered`.
 
-    Raises ImportError where that of another package cannot be had, or has a name that is taken.
+    Raises CncError where that of another package cannot be had, or where what it is known by is
+    taken.
     """
     found = [import_module(f"cnc.mechanisms.{name}.registration").MECHANISM for name in NAMES]
-    for each in entry_points(group=GROUP):
-        its = _of_others(each)
-        if its.name in {other.name for other in found}:
-            raise ImportError(f"{_whose(each)}: there is a mechanism {its.name} already")
+    taken = {each for its in found for each in _known_by(its)}
+    for entry in entry_points(group=GROUP):
+        its = had(entry)
+        # By name: the contract stands above this room.
+        if not isinstance(its, import_module("cnc.mechanism").Registered):
+            raise broken(entry, f"is a {type(its).__name__}, not a cnc.mechanism.Registered")
+        if again := next((each for each in _known_by(its) if each in taken), None):
+            raise broken(entry, f"another mechanism has {again} already")
+        taken.update(_known_by(its))
         found.append(its)
     return tuple(found)
 
 
-def _of_others(entry: EntryPoint) -> Any:
+def _known_by(its: Any) -> Iterator[str]:
+    """What no two mechanisms may share. The keys of intents are compared where they are joined."""
+    yield f"the name {its.name!r}"
+    if kept := getattr(its, "kept", None):
+        yield f"the key {kept.key!r} in the history"
+    if shown := getattr(its, "shown", None):
+        yield f"the key {shown.key!r} in documents"
+        yield f"the key {shown.hop_key!r} of a hop in documents"
+
+
+def had(entry: EntryPoint) -> Any:
+    """What the entry point of a mechanism of another package names. Raises CncError."""
     try:
         return entry.load()
     except Exception as error:
-        reason = f"{type(error).__name__}: {error}"
-        raise ImportError(f"{_whose(entry)} cannot be loaded: {reason}") from error
+        raise broken(entry, f"cannot be loaded: {type(error).__name__}: {error}") from error
 
 
-def _whose(entry: EntryPoint) -> str:
-    package = f"{entry.dist.name} {entry.dist.version}" if entry.dist else "an unknown package"
-    return f"mechanism {entry.name} of {package} ({entry.value})"
+def broken(entry: EntryPoint, why: str) -> CncError:
+    """An error that names the mechanism and its package."""
+    dist = entry.dist
+    package = f"{dist.name} {dist.version}" if dist else "an unknown package"
+    return CncError(
+        f"mechanism {entry.name} of {package} ({entry.value}): {why}",
+        hint=f"repair {package}, or remove it",
+    )
