@@ -189,16 +189,9 @@ def plan_beside(document: Plan | Intent, running: Plan) -> Plan:
     then, ports = running.intent, document.network.links
     limits = {port: its for port, its in then.stated_limits.items() if port in ports}
     intent = document.within(limits)
-    if not (intent.states_gate_margin or then.states_gate_margin):
-        intent = intent.with_gate_margin(then.network.gate_margin_ns, then.measured_margin)
-    if intent.wants_measured_clock_error and then.measured_clock_error:
-        intent = intent.with_clock_error(then.measured_clock_error)
-    late = {
-        name: its
-        for name, its in then.measured_lateness.items()
-        if name in intent.network.end_stations and not document.states_lateness(name)
-    }
-    return _sound_and_complete(_around(intent.with_lateness(late), running, None))
+    for each in MEASURED:
+        intent = each.kept(intent, then)
+    return _sound_and_complete(_around(intent, running, None))
 
 
 def is_pushed(intent: Intent, running: Plan) -> bool:

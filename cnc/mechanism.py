@@ -537,7 +537,7 @@ class Measured:
     """A figure of the intent that nodes measure where the operator does not state it.
 
     `taken` is the intent with what was measured; what the running plan has stays while it is
-    enough. `refuse` raises InputError where what was measured refutes what is stated, `require`
+    enough. `kept` is the intent with what another one rests on, unless that is stated. `refuse` raises InputError where what was measured refutes what is stated, `require`
     where it has to be measured and was not; nodes have not been asked where nothing is stated.
     `exceeded` compares the intent that runs, and the same as a push would plan it now, with what
     nodes state. `figures` are those of a plan that an operator is told. `warnings` say, with what
@@ -548,6 +548,7 @@ class Measured:
 
     check: Check
     taken: Callable[[Intent, StatedPorts, Plan | None], Intent]
+    kept: Callable[[Intent, Intent], Intent]
     refuse: Callable[[Intent, StatedPorts], None] = lambda _intent, _stated: None
     require: Callable[[Intent, StatedPorts | None], None] = lambda _intent, _stated: None
     exceeded: Callable[[Intent, Intent, StatedPorts], Iterator[Exceeded]] = (

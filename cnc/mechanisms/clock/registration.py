@@ -20,6 +20,12 @@ def _require(intent: Intent, stated: StatedPorts | None) -> None:
         error.refuse_unmeasured(intent, silent)
 
 
+def _kept(intent: Intent, then: Intent) -> Intent:
+    if not intent.wants_measured_clock_error or then.measured_clock_error is None:
+        return intent
+    return intent.with_clock_error(then.measured_clock_error)
+
+
 def _exceeded(running: Intent, now: Intent, stated: StatedPorts) -> Iterator[Exceeded]:
     before, apart = running.measured_clock_error, stated.clocks
     if before and apart and apart.apart_ns > before.value_ns:
@@ -40,6 +46,7 @@ def _figures(plan: Plan) -> Iterator[Figure]:
 MEASURED = Measured(
     check=Check.CLOCKS,
     taken=lambda intent, stated, running: error.with_measured(intent, stated.clocks, running),
+    kept=_kept,
     require=_require,
     exceeded=_exceeded,
     figures=_figures,

@@ -16,6 +16,12 @@ from cnc.model import GateMode, Intent, Plan, PortRef, PortSettings, gated_port
 from cnc.support.format import duration
 
 
+def _kept(intent: Intent, then: Intent) -> Intent:
+    if intent.states_gate_margin or then.states_gate_margin:
+        return intent
+    return intent.with_gate_margin(then.network.gate_margin_ns, then.measured_margin)
+
+
 def _exceeded(running: Intent, now: Intent, stated: StatedPorts) -> Iterator[Exceeded]:
     found = margin.latest(running, stated.wake_ups)
     if found and not covers(running.network.gate_margin_ns, found[1]):
@@ -75,6 +81,7 @@ def _on_ports(intent: Intent) -> OnPorts:
 MEASURED = Measured(
     check=Check.MARGIN,
     taken=lambda intent, stated, running: margin.with_measured(intent, stated.wake_ups, running),
+    kept=_kept,
     refuse=lambda intent, stated: margin.refuse_refuted(intent, stated.wake_ups),
     exceeded=_exceeded,
     figures=_figures,

@@ -14,6 +14,16 @@ from cnc.model import Intent, Plan, PortRef, PortSettings
 from cnc.support.format import duration
 
 
+def _kept(intent: Intent, then: Intent) -> Intent:
+    return intent.with_lateness(
+        {
+            name: its
+            for name, its in then.measured_lateness.items()
+            if name in intent.network.end_stations and not intent.states_lateness(name)
+        }
+    )
+
+
 def _exceeded(running: Intent, now: Intent, stated: StatedPorts) -> Iterator[Exceeded]:
     for station, (port, measured) in lateness.latest(stated.lateness).items():
         allowed_ns = running.network.lateness_ns(station)
@@ -66,6 +76,7 @@ def _on_ports(intent: Intent) -> OnPorts:
 MEASURED = Measured(
     check=Check.LATENESS,
     taken=lambda intent, stated, running: lateness.with_measured(intent, stated.lateness, running),
+    kept=_kept,
     refuse=lambda intent, stated: lateness.refuse_refuted(intent, stated.lateness),
     exceeded=_exceeded,
     figures=_figures,
