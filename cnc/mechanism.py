@@ -537,13 +537,14 @@ class Measured:
     """A figure of the intent that nodes measure where the operator does not state it.
 
     `taken` is the intent with what was measured; what the running plan has stays while it is
-    enough. `kept` is the intent with what another one rests on, unless that is stated. `refuse` raises InputError where what was measured refutes what is stated, `require`
-    where it has to be measured and was not; nodes have not been asked where nothing is stated.
-    `exceeded` compares the intent that runs, and the same as a push would plan it now, with what
-    nodes state. `figures` are those of a plan that an operator is told. `warnings` say, with what
-    to do, on what a plan rests that a network may not do, of one that is new or of any;
-    `unmeasured` says the same of a node that was asked. `on_ports` judges ports for an intent, for
-    the finding `check` and the condition `kind`.
+    enough. `kept` is the intent with what another one rests on, unless that is stated. `refuse`
+    raises InputError where what was measured refutes what is stated, `require` where it has to be
+    measured and was not; nodes have not been asked where nothing is stated. `exceeded` compares the
+    intent that runs, and the same as a push would plan it now, with what nodes state. `figures` are
+    those of a plan that an operator is told. `warnings` say, with what to do, on what a plan rests
+    that a network may not do, of one that is new or of any; `unmeasured` says the same of a node
+    that was asked. `on_ports` judges ports for an intent, for the finding `check` and the condition
+    `kind`.
     """
 
     check: Check
