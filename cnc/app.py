@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from cnc.errors import InputError, PlanRejected, Unschedulable
 from cnc.mechanisms.exceeded import exceeded
-from cnc.mechanisms.registry import MEASURED
 from cnc.model import Intent, Plan
 from cnc.support.format import counted, duration
 from cnc.support.lazy import lazy_import
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from cnc import intent as intents
     from cnc.check import Violation
     from cnc.mechanism import Exceeded
+    from cnc.mechanisms import registry
     from cnc.planner import Move
     from cnc.plans import file as planfile
     from cnc.plans import transition
@@ -37,6 +37,7 @@ else:
     intents = lazy_import("cnc.intent")
     planfile = lazy_import("cnc.plans.file")
     planner = lazy_import("cnc.planner")
+    registry = lazy_import("cnc.mechanisms.registry")
     rollout = lazy_import("cnc.rollout")
     transition = lazy_import("cnc.plans.transition")
 
@@ -189,7 +190,7 @@ def plan_beside(document: Plan | Intent, running: Plan) -> Plan:
     then, ports = running.intent, document.network.links
     limits = {port: its for port, its in then.stated_limits.items() if port in ports}
     intent = document.within(limits)
-    for each in MEASURED:
+    for each in registry.MEASURED:
         intent = each.kept(intent, then)
     return _sound_and_complete(_around(intent, running, None))
 
@@ -295,7 +296,7 @@ def limit(
 
 def _with_measured(intent: Intent, stated: rollout.StatedPorts, running: Plan | None) -> Intent:
     found = intent.within(stated.limits)
-    for each in MEASURED:
+    for each in registry.MEASURED:
         found = each.taken(found, stated, running)
     return found
 
@@ -303,13 +304,13 @@ def _with_measured(intent: Intent, stated: rollout.StatedPorts, running: Plan | 
 def _refuse_refuted(
     intent: Intent, stated: rollout.StatedPorts, accepted: Collection[rollout.Check]
 ) -> None:
-    for each in MEASURED:
+    for each in registry.MEASURED:
         if each.check not in accepted:
             each.refuse(intent, stated)
 
 
 def _require_measured(intent: Intent, stated: rollout.StatedPorts | None) -> None:
-    for each in MEASURED:
+    for each in registry.MEASURED:
         each.require(intent, stated)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -20,10 +21,15 @@ from cnc.cli.options import (
 )
 from cnc.cli.terminal import echo
 from cnc.errors import CncError, InputError, PlanRejected
-from cnc.mechanisms.registry import MEASURED
 from cnc.model import Intent, Plan
 from cnc.support import whole_file
 from cnc.support.format import counted
+from cnc.support.lazy import lazy_import
+
+if TYPE_CHECKING:
+    from cnc.mechanisms import registry
+else:
+    registry = lazy_import("cnc.mechanisms.registry")
 
 
 @click.command()
@@ -206,6 +212,6 @@ def show(file: Path, svg: Path | None, html: Path | None, state_dir: Path, as_js
 
 def warn_of(plan: Plan, *, is_new: bool = True) -> None:
     """Warn of what a plan rests on and a network may not do."""
-    for each in MEASURED:
+    for each in registry.MEASURED:
         for text, hint in each.warnings(plan, is_new):
             render.warning(text, hint)

@@ -11,15 +11,18 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from cnc.mechanism import Exceeded
-from cnc.mechanisms.registry import MEASURED
 from cnc.model import Intent
+from cnc.support.lazy import lazy_import
 
 if TYPE_CHECKING:
     from cnc.data_tree.stated import StatedPorts
+    from cnc.mechanisms import registry
+else:
+    registry = lazy_import("cnc.mechanisms.registry")
 
 
 def exceeded(running: Intent, now: Intent, stated: StatedPorts) -> Iterator[Exceeded]:
     """The figures of the intent that runs which are exceeded by what nodes have `stated`; `now` is
     the same intent as a push would plan it."""
-    for each in MEASURED:
+    for each in registry.MEASURED:
         yield from each.exceeded(running, now, stated)

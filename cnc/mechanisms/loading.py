@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cnc.errors import CncError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 NAMES = (
     "talker_offsets",
@@ -34,6 +36,8 @@ def loaded() -> tuple[Any, ...]:
     Raises CncError where that of another package cannot be had, or where what it is known by is
     taken.
     """
+    from importlib.metadata import entry_points  # noqa: PLC0415  `cnc --help` needs no mechanism
+
     found = [import_module(f"cnc.mechanisms.{name}.registration").MECHANISM for name in NAMES]
     taken = {each for its in found for each in _known_by(its)}
     for entry in entry_points(group=GROUP):
@@ -50,6 +54,7 @@ def loaded() -> tuple[Any, ...]:
 
 def _known_by(its: Any) -> Iterator[str]:
     """What no two mechanisms may share. The keys of intents are compared where they are joined."""
+
     yield f"the name {its.name!r}"
     if kept := getattr(its, "kept", None):
         yield f"the key {kept.key!r} in the history"

@@ -93,13 +93,14 @@ TAKEN = "another mechanism has"
         ),
     ],
 )
-def test_a_mechanism_that_cannot_be_had_is_named_with_its_package_in_one_line(
+def test_a_mechanism_that_cannot_be_had_is_named_with_its_package(
     tmp_path: Path, offered: Callable[..., None], program: str, why: str
 ) -> None:
     offered("other", "cnc.mechanisms", "shaper = other:IT", CONTROLLER + program)
     ended = run_with(tmp_path, "-m", "cnc", "check", "schedules/guarded.yaml")
     assert ended.stderr == (
-        f"cnc: mechanism shaper of other 2.5 (other:IT): {why}; repair other 2.5, or remove it\n"
+        f"cnc: mechanism shaper of other 2.5 (other:IT): {why}\n"
+        "hint: repair other 2.5, or remove it\n"
     )
     assert ended.returncode == 1
 

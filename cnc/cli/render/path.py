@@ -6,11 +6,14 @@ from typing import TYPE_CHECKING
 
 from cnc.cli.render.output import new_table, open_console, print_json, print_table, some
 from cnc.cli.terminal import echo
-from cnc.mechanisms.registry import MECHANISMS
 from cnc.support.format import counted
+from cnc.support.lazy import lazy_import
 
 if TYPE_CHECKING:
+    from cnc.mechanisms import registry
     from cnc.rollout import StreamPath
+else:
+    registry = lazy_import("cnc.mechanisms.registry")
 
 _NONE = "–"  # noqa: RUF001
 HINT = "`cnc push` of the plan restores the entries; `cnc status` shows all that differs"
@@ -25,7 +28,7 @@ def path(found: StreamPath, *, as_json: bool) -> None:
     where = f"{found.address.destination_mac}, VLAN {found.address.vlan_id}"
     columns = {
         its.hop_key: its.hop_column
-        for its in (each.shown for each in MECHANISMS)
+        for its in (each.shown for each in registry.MECHANISMS)
         if its.hop_column and any(its.hop_key in hop.done for hop in found.hops)
     }
     table = new_table(

@@ -12,7 +12,6 @@ import click
 from cnc.cli.render.output import new_table, open_console, print_json, print_table, some
 from cnc.cli.terminal import echo
 from cnc.loops.model import Loops
-from cnc.mechanisms.registry import MEASURED, MECHANISMS
 from cnc.mechanisms.terms import may_be_dropped
 from cnc.model import (
     ORDINARY_MTU_OCTETS,
@@ -26,9 +25,13 @@ from cnc.model import (
 )
 from cnc.plans.packets import longest_packets
 from cnc.support.format import counted, duration, gate_limits
+from cnc.support.lazy import lazy_import
 
 if TYPE_CHECKING:
     from cnc.check import Violation
+    from cnc.mechanisms import registry
+else:
+    registry = lazy_import("cnc.mechanisms.registry")
 
 _ROWS_MAX = 100
 _FULL_FROM = 0.9
@@ -138,7 +141,7 @@ def plan(computed: Plan, output: Path | None) -> None:
 
 def _print_mechanisms(computed: Plan) -> None:
     """What mechanisms do for streams, a table for each that does anything."""
-    for each in MECHANISMS:
+    for each in registry.MECHANISMS:
         if its := each.shown.table(computed):
             table = new_table(its.title, *its.columns)
             for row in islice(its.rows, _ROWS_MAX):
@@ -198,14 +201,14 @@ def _mtus(computed: Plan) -> None:
 
 def _lacking(computed: Plan) -> None:
     """What switches do without."""
-    for each in MECHANISMS:
+    for each in registry.MECHANISMS:
         if lack := each.shown.lack(computed):
             echo(f"{lack.text}: {some(lack.where, ', ')} ({lack.key})")
 
 
 def figures(planned: Plan) -> None:
     """What the plan rests on, where it comes from, and what the gate margin costs."""
-    for each in (figure for its in MEASURED for figure in its.figures(planned)):
+    for each in (figure for its in registry.MEASURED for figure in its.figures(planned)):
         costs = _costs(planned) if each.takes_share else ""
         echo(f"{each.name} {duration(each.value_ns)} ({each.source}){costs}")
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from cnc.data_tree.stated import StatedPorts
 from cnc.finding import Check
 from cnc.mechanism import Exceeded, Figure, Measured, Registered
 from cnc.mechanisms.clock import error
 from cnc.model import Intent, Plan
 from cnc.support.format import duration
+
+if TYPE_CHECKING:
+    from cnc.data_tree.stated import StatedPorts
 
 
 def _require(intent: Intent, stated: StatedPorts | None) -> None:

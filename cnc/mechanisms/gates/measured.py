@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
+from typing import TYPE_CHECKING
 
-from cnc.data_tree.state import SwitchState
-from cnc.data_tree.stated import StatedPorts
-from cnc.data_tree.tree import PortReport
 from cnc.finding import Check, Finding, Verdict
 from cnc.mechanism import Exceeded, Figure, Measured, OnPort, OnPorts
 from cnc.mechanisms.gates import long_lists, margin
 from cnc.mechanisms.measurements import covers, figures
 from cnc.model import GateMode, Intent, Plan, PortRef, PortSettings, gated_port
 from cnc.support.format import duration
+
+if TYPE_CHECKING:
+    from cnc.data_tree.state import SwitchState
+    from cnc.data_tree.stated import StatedPorts
+    from cnc.data_tree.tree import PortReport
 
 
 def _kept(intent: Intent, then: Intent) -> Intent:

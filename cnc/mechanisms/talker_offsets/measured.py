@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from cnc.data_tree.stated import StatedPorts
-from cnc.data_tree.tree import PortReport
 from cnc.finding import Check, Verdict
 from cnc.mechanism import Exceeded, Figure, Measured, OnPort, OnPorts
 from cnc.mechanisms.measurements import SENT, covers, figures, measured_on
 from cnc.mechanisms.talker_offsets import lateness
 from cnc.model import Intent, Plan, PortRef, PortSettings
 from cnc.support.format import duration
+
+if TYPE_CHECKING:
+    from cnc.data_tree.stated import StatedPorts
+    from cnc.data_tree.tree import PortReport
 
 
 def _kept(intent: Intent, then: Intent) -> Intent:
