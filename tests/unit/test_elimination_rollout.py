@@ -65,7 +65,6 @@ from cnc.page.data import page_data
 from cnc.planner import plan
 from cnc.plans.transition import joined, on_ports, transition
 from cnc.rollout.compare import difference_of, needs_change
-from cnc.rollout.history import Outcome, SwitchChange, encoding
 from cnc.rollout.path import Seen, StreamPath, walk
 from cnc.rollout.preflight import Verdict
 from cnc.switch.counters import port_counters
@@ -79,7 +78,6 @@ from tests.json_documents import documented
 from tests.unit.asked import asked
 from tests.unit.bridged_networks import bridged
 from tests.unit.planner_networks import RING, stream
-from tests.unit.rollout_history import recorded_without
 
 ID = RolloutId("0e1f3ac2-6f0c-4c6b-9f0c-2d0f6a5a7d11", "operator@cnc", "2026-11-23T09:00:00Z")
 SID, F, IF = (f"{{{each}}}" for each in (STREAM_IDENTIFICATION, FRER, INTERFACES))
@@ -167,10 +165,6 @@ def test_the_last_switch_recovers_what_comes_by_both_ports() -> None:
         "difference(4),period(2000),paths(2),reset-period(30000)))"
     )
     assert others == [identified("s2", "true", 1), identified("s4", "true", 1)]
-
-
-def test_a_bridge_without_numbered_streams_is_told_nothing_of_them() -> None:
-    assert not list(sent(told()).iter(f"{F}frer", f"{SID}stream-identity"))
 
 
 def test_what_others_have_in_the_tables_stays() -> None:
@@ -432,13 +426,6 @@ def test_a_switch_is_asked_for_its_modules_only_where_it_needs_them() -> None:
 
 
 # --- history -------------------------------------------------------------------------------------
-
-
-def test_a_change_that_was_recorded_before_there_were_numbers_is_read() -> None:
-    change = SwitchChange(Management("10.99.0.1"), {"br0": stored(told())}, {"br0": asked(told())})
-    octets = recorded_without(change, "sequencing")
-    found = encoding.change_from_octets(octets, Outcome.UNKNOWN, "")
-    assert (found.before, found.after) == (change.before, change.after)
 
 
 # --- from one plan to the next -------------------------------------------------------------------

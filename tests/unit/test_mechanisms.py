@@ -41,6 +41,7 @@ from cnc.switch.readback import stored_ports
 from cnc.switch.rollout_id import RolloutId
 from tests.unit.asked import asked
 from tests.unit.mechanism_examples import ADDRESSES, CAMERA, EXAMPLES, NAMES, PORTS, VLAN_ID
+from tests.unit.rollout_history import recorded_without
 
 ID = RolloutId("0e1f3ac2-6f0c-4c6b-9f0c-2d0f6a5a7d11", "operator@cnc", "2026-11-23T09:00:00Z")
 CHECKOUT = Path(__file__).parents[2]
@@ -193,6 +194,17 @@ def test_the_history_gives_back_what_it_was_given(
     change = SwitchChange(Management("10.99.0.1"), {"br0": stored}, {"br0": asked(after)})
     found = encoding.change_from_octets(encoding.change_to_octets(change), Outcome.UNKNOWN, "")
     assert (found.after, found.previous("br0")) == (change.after, asked(before))
+
+
+@ALL
+def test_a_change_that_was_recorded_before_there_was_the_mechanism_is_read(
+    mechanism: Mechanism[Any],
+) -> None:
+    stored = StoredPort(None, 0, frozenset(), forwarding=bridge())
+    its = SwitchChange(Management("10.99.0.1"), {"br0": stored}, {"br0": asked(bridge())})
+    octets = recorded_without(its, mechanism.kept.key)
+    found = encoding.change_from_octets(octets, Outcome.UNKNOWN, "")
+    assert (found.before, found.after) == (its.before, its.after)
 
 
 def test_what_the_history_has_of_the_parts_is_what_earlier_versions_read() -> None:

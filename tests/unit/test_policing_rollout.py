@@ -34,7 +34,6 @@ from cnc.mechanisms.stream_filters.model import (
 from cnc.mechanisms.stream_filters.registration import MODULE as POLICING
 from cnc.model import (
     BridgeForwarding,
-    Management,
     NullIdentification,
     Parts,
     PortRef,
@@ -42,13 +41,10 @@ from cnc.model import (
     StreamAddress,
 )
 from cnc.rollout.compare import difference_of, needs_change
-from cnc.rollout.history import encoding
-from cnc.rollout.history.record import Outcome, SwitchChange
 from cnc.switch.payload import edit_config
 from cnc.switch.readback import stored_ports
 from cnc.switch.rollout_id import RolloutId
 from tests.unit.asked import asked
-from tests.unit.rollout_history import recorded_without
 
 ID = RolloutId("0e1f3ac2-6f0c-4c6b-9f0c-2d0f6a5a7d11", "operator@cnc", "2026-11-23T09:00:00Z")
 PSFP = f"{{{PSFP_BRIDGE}}}"
@@ -228,12 +224,6 @@ def test_a_stream_that_its_switch_translates_needs_no_further_name() -> None:
     assert {*stored.forwarding[StreamFilters].filters} == as_read(desired)
 
 
-def test_a_bridge_without_filters_is_sent_what_it_was_before() -> None:
-    text = etree.tostring(sent(told()))
-    assert b"psfp" not in text
-    assert b"stream-identity" not in text
-
-
 # --- what comes back -----------------------------------------------------------------------------
 
 
@@ -409,13 +399,6 @@ def test_a_switch_tells_whether_it_has_the_module(can: bool) -> None:
 
 
 # --- history and what commands print -------------------------------------------------------------
-
-
-def test_a_change_that_was_recorded_before_there_were_filters_is_read() -> None:
-    change = SwitchChange(Management("10.99.0.1"), {"br0": stored(told())}, {"br0": asked(told())})
-    octets = recorded_without(change, "filters")
-    found = encoding.change_from_octets(octets, Outcome.UNKNOWN, "")
-    assert (found.before, found.after) == (change.before, change.after)
 
 
 def test_a_bridge_is_summed_up_with_its_filters() -> None:

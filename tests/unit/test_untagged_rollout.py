@@ -22,7 +22,6 @@ from cnc.mechanisms.modules import module_filter
 from cnc.model import (
     BridgeForwarding,
     IpIdentification,
-    Management,
     NextProtocol,
     NullIdentification,
     Parts,
@@ -32,14 +31,12 @@ from cnc.model import (
     StreamAddress,
 )
 from cnc.rollout.compare import difference_of, needs_change
-from cnc.rollout.history import Outcome, SwitchChange, encoding
 from cnc.rollout.preflight import Verdict
 from cnc.switch.filters import configuration_filter, state_filter
 from cnc.switch.payload import edit_config
 from cnc.switch.readback import stored_ports
 from cnc.switch.rollout_id import RolloutId
 from tests.unit.asked import asked
-from tests.unit.rollout_history import recorded_without
 
 ID = RolloutId("0e1f3ac2-6f0c-4c6b-9f0c-2d0f6a5a7d11", "operator@cnc", "2026-11-23T09:00:00Z")
 SID = f"{{{STREAM_IDENTIFICATION}}}"
@@ -199,10 +196,6 @@ def test_numbers_and_entries_of_others_are_left_alone() -> None:
     assert numbers(sent(told(), stored)) == []
 
 
-def test_a_bridge_without_translations_is_sent_what_it_was_before() -> None:
-    assert b"stream-identity" not in etree.tostring(sent(told()))
-
-
 def test_the_whole_list_is_asked_for_since_entries_refer_to_streams_by_number() -> None:
     for of in (configuration_filter, state_filter):
         asked = [
@@ -355,13 +348,6 @@ def test_a_switch_tells_of_its_modules_if_it_may(names: Sequence[str], can: bool
 
 
 # --- history -------------------------------------------------------------------------------------
-
-
-def test_a_change_that_was_recorded_before_there_were_translations_is_read() -> None:
-    change = SwitchChange(Management("10.99.0.1"), {"br0": stored(told())}, {"br0": asked(told())})
-    octets = recorded_without(change, "translations", "sequencing")
-    found = encoding.change_from_octets(octets, Outcome.UNKNOWN, "")
-    assert (found.before, found.after) == (change.before, change.after)
 
 
 # --- what commands print -------------------------------------------------------------------------
