@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any, cast
@@ -17,6 +17,7 @@ from cnc.mechanisms.registry import MECHANISMS
 from cnc.model import BridgeForwarding, Management, Parts
 from cnc.rollout.history import Outcome, SwitchChange, encoding
 from tests.unit.asked import asked
+from tests.unit.test_history_encoding import BRIDGE_OF_FIRST_FORMAT
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,3 +103,45 @@ def test_a_part_of_a_newer_version_is_refused_and_of_an_older_one_is_read(
     )
     install(monkeypatch, cast("Mechanism[Any]", SimpleNamespace(part=Colours, kept=third)))
     assert read(octets)[Colours] == Colours(("light red",))
+
+
+@pytest.mark.parametrize("key", ["translations", "sequencing", "filters"])
+def test_rows_of_the_first_format_are_read_by_a_kind_whose_version_was_raised(
+    key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kind = next(each.part for each in MECHANISMS if each.kept.key == key)
+    seen: list[Any] = []
+
+    def of_first(rows: list[Any]) -> Any:
+        seen.extend(rows)
+        return kind()
+
+    raise_version(key, {1: of_first}, monkeypatch)
+    read(zlib.compress(BRIDGE_OF_FIRST_FORMAT.encode()))
+    assert seen == json.loads(BRIDGE_OF_FIRST_FORMAT)["bridges"]["br0"]["after"][key]
+
+
+@pytest.mark.parametrize("key", ["translations", "sequencing", "filters"])
+def test_rows_of_the_first_format_that_nothing_reads_are_refused_by_name(
+    key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    octets = zlib.compress(BRIDGE_OF_FIRST_FORMAT.encode())
+    raise_version(key, {}, monkeypatch)
+    with pytest.raises(encoding.UnknownPartError, match=f"it has '{key}' in version 1"):
+        read(octets)
+
+
+def raise_version(
+    key: str, former: dict[int, Callable[[list[Any]], Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Install the mechanism of this key with rows of a second version."""
+    raised = tuple(
+        SimpleNamespace(part=each.part, kept=replace(each.kept, version=2, former=former))
+        if each.kept.key == key
+        else each
+        for each in MECHANISMS
+    )
+    for module in (encoding, composition):
+        monkeypatch.setattr(module, "MECHANISMS", raised)
+    for cached in (encoding._forwarding, encoding._document):
+        cached.cache_clear()

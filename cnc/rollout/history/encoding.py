@@ -216,7 +216,9 @@ class _Versioned:
 def _forwarding() -> Any:
     """`BridgeForwarding` without objects as keys: the parts of mechanisms are lists of rows."""
     parts: dict[str, Any] = {
-        each.kept.key: (_rows_of(each.kept), ()) for each in MECHANISMS if _is_first(each.kept)
+        each.kept.key: (_rows_of(each.kept), ()) if _is_first(each.kept) else _raised()
+        for each in MECHANISMS
+        if each.kept.key in _FIRST
     }
     return create_model(
         "Forwarding",
@@ -226,6 +228,12 @@ def _forwarding() -> Any:
         parts=(dict[str, _Versioned], Field({}, exclude_if=lambda its: not its)),
         **parts,
     )
+
+
+def _raised() -> Any:
+    """Rows that the first format has of a kind whose version was raised since: they are read, and
+    no longer written."""
+    return tuple[Any, ...], Field((), exclude_if=lambda its: not its)
 
 
 def _is_first(kept: Kept[Any]) -> bool:
@@ -275,11 +283,10 @@ def _decoded(stored: Any) -> BridgeForwarding:
 
 
 def _part(kept: Kept[Any], stored: Any) -> Any:
-    if _is_first(kept) and kept.key not in stored.parts:
-        return kept.part(getattr(stored, kept.key))
     found = stored.parts.get(kept.key)
     if found is None:
-        return kept.part(())
+        rows = getattr(stored, kept.key) if kept.key in _FIRST else ()
+        return kept.part(rows) if _is_first(kept) or not rows else kept.former[1]([*rows])
     if found.version in kept.former:
         return kept.former[found.version](found.rows)
     return kept.part(TypeAdapter(_rows_of(kept)).validate_python(found.rows))
@@ -291,12 +298,14 @@ class UnknownPartError(ValueError):
 
 def _refuse_unknown(stored: Any) -> None:
     known = {each.kept.key: each.kept for each in MECHANISMS}
-    for key, its in stored.parts.items():
+    versions = {key: 1 for key in _FIRST if getattr(stored, key)}
+    versions |= {key: its.version for key, its in stored.parts.items()}
+    for key, version in versions.items():
         if key not in known:
             raise UnknownPartError(f"it has {key!r} of a mechanism that is not installed here")
-        if its.version != known[key].version and its.version not in known[key].former:
+        if version != known[key].version and version not in known[key].former:
             raise UnknownPartError(
-                f"it has {key!r} in version {its.version}, and version {known[key].version} is "
+                f"it has {key!r} in version {version}, and version {known[key].version} is "
                 "installed here"
             )
 
