@@ -41,6 +41,7 @@ from tests.kernel.injections import (
     some_late_arrivals,
 )
 
+STARTED = 2  # frames of a stream until its programs have started
 SCHEDULES = Path(__file__).parents[2] / "schedules"
 MS = 1_000_000
 TRACED_MS = int(os.environ.get("TSN_TRACED_MS", "100"))
@@ -198,15 +199,20 @@ def test_a_tap_has_room_for_a_second_however_long_frames_are_sent(
 
 def test_a_repeated_trace_has_the_same_rows(scheduled: tuple[Lab, Plan], tmp_path: Path) -> None:
     """But for those of a talker whose timer is due less than 500 ns after another one: user-mode
-    Linux lets it fire with that or up to 500 ns late (TIMER_MIN_DELTA)."""
+    Linux lets it fire with that or up to 500 ns late (TIMER_MIN_DELTA). And but for the first two
+    frames of each stream: programs that have just started take the time of their first page faults,
+    which depends on what ran before."""
 
     def rows(name: str) -> list[str]:
         command = [str(SCHEDULES / "line3.yaml"), "--cycles", "10", "-o", str(tmp_path / name)]
         assert CliRunner().invoke(trace, command, catch_exceptions=False).exit_code == 0
-        return (tmp_path / name / "trace.csv").read_text().splitlines()
+        found = (tmp_path / name / "trace.csv").read_text().splitlines()
+        assert found[0].startswith("flow,seq,")
+        assert len(found) == 1 + 210
+        return [row for row in found[1:] if int(row.split(",")[1]) >= STARTED]
 
     one, other = rows("one"), rows("other")
-    assert len(one) == len(other) == 1 + 210
+    assert len(one) > 150
     others = [pair for pair in zip(one, other, strict=True) if pair[0] != pair[1]]
     assert len(others) <= len(one) // 50, others
 
