@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from cnc.data_tree.state import SwitchState
     from cnc.data_tree.stated import StatedPorts
     from cnc.data_tree.tree import AgentReport, BridgeReport, PortReport
-    from cnc.finding import Check, Finding, Verdict
+    from cnc.finding import Check, Finding
 
 _Part = TypeVar("_Part")
 _Row = TypeVar("_Row")
@@ -281,12 +281,12 @@ class AtPlace(Generic[_Part]):
     `of_bridges` at a bridge, of which the part has all that mechanisms do there.
 
     `derive` has by place what a plan asks of these nodes; `leaving` adds to the settings of nodes
-    what only a former plan had, and has to go. `cycles_ns` are the
-    periods of what a part does by the clock. `edit` adds to the interfaces what sets these parts,
-    by place, and returns what is set beside interfaces; `stored` and `reported` add to what is
-    found in a reply, `reported` in the reverse order of mechanisms. `filters` select what is
-    configured of these bridges, `state` what is reported of them, and `told` what an end station
-    publishes of a port; `settings` what all bridges of a switch are set to, which `bridges` reads.
+    what only a former plan had, and has to go. `cycles_ns` are the periods of what a part does by
+    the clock. `edit` adds to the interfaces what sets these parts, by place, and returns what is
+    set beside interfaces; `stored` and `reported` add to what is found in a reply, `reported` in
+    the reverse order of mechanisms. `filters` select what is configured of these bridges, `state`
+    what is reported of them, and `told` what an end station publishes of a port; `settings` what
+    all bridges of a switch are set to, which `bridges` reads.
 
     Why a place has to be changed is `needs_change`, which looks at what is stored and reported;
     `configured` is how what is stored differs, `differs` how the kernel does, from a base time that
@@ -518,15 +518,14 @@ class Figure(NamedTuple):
 
 
 class OnPort(NamedTuple):
-    """What a port has measured, in words; whether the plan allows for it, and what a check says of
-    it, with a `remark`. `is_of_node`: it is the same on all ports of the node."""
+    """What a port has measured, in words, and whether the plan allows for it. `finding` is what a
+    check says of it, which may take long to find. `is_of_node`: it is the same on all ports of the
+    node."""
 
     text: str
     is_allowed: bool
-    verdict: Verdict
-    hint: str | None
+    finding: Callable[[], Finding]
     is_of_node: bool = False
-    remark: str = ""
 
 
 OnPorts: TypeAlias = "Callable[[PortRef, PortSettings | None, PortReport], OnPort | None]"

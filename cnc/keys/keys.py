@@ -33,9 +33,9 @@ class Keys:
 
     `shapes` have its keys: `document[Shape]` reads those of the network, and so on. `read` are the
     parts of an intent that a document states; what is wrong with one by itself is added to the
-    problems. `of_station` and `of_stream` are the same with what is stated of them
-    here. `check` adds to the problems what does not fit together, once all is read. `founding` are
-    the parts that a plan is made from, by what they are called where two plans are compared.
+    problems. `of_station` and `of_stream` are the same with what is stated of them here. `check`
+    adds to the problems what does not fit together, once all is read. `founding` are the parts that
+    a plan is made from, by what they are called where two plans are compared.
     """
 
     shapes: Mapping[Level, type[Shape]]

@@ -233,8 +233,9 @@ class Live:
                 self._router.carry(stream, [placement.route.tree])
             raise Unschedulable(refused, hint="plan again without these streams")
         self._addresses.remove(self._senders(gone))
+        starts = self._starts(gone)
         for room in self._rooms:
-            room.remove(self._starts(gone))
+            room.remove(starts)
         ports = {table.problem.links[link].source for link in touched}
         changes = self._changed({p: lists.lists.get(p) for p in sorted(ports) if p not in crowded})
         self._stale |= crowded.keys()

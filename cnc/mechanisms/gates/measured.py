@@ -63,20 +63,24 @@ def _on_ports(intent: Intent) -> OnPorts:
     keepable_ns = cache(lambda: margin.keepable_ns(intent))
     allowed_ns = intent.network.gate_margin_ns
 
-    def on_port(_ref: PortRef, desired: PortSettings | None, report: PortReport) -> OnPort | None:
+    def on_port(ref: PortRef, desired: PortSettings | None, report: PortReport) -> OnPort | None:
         gated, measured = gated_port(desired), report.wake_ups
         if measured is None or gated is None or gated.mode is not GateMode.SOFTWARE:
             return None
         is_allowed = covers(allowed_ns, measured)
-        verdict, hint = Verdict.OK, None
-        if not is_allowed:
-            verdict, hint = Verdict.WARNING, margin.too_small_hint(measured, keepable_ns())
-        if margin.is_refuted(allowed_ns, measured):
-            verdict = Verdict.FAILED
         text = (
             f"its gates open up to {figures(measured)}; the plan allows for {duration(allowed_ns)}"
         )
-        return OnPort(text, is_allowed, verdict, hint, is_of_node=True)
+
+        def finding() -> Finding:
+            verdict, hint = Verdict.OK, None
+            if not is_allowed:
+                verdict, hint = Verdict.WARNING, margin.too_small_hint(measured, keepable_ns())
+            if margin.is_refuted(allowed_ns, measured):
+                verdict = Verdict.FAILED
+            return Finding(*ref, Check.MARGIN, verdict, text, hint)
+
+        return OnPort(text, is_allowed, finding, is_of_node=True)
 
     return on_port
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from cnc.finding import Check, Verdict
+from cnc.finding import Check, Finding, Verdict
 from cnc.mechanism import Exceeded, Figure, Measured, OnPort, OnPorts
 from cnc.mechanisms.measurements import SENT, covers, figures, measured_on
 from cnc.mechanisms.talker_offsets import lateness
@@ -65,13 +65,18 @@ def _on_ports(intent: Intent) -> OnPorts:
             f"its talkers send up to {figures(worst, SENT)}; the plan allows for "
             f"{duration(allowed_ns)}"
         )
-        if covers(allowed_ns, worst):
-            return OnPort(text, True, Verdict.OK, None)
-        remark = ""
-        if lateness.drops_late_frames(intent, ref.node):
-            remark = ": policing drops frames that are later"
-        hint = lateness.too_small_hint(worst)
-        return OnPort(text, False, Verdict.WARNING, hint, remark=remark)
+        is_allowed = covers(allowed_ns, worst)
+
+        def finding() -> Finding:
+            if is_allowed:
+                return Finding(*ref, Check.LATENESS, Verdict.OK, text)
+            remark = ""
+            if lateness.drops_late_frames(intent, ref.node):
+                remark = ": policing drops frames that are later"
+            hint = lateness.too_small_hint(worst)
+            return Finding(*ref, Check.LATENESS, Verdict.WARNING, f"{text}{remark}", hint)
+
+        return OnPort(text, is_allowed, finding)
 
     return on_port
 

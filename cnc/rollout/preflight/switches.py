@@ -41,7 +41,7 @@ def examine(
     """
     packets = longest_packets(plan) if plan else {}
     intent = plan.intent if plan else None
-    measured = [(each.check, each.on_ports(intent)) for each in MEASURED] if intent else []
+    measured = [each.on_ports(intent) for each in MEASURED] if intent else []
     findings = [
         finding
         for name, state in states.items()
@@ -80,7 +80,7 @@ def _examine_switch(
     ports: Mapping[str, PortSettings],
     state: SwitchState,
     intent: Intent | None,
-    measured: Sequence[tuple[Check, OnPorts]],
+    measured: Sequence[OnPorts],
 ) -> Iterator[Finding]:
     if state.agent is None:
         down = agent_down(name)
@@ -101,10 +101,9 @@ def _examine_switch(
         for place in at_places():
             if place.of_bridges is is_of_bridge:
                 yield from place.examine(ref, settings[place.part], report, around)
-        for check, on_port in measured:
+        for on_port in measured:
             if report and not is_of_bridge and (found := on_port(ref, settings, report)):
-                text = f"{found.text}{found.remark}"
-                yield Finding(*ref, check, found.verdict, text, found.hint)
+                yield found.finding()
 
 
 def _late_commits(name: str, agent: AgentReport) -> Finding:
