@@ -283,17 +283,20 @@ class AtPlace(Generic[_Part]):
     `derive` has by place what a plan asks of these nodes; `leaving` adds to the settings of nodes
     what only a former plan had, and has to go. `cycles_ns` are the periods of what a part does by
     the clock. `edit` adds to the interfaces what sets these parts, by place, and returns what is
-    set beside interfaces; `stored` and `reported` add to what is found in a reply, `reported` in
-    the reverse order of mechanisms. `filters` select what is configured of these bridges, `state`
-    what is reported of them, and `told` what an end station publishes of a port; `settings` what
-    all bridges of a switch are set to, which `bridges` reads.
+    set beside interfaces. `stored` and `reported` have by place what a reply has of it: values of
+    types of its own, by which the other hooks find them in a `StoredPort` and a `PortReport`.
+    `filters` select what is configured of these bridges, `state` what is reported of them, and
+    `told` what an end station publishes of a port; `settings` what all bridges of a switch are set
+    to, which `bridges` reads.
 
     Why a place has to be changed is `needs_change`, which looks at what is stored and reported;
     `configured` is how what is stored differs, `differs` how the kernel does, from a base time that
-    is known or any, apart from extras; `since` is how it does otherwise than before. `waits`: it
-    does what an agent does that waits for its clock. `does` says what a port, or a bridge, does
-    that does all of it; None: nothing, which is `idle`. `previous` is what was stored in place of a
-    part, and `stored_base_time_ns` its base time.
+    is known or any; `drifted` is how the kernel differs from what is stored of it, which is this
+    part; `since` is how it does otherwise than before. `waits`: it does what an agent does that
+    waits for its clock; `pends`: some of it begins at a base time to come. `does` says what a port,
+    or a bridge, does that does all of it; None: nothing, which is `idle`. `previous` is what was
+    stored in place of a part. `kept` is how the history has a part; None: as its first format had
+    it. What is stored of a part with `kept` is of the part's type, and is written likewise.
 
     Before a change, `examine` checks a place, `examine_node` a node by what is asked of its places
     and by its agent, and `examine_network` all of these places of a plan together.
@@ -301,20 +304,22 @@ class AtPlace(Generic[_Part]):
 
     part: type[_Part]
     derive: Callable[[Plan, Collection[str]], Mapping[PortRef, _Part]]
-    needs_change: Callable[[_Part, StoredPort | None, PortReport | None], str | None]
-    configured: Callable[[_Part, StoredPort | None], str | None]
-    differs: Callable[[_Part, PortReport | None, int | None, Collection[str]], str | None]
+    needs_change: Callable[[_Part, StoredPort, PortReport | None], str | None]
+    configured: Callable[[_Part, StoredPort], str | None]
+    differs: Callable[[_Part, PortReport | None, int | None], str | None]
+    drifted: Callable[[_Part, StoredPort, PortReport | None], str | None]
     since: Callable[[PortReport, PortReport], str | None]
     waits: Callable[[_Part, PortReport], bool]
     does: Callable[[_Part], str | None]
     idle: str
-    previous: Callable[[_Part, StoredPort | None], _Part]
+    previous: Callable[[_Part, StoredPort], _Part]
     edit: Callable[[Mapping[str, _Part], PlaceEdit], list[Element]]
-    stored: Callable[[Mapping[str, StoredPort], Reply, Collection[str]], Mapping[str, StoredPort]]
-    reported: Callable[[Mapping[str, PortReport], Reply, Collection[str]], Mapping[str, PortReport]]
+    stored: Callable[[Reply, Collection[str]], Mapping[str, object]]
+    reported: Callable[[Reply, Collection[str]], Mapping[str, object]]
     of_bridges: bool = False
+    kept: Kept[_Part] | None = None
+    pends: Callable[[PortReport], bool] = lambda _report: False
     cycles_ns: Callable[[_Part], Iterator[int]] = lambda _part: iter(())
-    stored_base_time_ns: Callable[[StoredPort], int | None] = lambda _stored: None
     leaving: Callable[
         [Mapping[str, dict[str, PortSettings]], Plan], Mapping[str, dict[str, PortSettings]]
     ] = lambda desired, _former: desired
@@ -356,12 +361,6 @@ class Observed(Protocol):
 
     @property
     def counters(self) -> Mapping[str, PortCounters]: ...
-
-
-def bridge_report(look: Observed, bridge: str) -> BridgeReport | None:
-    """What a switch reports of a bridge; None: there is no such bridge, or it is not known."""
-    port = look.state.ports.get(bridge)
-    return port.forwarding if port else None
 
 
 @dataclass(frozen=True, slots=True)

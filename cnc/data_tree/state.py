@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from cnc.data_tree.tree import CLOCK, AgentReport, PortReport
+from cnc.data_tree.tree import CLOCK, AgentReport, BridgeReport, GatesReport, PortReport
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +17,11 @@ class SwitchState:
     ports: Mapping[str, PortReport]
     asked_ns: int
     answered_ns: int
+
+    def bridge(self, name: str) -> BridgeReport | None:
+        """What is reported of a bridge; None: there is no such bridge, or it is not known."""
+        place = self.ports.get(name)
+        return place.get(BridgeReport) if place else None
 
     def tai_minus_monotonic_ns(self) -> tuple[int, int] | None:
         """Bounds of (switch's TAI minus controller's monotonic clock); None without a clock.
@@ -38,8 +43,9 @@ class SwitchState:
     def _clocks_ns(self, *, is_tai: bool) -> list[int]:
         """Sorted times of the ports whose list runs on TAI or that have none (`is_tai`), or of the
         others."""
+        gates = (port[GatesReport] for port in self.ports.values())
         return sorted(
-            port.current_time_ns
-            for port in self.ports.values()
-            if port.current_time_ns is not None and (port.clock in {None, CLOCK}) is is_tai
+            each.current_time_ns
+            for each in gates
+            if each.current_time_ns is not None and (each.clock in {None, CLOCK}) is is_tai
         )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from cnc.model import (
     NO_PARTS,
@@ -18,6 +18,7 @@ from cnc.model import (
     GateLimits,
     GateMode,
     Parts,
+    PlaceParts,
     TalkerTable,
     WakeUps,
 )
@@ -38,6 +39,8 @@ PSFP_BRIDGE = "urn:ieee:std:802.1Q:yang:ieee802-dot1q-psfp-bridge"
 PTP = "urn:ieee:std:1588:yang:ieee1588-ptp-tt"
 TSN_LINUX = "urn:tsn-control-plane:yang:tsn-linux"
 END_STATION = "urn:tsn-control-plane:yang:tsn-end-station"
+
+_Part = TypeVar("_Part")
 
 PRIORITIES = 8
 EACH_PRIORITY = tuple(range(PRIORITIES))
@@ -135,76 +138,41 @@ class BridgeReport:
 
 
 @dataclass(frozen=True, slots=True)
-class PortReport:
-    """Kernel state of one port, read back over NETCONF, and the limits of the port.
+class GatesReport:
+    """The gates of a port, and how it classifies frames, by its kernel; and the limits of the port.
 
     `mode` and `clock` (a name of tsn-linux) are None where the port has no taprio.
-    `current_time_ns` is the port's TAI clock when the switch answered. `oper_status` is RFC 8343's.
-    `extras` are as those of `StoredPort`, in the same wording.
-    `traffic` is by traffic class, empty where it is not reported; `bridge` is the Linux bridge
-    that the port is a member of; `bridged_priorities` are the rules for the frames that it
-    forwards, None where the agent has none. `wake_ups` are those of timers that open its gates,
-    None where none do or nothing was measured. `talker` is what talkers are told of an end
-    station's port. `forwarding` is that of a bridge, which has nothing else. `mtu_octets` is
-    the longest packet that the port sends. `not_applied` is why what is stored of the port is not
-    in force, where the agent cannot apply it.
+    `current_time_ns` is the port's TAI clock when the switch answered. `extras` are as those of
+    `StoredGates`, in the same wording. `traffic` is by traffic class, empty where it is not
+    reported. `bridge` is the Linux bridge that the port is a member of; `bridged_priorities` are
+    the rules for the frames that it forwards, None where the agent has none. `wake_ups` are those
+    of timers that open its gates, None where none do or nothing was measured.
     `software_gates_refused` is why gates of mode software would not hold all its frames back; None:
     they would.
     """
 
-    root_qdisc: str
-    mode: GateMode | None
-    clock: str | None
-    running: KernelSchedule | None
-    pending: KernelSchedule | None
-    priority_map: tuple[int, ...]
-    number_of_classes: int
-    dscp_priorities: Mapping[int, int]
-    current_time_ns: int | None
-    limits: GateLimits
-    oper_status: str | None = None
-    link_speed_bps: int | None = None
-    tx_queues: int | None = None
+    root_qdisc: str = "noqueue"
+    mode: GateMode | None = None
+    clock: str | None = None
+    running: KernelSchedule | None = None
+    pending: KernelSchedule | None = None
+    priority_map: tuple[int, ...] = (0,) * PRIORITIES
+    number_of_classes: int = 0
+    dscp_priorities: Mapping[int, int] = field(default_factory=dict)
+    current_time_ns: int | None = None
+    limits: GateLimits = field(default_factory=GateLimits)
     extras: tuple[str, ...] = ()
     traffic: Mapping[int, ClassTraffic] = field(default_factory=dict)
     bridge: str | None = None
     bridged_priorities: Mapping[int, int] | None = None
     wake_ups: WakeUps | None = None
-    talker: TalkerReport = TalkerReport()
-    forwarding: BridgeReport | None = None
-    mtu_octets: int | None = None
-    not_applied: str | None = None
     software_gates_refused: str | None = None
-
-    @classmethod
-    def of_bridge(cls, report: BridgeReport) -> PortReport:
-        """A bridge, which has no gates, no clock and no link of its own."""
-        return cls(
-            root_qdisc="noqueue",
-            mode=None,
-            clock=None,
-            running=None,
-            pending=None,
-            priority_map=(0,) * PRIORITIES,
-            number_of_classes=0,
-            dscp_priorities={},
-            current_time_ns=None,
-            limits=GateLimits(),
-            forwarding=report,
-        )
 
     @property
     def foreign_qdisc(self) -> str | None:
         """The kind of a root qdisc that the agent did not set, else None."""
         kind = self.root_qdisc.removeprefix(FOREIGN)
         return None if kind == self.root_qdisc else kind
-
-    @property
-    def link_fault(self) -> str | None:
-        """Why the link carries no frames; None also where the switch does not report its state."""
-        # RFC 8343: an interface without link detection (a tunnel, a dummy) stays unknown.
-        has_link = self.oper_status in {None, "up", "unknown"}
-        return None if has_link else f"the link is {self.oper_status}"
 
     @property
     def unclassified(self) -> str | None:
@@ -229,6 +197,38 @@ class PortReport:
     @property
     def newest(self) -> KernelSchedule | None:
         return self.pending or self.running
+
+
+@dataclass(frozen=True, slots=True)
+class PortReport:
+    """What a switch reports of a port, or of a bridge: `parts` of mechanisms, each of a type of its
+    own, and what is of the interface itself.
+
+    `oper_status` is RFC 8343's; `mtu_octets` the longest packet that the port sends. `not_applied`
+    is why what is stored of the port is not in force, where the agent cannot apply it.
+    """
+
+    parts: PlaceParts = field(default_factory=PlaceParts)
+    oper_status: str | None = None
+    link_speed_bps: int | None = None
+    tx_queues: int | None = None
+    mtu_octets: int | None = None
+    not_applied: str | None = None
+
+    def __getitem__(self, kind: type[_Part]) -> _Part:
+        """The part of a mechanism; what reports nothing where there is none."""
+        return self.parts[kind]
+
+    def get(self, kind: type[_Part]) -> _Part | None:
+        """The part of a mechanism; None where there is none."""
+        return self.parts.get(kind)
+
+    @property
+    def link_fault(self) -> str | None:
+        """Why the link carries no frames; None also where the switch does not report its state."""
+        # RFC 8343: an interface without link detection (a tunnel, a dummy) stays unknown.
+        has_link = self.oper_status in {None, "up", "unknown"}
+        return None if has_link else f"the link is {self.oper_status}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from pyroute2 import IPRoute
 
+from cnc.data_tree.tree import GatesReport, TalkerReport
 from cnc.errors import CncError, InputError
 from cnc.lab import management, namespaces, rehearsed
 from cnc.lab.kernels import beside, own
@@ -170,7 +171,9 @@ class Lab:
                 netconf.Device(node, self.connect) as device,
             ):
                 reports = device.state(ports).ports.values()
-                waiting = (each.pending or each.talker.pending for each in reports)
+                waiting = (
+                    each[GatesReport].pending or each[TalkerReport].pending for each in reports
+                )
                 starts_ns += [schedule.base_time_ns for schedule in waiting if schedule]
         return max(0, max(starts_ns) - time.clock_gettime_ns(time.CLOCK_TAI))
 

@@ -12,6 +12,7 @@ from cnc.mechanisms.loading import loaded
 from cnc.mechanisms.registry import MECHANISMS
 from cnc.model import (
     NO_FORWARDING,
+    NOTHING_STORED,
     BridgeForwarding,
     GateControlList,
     Parts,
@@ -150,8 +151,9 @@ def is_bridge(settings: PortSettings) -> bool:
 
 
 def previous(after: PortSettings, stored: StoredPort | None) -> PortSettings:
-    """What is stored of what a rollout asks at a place."""
-    return PortSettings.of(*(place.previous(part, stored) for place, part in asked_at(after)))
+    """What is stored of what a rollout asks at a place; None: nothing."""
+    its = stored or NOTHING_STORED
+    return PortSettings.of(*(place.previous(part, its) for place, part in asked_at(after)))
 
 
 def bridge_forwardings(

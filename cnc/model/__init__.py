@@ -28,7 +28,7 @@ from cnc.model.network import (
     TrafficClass,
     transmission_ns,
 )
-from cnc.model.parts import NO_PARTS, Parts
+from cnc.model.parts import NO_PARTS, Parts, PlaceParts
 from cnc.model.plan import (
     PHASE_WAIT_MAX_NS,
     GateControlList,
@@ -46,6 +46,8 @@ from cnc.model.settings import (
     PortConfiguration,
     PortGates,
     PortSettings,
+    StoredBridge,
+    StoredGates,
     StoredPort,
     TalkerStream,
     TalkerStreams,
@@ -113,12 +115,15 @@ __all__ = [
     "NextProtocol",
     "NullIdentification",
     "Parts",
+    "PlaceParts",
     "Plan",
     "PortConfiguration",
     "PortGates",
     "PortRef",
     "PortSettings",
     "SourceMacIdentification",
+    "StoredBridge",
+    "StoredGates",
     "StoredPort",
     "Stream",
     "StreamAddress",

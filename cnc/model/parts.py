@@ -35,3 +35,18 @@ class Parts:
 
 
 NO_PARTS = Parts()
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceParts(Parts):
+    """What there is at a port or at a bridge: also a part that asks for nothing, which is another
+    thing than no part."""
+
+    @classmethod
+    def of(cls, *parts: object) -> Self:
+        """These parts."""
+        return cls(tuple(sorted(parts, key=lambda each: type(each).__name__)))
+
+    def get(self, kind: type[_Part]) -> _Part | None:
+        """The part of this type; None where there is none."""
+        return next((each for each in self.parts if isinstance(each, kind)), None)

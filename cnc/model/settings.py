@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Self, TypeVar
+from typing import TypeVar
 
 from cnc.model.network import GateMode
-from cnc.model.parts import NO_PARTS, Parts
+from cnc.model.parts import NO_PARTS, Parts, PlaceParts
 from cnc.model.plan import GateControlList
 from cnc.model.streams import StreamAddress
 
@@ -107,21 +107,12 @@ NO_FORWARDING = BridgeForwarding()
 
 
 @dataclass(frozen=True, slots=True)
-class PortSettings(Parts):
+class PortSettings(PlaceParts):
     """What is asked at a port of a switch or an end station, or at a bridge: a part of each
     mechanism that a rollout sets there, also one that asks for nothing.
 
     What belongs to a mechanism of which there is no part is another client's, and stays.
     """
-
-    @classmethod
-    def of(cls, *parts: object) -> Self:
-        """These parts."""
-        return cls(tuple(sorted(parts, key=lambda each: type(each).__name__)))
-
-    def get(self, kind: type[_Part]) -> _Part | None:
-        """The part of a mechanism; None where a rollout sets none of it."""
-        return next((each for each in self.parts if isinstance(each, kind)), None)
 
 
 NO_GATES = PortSettings.of(PortGates())
@@ -140,33 +131,43 @@ def gates_of(settings: PortSettings | None) -> GateControlList | None:
 
 
 @dataclass(frozen=True, slots=True)
-class StoredPort:
-    """A port as the running datastore has it.
+class StoredGates:
+    """The gates of a port as the running datastore has them.
 
     `configuration` is None where gates are off, or where they are on and what is stored is no
     schedule in force: `is_draft`. `has_interface_gates`: there are gates outside its bridge port,
     in the table of IEEE 802.1DC, which no rollout sets. `dscps` are those of the stored rules,
-    whatever else is there.
-    `extras` says in words what is set that no rollout sets, and that changes what the port does
-    with frames. `talker` is what a port of an end station has, `forwarding` what a bridge has; with
-    it are the `tables` of mechanisms, whole, whoever set their entries: an edit keeps to numbers
-    that are free.
+    whatever else is there. `extras` says in words what is set that no rollout sets, and that
+    changes what the port does with frames.
     """
 
-    configuration: PortConfiguration | None
-    base_time_ns: int
-    dscps: frozenset[int]
+    configuration: PortConfiguration | None = None
+    base_time_ns: int = 0
+    dscps: frozenset[int] = frozenset()
     extras: tuple[str, ...] = ()
-    talker: TalkerTable | None = None
-    forwarding: BridgeForwarding | None = None
-    tables: Parts = NO_PARTS
     is_draft: bool = False
     has_interface_gates: bool = False
 
     @property
-    def is_gated(self) -> bool:
+    def are_on(self) -> bool:
         """Whether gates are on."""
         return self.is_draft or self.has_interface_gates or self.configuration is not None
 
 
-NOTHING_STORED = StoredPort(None, 0, frozenset())
+@dataclass(frozen=True, slots=True)
+class StoredBridge:
+    """A bridge as the running datastore has it: how it forwards, None where it has no component,
+    and the `tables` of mechanisms, whole, whoever set their entries: an edit keeps to numbers that
+    are free."""
+
+    forwarding: BridgeForwarding | None = None
+    tables: Parts = NO_PARTS
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPort(PlaceParts):
+    """What the running datastore has of a port, or of a bridge: a part of each mechanism, of a type
+    of its own."""
+
+
+NOTHING_STORED = StoredPort()

@@ -8,13 +8,20 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from cnc.data_tree.state import SwitchState
-from cnc.data_tree.tree import CLASSIFY_BRIDGED, KernelSchedule, PortReport
+from cnc.data_tree.tree import (
+    CLASSIFY_BRIDGED,
+    BridgeReport,
+    GatesReport,
+    KernelSchedule,
+    PortReport,
+)
 from cnc.errors import CncError
 from cnc.mechanism import Counts
 from cnc.mechanisms.composition import asked_at, at_places, within
 from cnc.mechanisms.second_look import Found, second_look
 from cnc.model import (
     NO_GATES,
+    NOTHING_STORED,
     Bridge,
     BridgeForwarding,
     EndStation,
@@ -24,6 +31,7 @@ from cnc.model import (
     PortGates,
     PortRef,
     PortSettings,
+    StoredGates,
     StoredPort,
     TalkerStreams,
     gated_port,
@@ -135,7 +143,7 @@ def status_without_plan(intent: Intent, *, connect: ConnectOptions) -> list[Port
 
 
 def _not_compared(ref: PortRef, desired: PortSettings, report: PortReport | None) -> PortStatus:
-    verdict = "not compared"
+    verdict, gates = "not compared", report[GatesReport] if report else GatesReport()
     if report is None:
         verdict = "the switch has no such port"
     elif report.link_fault:
@@ -143,8 +151,8 @@ def _not_compared(ref: PortRef, desired: PortSettings, report: PortReport | None
     return PortStatus(
         port=ref,
         intended=None,
-        running=report.running if report else None,
-        pending=report.pending if report else None,
+        running=gates.running,
+        pending=gates.pending,
         verdict=verdict,
         agrees=False,
         is_end_station=desired.get(TalkerStreams) is not None,
@@ -188,7 +196,8 @@ def needs_change(
     desired: PortSettings, stored: StoredPort | None, report: PortReport | None
 ) -> str | None:
     """Why a place must be configured again; None when it stores and runs what is desired."""
-    changes = (place.needs_change(part, stored, report) for place, part in asked_at(desired))
+    its = stored or NOTHING_STORED
+    changes = (place.needs_change(part, its, report) for place, part in asked_at(desired))
     return next(filter(None, changes), None)
 
 
@@ -196,17 +205,15 @@ def difference_of(
     desired: PortSettings,
     report: PortReport | None,
     base_time_ns: int | None,
-    extras: Collection[str] = (),
 ) -> str | None:
     """The first difference of the kernel from the plan, as text; None when they agree.
 
     A pending list must start exactly at `base_time_ns`, a running one whole cycles from it; without
-    it any multiple of the cycle is accepted. `extras` are accepted as well: those of a
-    `StoredPort`.
+    it any multiple of the cycle is accepted.
     """
     return _explained(
         report,
-        (place.differs(part, report, base_time_ns, extras) for place, part in asked_at(desired)),
+        (place.differs(part, report, base_time_ns) for place, part in asked_at(desired)),
     )
 
 
@@ -215,14 +222,9 @@ def difference_from_stored(
 ) -> str | None:
     """The first difference of the kernel from what is `stored` at a place of what a rollout asks
     there, as text; None when they agree."""
+    its = stored or NOTHING_STORED
     return _explained(
-        report,
-        (
-            place.differs(part, report, place.stored_base_time_ns(stored), stored.extras)
-            if stored
-            else place.differs(part, report, None, ())
-            for place, part in asked_at(previous)
-        ),
+        report, (place.drifted(part, its, report) for place, part in asked_at(previous))
     )
 
 
@@ -260,11 +262,12 @@ def _port_status(
 ) -> PortStatus:
     difference = difference_of(desired, report, None)
     hints = [hint] if hint else []
-    is_surplus = desired == NO_GATES and report is not None and report.newest is not None
-    if foreign := wording.foreign_gates(stored):
+    gates = report[GatesReport] if report else GatesReport()
+    stored_gates = stored[StoredGates] if stored else StoredGates()
+    if foreign := wording.foreign_gates(stored_gates):
         difference = f"{difference}; {foreign}" if difference else foreign
         hints.append(wording.FOREIGN_GATES_HINT)
-    if is_surplus and not (stored and stored.is_gated):
+    if desired == NO_GATES and gates.newest and not stored_gates.are_on:
         verdict = f"differs: {difference}, {_LEFTOVER}"
     elif waits and difference and _lacks_only_what_waits(desired, report):
         verdict = wording.gates_wait(waits)
@@ -281,8 +284,8 @@ def _port_status(
         verdict += f"; {wording.named(met)}"
         hints += counts.hints
     gated = gated_port(desired)
-    if gated and gated.dscp_priorities and report and report.unclassified:
-        verdict += f"; {report.unclassified}"
+    if gated and gated.dscp_priorities and gates.unclassified:
+        verdict += f"; {gates.unclassified}"
         hints.append(CLASSIFY_BRIDGED)
     for trouble in troubles:
         verdict += f"; {trouble.text}"
@@ -290,8 +293,8 @@ def _port_status(
     return PortStatus(
         port=ref,
         intended=gates_of(desired),
-        running=report.running if report else None,
-        pending=report.pending if report else None,
+        running=gates.running,
+        pending=gates.pending,
         verdict=verdict,
         agrees=not (difference or troubles or counts.problems or (link_fault and is_crossed)),
         hints=tuple(hints),
@@ -311,10 +314,10 @@ def _lacks_only_what_waits(desired: PortSettings, report: PortReport | None) -> 
 
 def _as_planned(desired: PortSettings, report: PortReport | None) -> str:
     """What to say of a place that does what it is to do, or soon will."""
-    if report and (report.pending or report.talker.pending):
-        return "pending"
     # Gates before what talkers know.
     asked = [*asked_at(desired)][::-1]
+    if report and any(place.pends(report) for place, _ in asked):
+        return "pending"
     does = [text for place, part in asked if (text := place.does(part))]
     return "; ".join(does) or asked[0][0].idle
 
@@ -323,7 +326,7 @@ def _forwarding_status(desired: PortSettings, report: PortReport | None) -> Forw
     its = desired.get(BridgeForwarding)
     if its is None:
         return None
-    bridge = report.forwarding if report else None
+    bridge = report.get(BridgeReport) if report else None
     return ForwardingStatus(its, within(bridge.forwarding, its) if bridge else None)
 
 

@@ -127,9 +127,9 @@ class Goal:
         }
         for name, former in self.former.items():
             device = self._bridge(name)
-            own, report = ports[name][device], states[name].ports.get(device)
-            if report and report.forwarding:
-                possible = on_ports(former, frozenset(report.forwarding.ports))
+            own = ports[name][device]
+            if bridge := states[name].bridge(device):
+                possible = on_ports(former, frozenset(bridge.ports))
                 ports[name][device] = own.having(joined(own[BridgeForwarding], possible))
         return replace(self, ports=ports)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from cnc.data_tree.tree import PortReport
+from cnc.data_tree.tree import BridgeReport, PortReport
 from cnc.mechanisms.composition import bridge_forwardings
 from cnc.model import NO_FORWARDING, NS_PER_S, BridgeForwarding, Forwarding, Parts, StreamAddress
 from cnc.plans.transition import joined, transition
@@ -42,7 +42,7 @@ class LeftOver:
 
     def hint(self, switch: str, report: PortReport | None) -> str | None:
         """What to do about a bridge that has some of it; None if it has none."""
-        bridge = report.forwarding if report else None
+        bridge = report.get(BridgeReport) if report else None
         its = self.by_switch.get(switch, NO_FORWARDING)
         if bridge is None or not its.entries.keys() & bridge.forwarding.entries.keys():
             return None

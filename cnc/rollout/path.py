@@ -124,7 +124,7 @@ def _seen(node: Managed, network: Network, connect: ConnectOptions) -> Seen:
         state = device.state([device_name, *cabled])
     if state.agent is None:
         raise agent_down(node.name)
-    report = state.ports[device_name].forwarding if device_name in state.ports else None
+    report = state.bridge(device_name)
     if report is None:
         raise DeviceError(node.name, f"{device_name}: {NO_BRIDGE}")
     faults = {port: its.link_fault for port, its in state.ports.items() if its.link_fault}

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable, Mapping
 
 from cnc.errors import InputError, RolloutError
-from cnc.model import BridgeForwarding, PortSettings
+from cnc.model import BridgeForwarding, PortSettings, StoredBridge
 from cnc.rollout.events import Listener, ignore
 from cnc.rollout.goal import Goal, stored_clock_error_ns
 from cnc.rollout.history import (
@@ -212,7 +212,7 @@ def _goal(
 
 def _members(change: SwitchChange) -> set[str]:
     """The ports of which a rollout tells a bridge, or told it before."""
-    stored = (each.forwarding for each in change.before.values() if each)
+    stored = (each[StoredBridge].forwarding for each in change.before.values() if each)
     told = (each[BridgeForwarding] for each in change.after.values())
     return {port for each in (*stored, *told) if each for port in each.members}
 

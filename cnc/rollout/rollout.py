@@ -234,7 +234,7 @@ class _Comparison:
                 after = self.goal.ports[name][port]
                 yield PortChange(
                     PortRef(name, port),
-                    before=stored.configuration.gates if stored and stored.configuration else None,
+                    before=gates_of(previous(after, stored)),
                     after=gates_of(after),
                     why=reason,
                     forwarding=_forwarding_change(stored, after),

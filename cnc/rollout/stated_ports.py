@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from cnc.clocks.synchronization_tree import UNSEEN_NS, ClockTree
 from cnc.data_tree.state import SwitchState
 from cnc.data_tree.stated import StatedPorts
+from cnc.data_tree.tree import GatesReport, TalkerReport
 from cnc.model import (
     Bridge,
     EndStation,
@@ -58,14 +59,14 @@ def stated(network: Network, states: Mapping[str, SwitchState]) -> StatedPorts:
     }
     tree = ClockTree(states, UNSEEN_NS)
     modes = {name: mode for name in states if (mode := network.gate_mode(name)) is not None}
-    gated = {port: its for port, its in reports.items() if port.node in modes}
+    gated = {port: its[GatesReport] for port, its in reports.items() if port.node in modes}
     return StatedPorts(
         limits={port: report.limits_in(modes[port.node]) for port, report in gated.items()},
         wake_ups={port: report.wake_ups for port, report in gated.items() if report.wake_ups},
         lateness={
-            port: max(report.talker.lateness.values(), key=lambda each: each.maximum_ns)
+            port: max(said.values(), key=lambda each: each.maximum_ns)
             for port, report in reports.items()
-            if port.node in network.end_stations and report.talker.lateness
+            if port.node in network.end_stations and (said := report[TalkerReport].lateness)
         },
         clocks=tree.widest(),
         compared=frozenset(tree.together()),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import zip_longest
 
-from cnc.model import NS_PER_S, GateControlList, GateEntry, StoredPort
+from cnc.model import NS_PER_S, GateControlList, GateEntry, StoredGates
 from cnc.support.format import counted
 
 # Further differences of one kind are only counted.
@@ -25,11 +25,9 @@ GATES_WAIT_HINT = (
 NO_BRIDGE = "the switch has no such bridge"
 
 
-def foreign_gates(stored: StoredPort | None) -> str | None:
+def foreign_gates(stored: StoredGates) -> str | None:
     """Why the gates of a port are no rollout's, whatever list they have; None: they may be one's.
     FOREIGN_GATES_HINT says what to do."""
-    if stored is None:
-        return None
     if stored.has_interface_gates:
         return INTERFACE_GATES
     return DRAFT if stored.is_draft else None

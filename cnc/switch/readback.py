@@ -6,8 +6,9 @@ a value that it cannot have, raises ValueError with the node's name.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
+from typing import Any
 
 from lxml import etree
 from lxml.builder import ElementMaker
@@ -15,7 +16,9 @@ from lxml.builder import ElementMaker
 from cnc.data_tree import reply
 from cnc.data_tree.reply import Element, Reply
 from cnc.data_tree.tree import (
+    BRIDGE,
     DATASTORES,
+    INTERFACES,
     NMDA,
     TSN_LINUX,
     AgentReport,
@@ -24,8 +27,9 @@ from cnc.data_tree.tree import (
     PortReport,
     PtpReport,
 )
+from cnc.mechanism import AtPlace
 from cnc.mechanisms.composition import at_places
-from cnc.model import StoredPort
+from cnc.model import PlaceParts, StoredPort
 
 _NMDA = ElementMaker(namespace=NMDA, nsmap={None: NMDA, "ds": DATASTORES})
 _PARSER = etree.XMLParser(resolve_entities=False, no_network=True)
@@ -51,28 +55,53 @@ def operational_data(message: str) -> Element:
     return data
 
 
-_NAMESPACES = {"t": TSN_LINUX}
+_NAMESPACES = {"b": BRIDGE, "if": INTERFACES, "t": TSN_LINUX}
 _LEAVES = reply.Leaves(TSN_LINUX)
+_INTERFACES = reply.Leaves(INTERFACES)
 
 
 def stored_ports(data: Element, bridges: Collection[str] = ()) -> dict[str, StoredPort]:
     """Ports of switches and end stations, and these bridges, by name, from the reply to a
     get-config."""
     whole = Reply(data)
-    found: Mapping[str, StoredPort] = {}
-    for place in at_places():
-        found = place.stored(found, whole, bridges)
-    return {**found}
+    found = _parts(lambda place: place.stored(whole, bridges))
+    return {name: StoredPort.of(*parts) for name, parts in found.items()}
 
 
 def port_reports(data: Element, bridges: Collection[str] = ()) -> dict[str, PortReport]:
     """Kernel state and limits by port name, and of these bridges, from the reply to a get."""
     whole = Reply(data)
-    found: Mapping[str, PortReport] = {}
-    for place in reversed(at_places()):
-        found = place.reported(found, whole, bridges)
     not_applied = _not_applied(data.find("t:agent", _NAMESPACES))
-    return {n: replace(each, not_applied=not_applied.get(n)) for n, each in found.items()}
+    found = _parts(lambda place: place.reported(whole, bridges))
+    reports = {name: PortReport(not_applied=not_applied.get(name)) for name in bridges}
+    for interface in reply.entries(data, "if:interfaces/if:interface", _NAMESPACES):
+        kernel = interface.find("b:bridge-port/t:taprio/t:kernel", _NAMESPACES)
+        name = _INTERFACES.required(interface, "name")
+        # A bridge is an interface, too; what matters of it is how it forwards.
+        if kernel is not None and name not in bridges:
+            reports[name] = PortReport(
+                oper_status=_INTERFACES.text(interface, "oper-status"),
+                link_speed_bps=_LEAVES.optional_number(kernel, "link-speed-bps"),
+                tx_queues=_LEAVES.optional_number(kernel, "tx-queues"),
+                mtu_octets=_LEAVES.optional_number(kernel, "mtu"),
+                not_applied=not_applied.get(name),
+            )
+    return {
+        name: replace(report, parts=PlaceParts.of(*found[name]))
+        for name, report in reports.items()
+        if name in found
+    }
+
+
+def _parts(read: Callable[[AtPlace[Any]], Mapping[str, object]]) -> dict[str, list[object]]:
+    """The parts of each port and bridge by name, as `read` has those of one mechanism."""
+    of_ports: dict[str, list[object]] = {}
+    of_bridges: dict[str, list[object]] = {}
+    for place in at_places():
+        for name, part in read(place).items():
+            (of_bridges if place.of_bridges else of_ports).setdefault(name, []).append(part)
+    # A bridge is an interface, too; what matters of it is how it forwards.
+    return {**of_ports, **of_bridges}
 
 
 def agent_report(data: Element) -> AgentReport | None:

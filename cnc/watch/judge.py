@@ -8,7 +8,7 @@ from enum import StrEnum
 from cnc.data_tree.tree import AgentReport
 from cnc.mechanisms.composition import asked_at
 from cnc.mechanisms.registry import MEASURED
-from cnc.model import Intent, PortRef, PortSettings, StoredPort
+from cnc.model import NOTHING_STORED, Intent, PortRef, PortSettings, StoredPort
 from cnc.rollout.compare import agent_down, difference_of
 from cnc.support.wording import gates_wait, named
 from cnc.switch.rollout_id import RolloutId
@@ -75,7 +75,8 @@ def unreachable(switch: str, reason: str) -> Verdicts:
 
 
 def _configuration_difference(desired: PortSettings, stored: StoredPort | None) -> str | None:
-    differences = (place.configured(part, stored) for place, part in asked_at(desired))
+    its = stored or NOTHING_STORED
+    differences = (place.configured(part, its) for place, part in asked_at(desired))
     return next(filter(None, differences), None)
 
 

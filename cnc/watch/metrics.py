@@ -13,6 +13,7 @@ from prometheus_client import CollectorRegistry, start_http_server
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from cnc.data_tree.tree import GatesReport
 from cnc.errors import InputError
 from cnc.mechanisms.registry import MECHANISMS
 from cnc.model import NS_PER_S
@@ -160,7 +161,7 @@ def _counters(answers: Mapping[str, Poll]) -> Iterator[Metric]:
                 for number, count in counts.items():
                     family.add_metric([name, port, str(number)], count)
         for port, report in poll.state.ports.items():
-            for number, traffic in report.traffic.items():
+            for number, traffic in report[GatesReport].traffic.items():
                 sent.add_metric([name, port, str(number)], traffic.sent_frames)
                 backlog.add_metric([name, port, str(number)], traffic.backlog_frames)
     yield from (errors, drops, window_drops, overruns, sent, backlog)

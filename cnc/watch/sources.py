@@ -11,6 +11,7 @@ from typing import Protocol
 
 from cnc.clocks.offsets import timed
 from cnc.data_tree.state import SwitchState
+from cnc.data_tree.tree import GatesReport
 from cnc.model import NS_PER_S
 from cnc.switch.device import StoredSwitch
 from cnc.switch.push import Change, Stopped, Update
@@ -166,7 +167,11 @@ class Pushing:
         """As `clocks.timed`, after another reading of the clock where that is needed."""
         state = timed(pushed, self._clock)
         if state is None or state.answered_ns - state.asked_ns > CLOCK_READ_MAX_NS:
-            with_clock = (n for n, port in pushed.ports.items() if port.current_time_ns is not None)
+            with_clock = (
+                n
+                for n, port in pushed.ports.items()
+                if port[GatesReport].current_time_ns is not None
+            )
             self._clock = self._session.clock(next(with_clock))
             state = timed(pushed, self._clock)
         return state

@@ -58,7 +58,7 @@ def refused(running: Lab, plan: Plan, switch: str = "s1") -> dict[tuple[str, int
     desired = desired_ports(plan, switch)["br0"][BridgeForwarding]
     node = Managed.of(plan.intent.network.bridges[switch], desired_ports(plan, switch))
     with Device(node, running.connect) as device:
-        report = device.state(["br0"]).ports["br0"].forwarding
+        report = device.state(["br0"]).bridge("br0")
     names = {(a.destination_mac, a.vlan_id): name for name, a in plan.addresses.items()}
     found: dict[tuple[str, int], int] = {}
     for (place, _), count in refused_counts(desired, report).items():

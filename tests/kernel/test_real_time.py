@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from cnc import intent as intents
+from cnc.data_tree.tree import GatesReport
 from cnc.lab import Lab, lab
 from cnc.mechanisms.measurements import EXACT_MAX_NS
 from cnc.mechanisms.second_look import Found, second_look
@@ -150,6 +151,6 @@ def test_a_plan_without_a_margin_is_refused_with_what_the_switches_measured():
         assert "gate-margin: found 0ns, but s" in done.stderr
         assert "opens its gates up to" in done.stderr
         with Device(running.intent.network.bridges["s1"], running.connect) as device:
-            measured = device.state({"s2"}).ports["s2"].wake_ups
+            measured = device.state({"s2"}).ports["s2"][GatesReport].wake_ups
         assert measured is not None
         assert measured.maximum_ns > EXACT_MAX_NS

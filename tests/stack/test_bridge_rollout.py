@@ -18,7 +18,7 @@ from cnc.lab.rehearsal import Rehearsal, rehearsal
 from cnc.mechanisms.composition import bridge_forwarding, within
 from cnc.mechanisms.frer.model import Generation, Recovery, SequenceFunctions
 from cnc.mechanisms.stream_filters.model import StreamFilters, normal
-from cnc.model import BridgeForwarding, Parts, Plan
+from cnc.model import BridgeForwarding, Parts, Plan, StoredBridge
 from cnc.planner import plan as compute
 from cnc.rollout import doctor, follow, push, status
 from cnc.rollout.events import Step, StepBegun
@@ -108,12 +108,12 @@ class Network:
 
     def forwards(self, switch: str) -> BridgeForwarding:
         """What the bridge of the switch does."""
-        report = self.state(switch).ports[BRIDGE].forwarding
+        report = self.state(switch).bridge(BRIDGE)
         assert report
         return report.forwarding
 
     def configured(self, switch: str) -> BridgeForwarding:
-        stored = self.stored(switch).ports[BRIDGE].forwarding
+        stored = self.stored(switch).ports[BRIDGE][StoredBridge].forwarding
         assert stored
         return stored
 
@@ -291,7 +291,7 @@ def test_what_takes_out_copies_is_changed_and_removed_with_its_stream(network: N
         {},
         {},
     ]
-    left = [network.stored(name).ports[BRIDGE] for name in SWITCHES]
+    left = [network.stored(name).ports[BRIDGE][StoredBridge] for name in SWITCHES]
     assert [each.tables for each in left] == [Parts()] * 3
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from cnc import intent as intents
-from cnc.data_tree.tree import KernelSchedule, PortReport
+from cnc.data_tree.tree import GatesReport, KernelSchedule, PortReport, TalkerReport
 from cnc.errors import RolloutError
 from cnc.lab.rehearsal import Rehearsal, rehearsal
 from cnc.model import (
@@ -80,12 +80,12 @@ class Network:
     def published(self) -> TalkerTable | None:
         """What the talkers of t1 are told, or will be from a base time on."""
         with self.station() as device:
-            return device.state(["eth0"]).ports["eth0"].talker.newest
+            return device.state(["eth0"]).ports["eth0"][TalkerReport].newest
 
     def stored(self) -> TalkerTable | None:
         with self.station() as device:
             ports = device.stored(["eth0"]).ports
-        return ports["eth0"].talker if "eth0" in ports else None
+        return ports["eth0"].get(TalkerTable) if "eth0" in ports else None
 
 
 @pytest.fixture(scope="module")
@@ -164,7 +164,7 @@ def test_the_table_begins_with_the_gates(network: Network):
     network.push(network.plan(0))
     network.push(network.plan(600))
     with Device(network.plan(600).intent.network.bridges["s1"], network.running.connect) as s1:
-        newest = s1.state(["s2"]).ports["s2"].newest
+        newest = s1.state(["s2"]).ports["s2"][GatesReport].newest
     published = network.published()
     assert newest
     assert published
@@ -197,9 +197,11 @@ def test_the_list_of_a_station_with_gates_comes_in_the_push_that_tells_its_talke
     plan = network.plan(0, gates=True)
     report = network.push(plan)
     port = network.port()
-    assert port.newest == KernelSchedule(report.base_time_ns, plan.gates[PortRef("t1", "eth0")])
-    assert port.talker.newest
-    assert port.talker.newest.base_time_ns == report.base_time_ns
+    assert port[GatesReport].newest == KernelSchedule(
+        report.base_time_ns, plan.gates[PortRef("t1", "eth0")]
+    )
+    assert port[TalkerReport].newest
+    assert port[TalkerReport].newest.base_time_ns == report.base_time_ns
     assert not network.push(plan).changes
     (shown,) = (
         each for each in status(plan, connect=network.running.connect) if each.port.node == "t1"
@@ -217,18 +219,18 @@ def test_the_list_of_a_station_with_gates_comes_in_the_push_that_tells_its_talke
 def test_a_list_of_a_station_is_taken_back_with_all_others(network: Network):
     network.push(network.plan(600, gates=True))
     network.push(network.plan(600))  # its gates are no more, by the history
-    assert network.port().newest is None
+    assert network.port()[GatesReport].newest is None
     committed = []
 
     def fail(event: object) -> None:
         if isinstance(event, StepBegun) and event.step is Step.VERIFY:
-            committed.append(network.port().newest)
+            committed.append(network.port()[GatesReport].newest)
             raise RolloutError("the operator's machine fails", hint=None)
 
     with pytest.raises(RolloutError, match="no switch was changed"):
         network.push(network.plan(0, gates=True), listener=fail)
     assert committed[0]
-    assert network.port().newest is None
+    assert network.port()[GatesReport].newest is None
 
 
 def test_status_and_doctor_include_the_station(network: Network):

@@ -94,7 +94,7 @@ class Network:
         found = {}
         for name in SWITCHES:
             with self.session(name) as device:
-                report = device.state([BRIDGE]).ports[BRIDGE].forwarding
+                report = device.state([BRIDGE]).bridge(BRIDGE)
                 assert report
                 found[name] = unordered(report.forwarding)
         return found
@@ -102,7 +102,7 @@ class Network:
     def published(self) -> TalkerReport:
         """What the station tells its talkers."""
         with self.session(TALKER) as device:
-            return device.state(["eth0"]).ports["eth0"].talker
+            return device.state(["eth0"]).ports["eth0"][TalkerReport]
 
     def session(self, node: str) -> Device:
         is_station = node == TALKER

@@ -12,7 +12,7 @@ from cnc.mechanisms.stream_filters.model import (
     StreamFilters,
     normal,
 )
-from cnc.model import Parts, Plan
+from cnc.model import Parts, Plan, StoredBridge
 from cnc.rollout import follow, status
 from tests.stack.netconfd_process import wait_until
 from tests.stack.test_bridge_rollout import (  # noqa: F401  the fixtures
@@ -54,7 +54,7 @@ def test_a_filter_is_pending_until_its_windows_begin(network: Network):  # noqa:
     network.push(network.plan(policing="count"))
 
     def pending() -> set[bool]:
-        report = network.state("s1").ports[BRIDGE].forwarding
+        report = network.state("s1").bridge(BRIDGE)
         assert report
         return {each.is_pending for each in report.counts[CountedFrames].by_filter.values()}
 
@@ -66,7 +66,7 @@ def test_a_filter_is_pending_until_its_windows_begin(network: Network):  # noqa:
 
 def stored_filters(network: Network) -> dict[int, StreamFilter | None]:  # noqa: F811
     """By their number the filters that the first switch has."""
-    tables = network.stored("s1").ports[BRIDGE].tables
+    tables = network.stored("s1").ports[BRIDGE][StoredBridge].tables
     return {each.number: each.filter for each in tables[StoredFilters].entries}
 
 
@@ -89,7 +89,9 @@ def test_without_policing_no_filter_and_no_name_stays(network: Network):  # noqa
     network.push(network.plan(policing="drop"))
     network.push(network.plan(policing="off"))
     assert not any(filters(network).values())
-    assert all(network.stored(name).ports[BRIDGE].tables == Parts() for name in SWITCHES)
+    assert all(
+        network.stored(name).ports[BRIDGE][StoredBridge].tables == Parts() for name in SWITCHES
+    )
 
 
 def test_path_shows_the_filter_that_the_first_switch_has(network: Network):  # noqa: F811

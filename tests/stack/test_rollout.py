@@ -16,7 +16,7 @@ from lxml import etree
 
 from cnc.data_tree.tree import BRIDGE, INTERFACES, NETCONF, SCHED_BRIDGE
 from cnc.errors import RolloutError
-from cnc.model import Plan
+from cnc.model import Plan, StoredGates
 from cnc.planner import plan as compute
 from cnc.rollout import Report, push, resume, roll_back, status
 from cnc.rollout.history import History, Outcome, Phase
@@ -267,7 +267,7 @@ def test_a_confirmation_over_a_new_session_does_not_commit_what_others_edited(
     operator.push(plans.new)
     assert edited.is_set()
     with Device(bridge, simulation.connect) as switch:
-        assert switch.stored([port.port]).ports[port.port].extras == ()
+        assert switch.stored([port.port]).ports[port.port][StoredGates].extras == ()
 
 
 def is_taken(switch: Device, config) -> bool:

@@ -16,11 +16,11 @@ from cnc.model import (
     GateMode,
     Management,
     PortConfiguration,
-    StoredPort,
 )
 from cnc.plans import file as planfile
 from cnc.rollout.history import History, Journal, SwitchChange, encoding
 from tests.unit.asked import asked
+from tests.unit.places import stored_gates
 
 LINE3 = planfile.load(Path(__file__).parent / "data" / "line3-plan.json")
 CONFIRM_BY = datetime(2026, 3, 1, 12, 0, 59, tzinfo=UTC)
@@ -38,7 +38,7 @@ def port(cycle_ns: int = 1_000_000) -> PortConfiguration:
 
 def change(address: str = "192.0.2.1") -> SwitchChange:
     """A port that gets its first gates, one that gets others, and one that loses its own."""
-    stored = StoredPort(port(500_000), 7, frozenset({8, 46}))
+    stored = stored_gates(port(500_000), 7, dscps={8, 46})
     return SwitchChange(
         Management(address, 830, "operator"),
         before={"p1": None, "p2": stored, "p3": stored},

@@ -25,7 +25,6 @@ from cnc.data_tree.tree import (
 )
 from cnc.mechanisms.composition import bridge_forwarding, bridge_forwardings, settings_summary
 from cnc.mechanisms.forwarding.preflight import examine_bridge
-from cnc.mechanisms.forwarding.tree import bridge_reports
 from cnc.mechanisms.frer.model import (
     FoundErrors,
     Generation,
@@ -58,6 +57,7 @@ from cnc.model import (
     Plan,
     PortRef,
     SourceMacIdentification,
+    StoredBridge,
     StoredPort,
     StreamAddress,
 )
@@ -77,6 +77,7 @@ from cnc.watch.metrics import Network
 from tests.json_documents import documented
 from tests.unit.asked import asked
 from tests.unit.bridged_networks import bridged
+from tests.unit.places import bridge_report, reported_bridge, stored_bridge
 from tests.unit.planner_networks import RING, stream
 
 ID = RolloutId("0e1f3ac2-6f0c-4c6b-9f0c-2d0f6a5a7d11", "operator@cnc", "2026-11-23T09:00:00Z")
@@ -172,7 +173,9 @@ def test_what_others_have_in_the_tables_stays() -> None:
     beside = StoredSequencing(
         {7: (70,)}, {1: (80,), 2: (1,)}, {("s2", True): (1, 80), ("p9", False): (70,)}
     )
-    stored = replace(stored, tables=stored.tables.having(beside))
+    stored = stored_bridge(
+        stored[StoredBridge].forwarding, stored[StoredBridge].tables.having(beside)
+    )
     assert frer(sent(told(), stored)) == [
         "sequence-recovery!remove(index(2))",
         identified("s2", "true", 80),
@@ -201,8 +204,8 @@ tables = st.fixed_dictionaries({}, optional={"axis": functions, "valve": functio
 
 @given(tables)
 def test_what_is_sent_is_what_is_read_back(desired: BridgeForwarding) -> None:
-    assert read(sent(desired)).forwarding == desired
-    report = bridge_reports(sent(desired), ["br0"])["br0"]
+    assert read(sent(desired))[StoredBridge].forwarding == desired
+    report = reported_bridge(sent(desired))
     assert report.forwarding[SequenceFunctions].by_stream == desired[SequenceFunctions].by_stream
 
 
@@ -212,7 +215,7 @@ def test_the_next_push_leaves_exactly_what_it_wants(
 ) -> None:
     """The edit is applied to what was stored, as a datastore does."""
     data = _applied(sent(before), sent(after, read(sent(before))))
-    stored = read(data)
+    stored = read(data)[StoredBridge]
     assert stored.forwarding
     assert stored.forwarding[SequenceFunctions].by_stream == after[SequenceFunctions].by_stream
     count = len(after[SequenceFunctions].by_stream)
@@ -228,8 +231,8 @@ def test_a_stream_that_is_still_policed_loses_its_function(function: SequenceFun
     policed = StreamFilter(of, 6, 0, FixedGate.OPEN, Policing.OFF)
     before, after = (its.having(StreamFilters((policed,))) for its in (told(axis=function), told()))
     stored = read(_applied(sent(before), sent(after, read(sent(before)))))
-    assert len(stored.tables[StoredIdentities].entries) == 1
-    assert stored.tables[StoredSequencing] == StoredSequencing()
+    assert len(stored[StoredBridge].tables[StoredIdentities].entries) == 1
+    assert stored[StoredBridge].tables[StoredSequencing] == StoredSequencing()
 
 
 def _applied(first: etree._Element, edit: etree._Element) -> etree._Element:
@@ -272,9 +275,9 @@ def test_a_function_that_no_rollout_sets_so_is_none_and_is_set_anew(
     config = sent(told(axis=of))
     next(config.iter(f"{F}{leaf}")).text = value
     stored = read(config)
-    assert stored.forwarding
-    assert stored.forwarding[SequenceFunctions].by_stream == {}
-    assert read(sent(told(axis=of), stored)).forwarding == told(axis=of)
+    assert stored[StoredBridge].forwarding
+    assert stored[StoredBridge].forwarding[SequenceFunctions].by_stream == {}
+    assert read(sent(told(axis=of), stored))[StoredBridge].forwarding == told(axis=of)
 
 
 @pytest.mark.parametrize(
@@ -292,8 +295,8 @@ def test_a_function_that_is_not_watched_as_a_rollout_sets_it_is_set_again(
     else:
         found.text = value
     stored = read(config)
-    assert stored.forwarding
-    assert stored.forwarding[SequenceFunctions].by_stream == {
+    assert stored[StoredBridge].forwarding
+    assert stored[StoredBridge].forwarding[SequenceFunctions].by_stream == {
         AXIS: replace(LAST, latent_errors=None)
     }
     assert needs_change(asked(told(axis=LAST)), stored, kernel(told(axis=LAST)))
@@ -311,11 +314,11 @@ def latent(data: etree._Element, **leaves: str) -> etree._Element:
 def test_what_a_switch_has_found_is_read_by_the_address_of_the_stream() -> None:
     def found(**leaves: str) -> object:
         data = latent(sent(told(axis=LAST)), **leaves)
-        return bridge_reports(data, ["br0"])["br0"].counts[FoundErrors].by_stream
+        return reported_bridge(data).counts[FoundErrors].by_stream
 
     assert found(detected="true", difference="12", errors="3") == {AXIS: LatentErrors(True, 12, 3)}
     assert found() == {AXIS: LatentErrors(False, 0, 0)}
-    assert bridge_reports(sent(told(axis=LAST)), ["br0"])["br0"].counts[FoundErrors].by_stream == {}
+    assert reported_bridge(sent(told(axis=LAST))).counts[FoundErrors].by_stream == {}
 
 
 def test_individual_recovery_and_another_algorithm_are_none_of_a_rollout() -> None:
@@ -326,21 +329,21 @@ def test_individual_recovery_and_another_algorithm_are_none_of_a_rollout() -> No
             next(config.iter(f"{F}vector")).tag = f"{F}match"
         else:
             etree.SubElement(recovery, f"{F}individual-recovery").text = "true"
-        assert bridge_reports(config, ["br0"])["br0"].forwarding[SequenceFunctions].by_stream == {}
+        assert reported_bridge(config).forwarding[SequenceFunctions].by_stream == {}
 
 
 def test_a_stream_that_is_not_named_where_it_enters_is_not_recovered() -> None:
     config = sent(told(axis=LAST))
     facing = next(config.iter(f"{SID}out-facing"))
     facing.remove(facing[1])
-    assert bridge_reports(config, ["br0"])["br0"].forwarding[SequenceFunctions].by_stream == {}
+    assert reported_bridge(config).forwarding[SequenceFunctions].by_stream == {}
 
 
 def test_translations_and_numbers_of_a_switch_have_handles_of_their_own() -> None:
     translated = Translation(Inward("t", SourceMacIdentification("02:00:00:00:00:01"), 6))
     both = told(axis=LAST).having(Translations({VALVE: translated}))
     config = sent(both)
-    assert read(config).forwarding == both
+    assert read(config)[StoredBridge].forwarding == both
     handles = [each.text for each in config.iter(f"{SID}handle")]
     assert sorted(handles) == ["1", "2", "2"]
 
@@ -349,11 +352,11 @@ def test_translations_and_numbers_of_a_switch_have_handles_of_their_own() -> Non
 
 
 def kernel(does: BridgeForwarding, **options: bool) -> PortReport:
-    return PortReport.of_bridge(BridgeReport(("l", "s2", "s4", "t"), does, **options))
+    return bridge_report(BridgeReport(("l", "s2", "s4", "t"), does, **options))
 
 
 def stored(its: BridgeForwarding) -> StoredPort:
-    return StoredPort(None, 0, frozenset(), forwarding=its)
+    return stored_bridge(its)
 
 
 SHORTER = replace(LAST, history_length=2)
@@ -587,7 +590,7 @@ def test_counters_of_copies_are_asked_for_where_bridges_forward() -> None:
 
 def test_metrics_have_what_a_switch_has_found_of_the_copies_of_streams() -> None:
     data = latent(sent(told(axis=LAST)), detected="true", errors="3")
-    report = PortReport.of_bridge(bridge_reports(data, ["br0"])["br0"])
+    report = bridge_report(reported_bridge(data))
     poll = SimpleNamespace(counters={}, state=SimpleNamespace(ports={"br0": report}, agent=None))
     now = SimpleNamespace(polls={"s3": poll}, clocks={}, drifted={}, unresolved=0, conditions=())
     families = {each.name: each for each in Network(lambda: now).collect()}

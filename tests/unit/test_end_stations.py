@@ -25,12 +25,12 @@ from cnc.data_tree.tree import (
 from cnc.errors import InputError
 from cnc.mechanisms.talker_offsets.tree import talker_report
 from cnc.model import (
-    GateLimits,
     GateMode,
     Management,
     Plan,
     PortRef,
     PortSettings,
+    StoredGates,
     StoredPort,
     StreamAddress,
     TalkerStreams,
@@ -52,6 +52,7 @@ from cnc.watch.observation import Poll
 from cnc.watch.observer import Observer
 from tests import bridged_networks
 from tests.unit.asked import asked
+from tests.unit.places import changed, port_report
 
 LINE3 = (Path(__file__).parents[2] / "schedules" / "line3.yaml").read_text()
 MANAGED = LINE3.replace(
@@ -83,23 +84,11 @@ def moved(told: TalkerStreams, by_ns: int = 40_000) -> TalkerStreams:
 
 
 def report(talker: TalkerReport) -> PortReport:
-    return PortReport(
-        root_qdisc="noqueue",
-        mode=None,
-        clock=None,
-        running=None,
-        pending=None,
-        priority_map=(0,) * 8,
-        number_of_classes=0,
-        dscp_priorities={},
-        current_time_ns=None,
-        limits=GateLimits(),
-        talker=talker,
-    )
+    return port_report(talker)
 
 
 def stored(told: TalkerStreams, base_time_ns: int = BASE_NS) -> StoredPort:
-    return StoredPort(None, 0, frozenset(), talker=TalkerTable(base_time_ns, told))
+    return StoredPort.of(TalkerTable(base_time_ns, told))
 
 
 # --- the intent ----------------------------------------------------------------------------------
@@ -360,7 +349,7 @@ def gated(gated_plan: Plan) -> PortSettings:
 def running_gates(told: PortSettings, base_time_ns: int = BASE_NS) -> PortReport:
     gates = gated_port(told)
     assert gates
-    return replace(
+    return changed(
         report(TalkerReport(running=TalkerTable(base_time_ns, told[TalkerStreams]))),
         root_qdisc="taprio",
         mode=gates.mode,
@@ -386,8 +375,8 @@ def test_a_station_with_gates_gets_its_list_beside_the_offsets(
     assert gates.mode is GateMode.SOFTWARE
     assert gates.dscp_priorities[46] == 6
     found = with_gates(gated)
-    assert found.configuration == gates
-    assert found.talker == TalkerTable(BASE_NS, gated[TalkerStreams])
+    assert found[StoredGates].configuration == gates
+    assert found.get(TalkerTable) == TalkerTable(BASE_NS, gated[TalkerStreams])
 
 
 def test_a_station_that_stores_and_runs_its_list_needs_no_change(
@@ -398,7 +387,7 @@ def test_a_station_that_stores_and_runs_its_list_needs_no_change(
 
 
 def test_another_list_in_the_kernel_of_a_station_is_named(gated: PortSettings) -> None:
-    gone = replace(running_gates(gated), running=None, root_qdisc="noqueue")
+    gone = changed(running_gates(gated), running=None, root_qdisc="noqueue")
     assert difference_of(gated, gone, None) == "no gate control list (root qdisc noqueue)"
     assert needs_change(gated, with_gates(gated), gone) == (
         "the kernel drifted: no gate control list (root qdisc noqueue)"
@@ -423,7 +412,7 @@ def test_gates_that_a_station_is_to_have_no_more_are_removed(
 def test_gates_that_another_client_has_set_at_a_station_stay(
     plan: Plan, told: TalkerStreams, gated: PortSettings
 ) -> None:
-    foreign = replace(with_gates(gated), talker=TalkerTable(BASE_NS, told))
+    foreign = with_gates(gated).having(TalkerTable(BASE_NS, told))
     assert needs_change(asked(told), foreign, running_gates(gated)) is None
     assert (
         "bridge-port"

@@ -12,13 +12,14 @@ from click.testing import CliRunner, Result
 from cnc import app, cli
 from cnc.cli import render
 from cnc.errors import CncError, InputError
-from cnc.model import BridgeForwarding, Management, PortRef, StoredPort, StreamAddress
+from cnc.model import BridgeForwarding, Management, PortRef, StreamAddress
 from cnc.rollout import FormerWays, PortStatus, Report
 from cnc.rollout.compare import ForwardingStatus
 from cnc.rollout.history import FILE_NAME, History, Phase, SwitchChange
 from cnc.rollout.rollout import ForwardingChange, PortChange
 from tests.json_documents import documented
 from tests.unit.asked import asked
+from tests.unit.places import stored_bridge
 from tests.unit.rollout_history import begin
 
 LINE3 = Path(__file__).parents[2] / "schedules" / "line3.yaml"
@@ -63,7 +64,7 @@ def state_dir(tmp_path: Path) -> Path:
     changes = {
         "s1": SwitchChange(
             Management("10.99.0.1"),
-            before={"br0": StoredPort(None, 0, frozenset(), forwarding=BEFORE)},
+            before={"br0": stored_bridge(BEFORE)},
             after={"br0": asked(TOLD)},
         )
     }

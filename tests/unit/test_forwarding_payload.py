@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
+from cnc.data_tree.reply import Reply
 from cnc.data_tree.tree import BRIDGE, INTERFACES, NETCONF, TSN_LINUX
 from cnc.mechanisms.composition import within
 from cnc.mechanisms.forwarding.tree import bridge_reports
@@ -17,7 +18,7 @@ from cnc.model import (
     NO_GATES,
     BridgeForwarding,
     PortSettings,
-    StoredPort,
+    StoredBridge,
     StreamAddress,
 )
 from cnc.switch.filters import configuration_filter, state_filter
@@ -25,6 +26,7 @@ from cnc.switch.payload import edit_config
 from cnc.switch.readback import stored_ports
 from cnc.switch.rollout_id import RolloutId
 from tests.unit.asked import asked
+from tests.unit.places import reported_bridge, stored_bridge
 
 ID = RolloutId("0e1f3ac2-6f0c-4c6b-9f0c-2d0f6a5a7d11", "operator@cnc", "2026-11-23T09:00:00Z")
 CAMERA = StreamAddress("91:e0:f0:00:fe:01", 10)
@@ -53,7 +55,7 @@ def forwardings(draw: st.DrawFn) -> BridgeForwarding:
 def sent(
     desired: BridgeForwarding, stored: BridgeForwarding | None = None, **others: PortSettings
 ) -> etree._Element:
-    before = None if stored is None else StoredPort(None, 0, frozenset(), forwarding=stored)
+    before = None if stored is None else stored_bridge(stored)
     return edit_config({"br0": asked(desired), **others}, 0, {"br0": before}, ID)
 
 
@@ -81,7 +83,7 @@ def removed(config: etree._Element) -> list[str]:
 
 @given(forwardings())
 def test_what_is_sent_is_what_is_read_back(desired: BridgeForwarding) -> None:
-    assert stored_ports(sent(desired), ["br0"])["br0"].forwarding == desired
+    assert stored_ports(sent(desired), ["br0"])["br0"][StoredBridge].forwarding == desired
 
 
 @given(forwardings())
@@ -90,7 +92,7 @@ def test_what_a_kernel_does_is_read_as_what_it_was_told(desired: BridgeForwardin
     component = next(config.iter(f"{{{BRIDGE}}}component"))
     for port in desired.members:
         etree.SubElement(component, f"{{{BRIDGE}}}bridge-port").text = port
-    report = bridge_reports(config, ["br0"])["br0"]
+    report = reported_bridge(config)
     assert report.forwarding == replace(desired, trusting=())
     assert set(report.ports) == desired.members
 
@@ -177,11 +179,12 @@ def changed(config: etree._Element, name: str, text: str) -> etree._Element:
 
 def test_entries_that_a_bridge_has_learned_are_left_out() -> None:
     config = changed(sent(bridge()), "entry-type", "dynamic")
-    assert bridge_reports(config, ["br0"])["br0"].forwarding.entries == {}
+    assert reported_bridge(config).forwarding.entries == {}
 
 
 def test_an_entry_of_several_vlans_is_one_for_each() -> None:
-    found = stored_ports(changed(sent(bridge()), "vids", "10,12-13"), ["br0"])["br0"].forwarding
+    config = changed(sent(bridge()), "vids", "10,12-13")
+    found = stored_ports(config, ["br0"])["br0"][StoredBridge].forwarding
     assert found
     assert [address.vlan_id for address in found.entries] == [10, 12, 13]
 
@@ -194,24 +197,24 @@ def test_vlans_that_there_are_not_are_refused(text: str) -> None:
 
 def test_a_port_that_maps_priorities_otherwise_does_not_trust_the_pcp() -> None:
     config = changed(sent(bridge()), "priority3", "0")
-    found = stored_ports(config, ["br0"])["br0"].forwarding
+    found = stored_ports(config, ["br0"])["br0"][StoredBridge].forwarding
     assert found
     assert found.trusting == ()
 
 
 def test_an_option_of_the_bridge_that_is_off_is_read() -> None:
     config = sent(bridge())
-    assert bridge_reports(config, ["br0"])["br0"].filters_vlans
+    assert reported_bridge(config).filters_vlans
     component = next(config.iter(f"{{{BRIDGE}}}component"))
     for leaf in ("vlan-filtering", "multicast-snooping"):
         etree.SubElement(component, f"{{{TSN_LINUX}}}{leaf}").text = "false"
-    report = bridge_reports(config, ["br0"])["br0"]
+    report = reported_bridge(config)
     assert not report.filters_vlans
     assert not report.snoops_multicast
 
 
 def test_a_switch_without_the_bridge_reports_none() -> None:
-    assert bridge_reports(sent(bridge()), ["br1"]) == {}
+    assert bridge_reports(Reply(sent(bridge())), ["br1"]) == {}
     assert stored_ports(sent(bridge()), ["br1"]).get("br1") is None
 
 

@@ -34,6 +34,7 @@ from cnc.switch.payload import desired_nodes, desired_ports
 from cnc.watch.observation import Poll
 from cnc.watch.observer import Observer
 from tests.unit.asked import asked
+from tests.unit.places import bridge_report, stored_bridge
 
 LINE3 = yaml.safe_load((Path(__file__).parents[2] / "schedules" / "line3.yaml").read_text())
 CAMERA = StreamAddress("91:e0:f0:00:fe:01", 10)
@@ -44,12 +45,12 @@ FRAMES = "frames of camera (91:e0:f0:00:fe:01, VLAN 10)"
 
 
 def stored(told: BridgeForwarding) -> StoredPort:
-    return StoredPort(None, 0, frozenset(), forwarding=told)
+    return stored_bridge(told)
 
 
 def kernel(told: BridgeForwarding, **options: Any) -> PortReport:
     """A bridge that does this."""
-    return PortReport.of_bridge(BridgeReport(tuple(sorted(TOLD.members)), told, **options))
+    return bridge_report(BridgeReport(tuple(sorted(TOLD.members)), told, **options))
 
 
 def leaving(ports: tuple[str, ...] | None) -> BridgeForwarding:
@@ -234,7 +235,7 @@ def test_a_bridge_that_is_to_forward_nothing_need_not_be_there() -> None:
 
 
 def test_a_port_that_is_no_member_of_the_bridge_prevents_a_change() -> None:
-    report = PortReport.of_bridge(BridgeReport(("l1", "s2"), TOLD))
+    report = bridge_report(BridgeReport(("l1", "s2"), TOLD))
     assert failures(report) == ["is not the bridge of t1, by which frames of streams pass"]
 
 

@@ -17,7 +17,7 @@ from agent.mechanisms.talker_offsets.tables import stream_node, transmission
 from cnc.cli.render import planning, talkers
 from cnc.data_tree.reply import Reply
 from cnc.data_tree.tree import INTERFACES
-from cnc.mechanisms.talker_offsets.tree import derive, stored_ports, talker_element
+from cnc.mechanisms.talker_offsets.tree import derive, stored_tables, talker_element
 from cnc.model import Plan, TalkerStreams, TalkerTable
 from cnc.model.transmissions import transmissions
 from cnc.planner import plan
@@ -97,7 +97,7 @@ def read_back(configuration: TalkerStreams) -> TalkerTable | None:
     interfaces.append(interface)
     data = etree.Element("data")
     data.append(interfaces)
-    return stored_ports({}, Reply(data), ())["eth0"].talker
+    return stored_tables(Reply(data))["eth0"]
 
 
 def test_the_agent_publishes_it_and_a_program_reads_it() -> None:

@@ -11,10 +11,19 @@ from typing import Any, cast
 
 import pytest
 
-from cnc.mechanism import Kept, Mechanism
+from cnc.mechanism import AtPlace, Kept, Mechanism
 from cnc.mechanisms import composition
+from cnc.mechanisms.composition import at_places
 from cnc.mechanisms.registry import MECHANISMS
-from cnc.model import BridgeForwarding, Management, Parts
+from cnc.model import (
+    BridgeForwarding,
+    Management,
+    Parts,
+    PortGates,
+    PortSettings,
+    StoredGates,
+    StoredPort,
+)
 from cnc.rollout.history import Outcome, SwitchChange, encoding
 from tests.unit.asked import asked
 from tests.unit.test_history_encoding import BRIDGE_OF_FIRST_FORMAT
@@ -79,6 +88,36 @@ def test_a_bridge_that_is_not_asked_for_it_is_written_as_ever(
     document = json.loads(zlib.decompress(bridge_with(Colours(), monkeypatch)))
     assert document["format"] == "cnc-change/1"
     assert "parts" not in document["bridges"]["br0"]["after"]
+
+
+def at_port(monkeypatch: pytest.MonkeyPatch, *others: object) -> bytes:
+    """A change that asks a port for colours, beside `others`, where red was stored."""
+    place = cast("AtPlace[Any]", SimpleNamespace(part=Colours, kept=COLOURS.kept))
+    monkeypatch.setattr(encoding, "at_places", lambda: (*at_places(), place))
+    before = StoredPort.of(StoredGates(), Colours(("red",)))
+    after = PortSettings.of(Colours(("blue",)), *others)
+    change = SwitchChange(Management("192.0.2.1"), {"p1": before}, {"p1": after})
+    return encoding.change_to_octets(change)
+
+
+@pytest.mark.parametrize("others", [(), (PortGates(),)], ids=["alone", "beside gates"])
+def test_a_part_of_a_port_that_the_first_format_had_not_is_written_and_read(
+    others: tuple[object, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    octets = at_port(monkeypatch, *others)
+    assert json.loads(zlib.decompress(octets))["format"] == "cnc-change/3"
+    read = encoding.change_from_octets(octets, Outcome.SAVED, "")
+    assert read.after == {"p1": PortSettings.of(Colours(("blue",)), *others)}
+    assert read.before == {"p1": StoredPort.of(StoredGates(), Colours(("red",)))}
+
+
+def test_a_part_of_a_port_that_is_not_installed_is_refused_by_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    octets = at_port(monkeypatch)
+    monkeypatch.setattr(encoding, "at_places", at_places)
+    with pytest.raises(encoding.UnknownPartError, match="it has 'colours' of a mechanism that"):
+        encoding.change_from_octets(octets, Outcome.SAVED, "")
 
 
 def test_a_part_of_a_mechanism_that_is_not_installed_is_refused_by_name(

@@ -13,7 +13,6 @@ import pytest
 
 from cnc import intent as intents
 from cnc.data_tree import reply
-from cnc.mechanisms.forwarding.tree import bridge_reports
 from cnc.planner import plan as compute
 from cnc.plans import file as planfile
 from cnc.switch.device import ConnectOptions, DeviceError
@@ -25,6 +24,7 @@ from cnc.watch.observer import Observer
 from cnc.watch.sources import open_source
 from tests.unit.lies import invoke, places, random_changes, say
 from tests.unit.lying_switches import NAMESPACES, element, leaves, lying, state_data
+from tests.unit.places import reported_bridge
 from tests.unit.test_cli_printable import is_harmless
 
 # Bridges that police, number frames, and take out second copies, and a talker with an agent.
@@ -104,7 +104,7 @@ def reports(change):
     """What is read of the bridge of s1 in a reply that was changed."""
     data = state_data("s1", GUARDED)
     change(data)
-    return bridge_reports(data, ["br0"])["br0"]
+    return reported_bridge(data)
 
 
 def add_rows(name, row, count):

@@ -11,9 +11,9 @@ from uuid import uuid4
 import pytest
 
 from cnc.data_tree.state import SwitchState
-from cnc.data_tree.tree import AgentReport, BridgeReport, PortReport
+from cnc.data_tree.tree import AgentReport, BridgeReport
 from cnc.mechanisms.composition import bridge_forwarding, bridge_forwardings
-from cnc.model import BridgeForwarding, Management, Plan, StoredPort
+from cnc.model import BridgeForwarding, Management, Plan
 from cnc.planner import plan
 from cnc.plans.transition import joined, transition
 from cnc.rollout.history import History, Phase, SwitchChange
@@ -24,6 +24,7 @@ from cnc.watch import Watcher
 from cnc.watch.observation import Poll
 from tests import bridged_networks
 from tests.unit.asked import asked
+from tests.unit.places import bridge_report, stored_bridge
 
 
 def test_what_a_bridge_kept_without_a_change_is_left_until_a_rollout_removes_it() -> None:
@@ -114,8 +115,8 @@ def completed(
 
 def seen_bridge(switch: str, told: BridgeForwarding) -> Poll:
     """A switch whose bridge is configured with this and does it, as a watch sees it."""
-    report = PortReport.of_bridge(BridgeReport(tuple(sorted(told.members)), told))
-    stored = StoredPort(None, 0, frozenset(), forwarding=told)
+    report = bridge_report(BridgeReport(tuple(sorted(told.members)), told))
+    stored = stored_bridge(told)
     return Poll(
         switch=switch,
         at=datetime(2026, 3, 1, tzinfo=UTC),

@@ -32,6 +32,7 @@ from cnc.plans import file as planfile
 from cnc.rollout import doctor
 from cnc.rollout.doctor import Visit
 from cnc.rollout.preflight import Check, Finding, Verdict
+from tests.unit.places import changed
 from tests.unit.watched_switches import poll
 
 LINE3 = Path(__file__).parents[2] / "schedules" / "line3.yaml"
@@ -313,7 +314,7 @@ def found_by_doctor(stated: str, wake_ups: WakeUps | None) -> list[Finding]:
     plan = compute(intent_with(stated))
     state = poll("s1").state
     assert state is not None
-    ports = {name: replace(report, wake_ups=wake_ups) for name, report in state.ports.items()}
+    ports = {name: changed(report, wake_ups=wake_ups) for name, report in state.ports.items()}
     visits = {"s1": Visit((), replace(state, ports=ports)), "s2": Visit((), None)}
     return [f for f in doctor.diagnose(plan, visits) if f.check is Check.MARGIN]
 

@@ -25,6 +25,7 @@ from cnc.rollout import doctor
 from cnc.rollout.doctor import Visit
 from cnc.rollout.preflight import Check, Finding, Verdict
 from tests.bridged_networks import line, stream
+from tests.unit.places import changed
 from tests.unit.watched_switches import poll
 
 WORST = PortRef("t1", "eth0")
@@ -192,7 +193,7 @@ def found_by_doctor(of: Intent, said: WakeUps) -> Finding:
     assert polled is not None
     report = next(iter(polled.ports.values()))
     talkers = TalkerReport(lateness={("motion", 1): said, ("slow", 1): WakeUps(1, 1)})
-    state = SwitchState(polled.agent, {"eth0": replace(report, talker=talkers)}, 0, 0)
+    state = SwitchState(polled.agent, {"eth0": changed(report, talkers)}, 0, 0)
     managed = replace(of.network.end_stations["t1"], management=of.network.bridges["s1"].management)
     stations = {**of.network.end_stations, "t1": managed}
     wanted = replace(of, network=replace(of.network, end_stations=stations))

@@ -14,7 +14,7 @@ import yaml
 
 from cnc import intent as intents
 from cnc.mechanisms.composition import asked_at, previous
-from cnc.model import BridgeForwarding, Management, Plan, PortSettings, StoredPort
+from cnc.model import NOTHING_STORED, BridgeForwarding, Management, Plan, PortSettings, StoredPort
 from cnc.planner import plan
 from cnc.rollout.history import Outcome, SwitchChange, encoding
 from cnc.switch.payload import desired_nodes, edit_config
@@ -66,7 +66,7 @@ def test_what_is_sent_to_a_place_is_what_is_configured_there(network: str, node:
     assert any(stored.values())
     for place, its in settings.items():
         for mechanism, part in asked_at(its):
-            assert mechanism.configured(part, stored.get(place)) is None
+            assert mechanism.configured(part, stored.get(place, NOTHING_STORED)) is None
 
 
 @ALL
@@ -83,8 +83,8 @@ def test_what_was_not_sent_is_a_difference(network: str, node: str) -> None:
     for its in settings.values():
         for mechanism, part in asked_at(its):
             asks = mechanism.does(part) is not None
-            assert bool(mechanism.configured(part, None)) == asks
-            assert bool(mechanism.needs_change(part, None, None)) == asks
+            assert bool(mechanism.configured(part, NOTHING_STORED)) == asks
+            assert bool(mechanism.needs_change(part, NOTHING_STORED, None)) == asks
 
 
 @ALL

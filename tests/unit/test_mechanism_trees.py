@@ -11,7 +11,6 @@ from lxml import etree
 from cnc.data_tree import reply
 from cnc.data_tree.reply import Reply
 from cnc.mechanism import Edit, Mechanism
-from cnc.mechanisms.forwarding.tree import bridge_reports
 from cnc.mechanisms.frer.model import Generation, SequenceFunctions
 from cnc.mechanisms.handles import Handles
 from cnc.mechanisms.registry import MECHANISMS
@@ -24,7 +23,7 @@ from cnc.mechanisms.stream_filters.model import (
 )
 from cnc.model import BridgeForwarding, Parts, StreamAddress
 from cnc.switch.payload import edit_config
-from cnc.switch.readback import stored_ports
+from cnc.switch.readback import port_reports, stored_ports
 from cnc.switch.rollout_id import RolloutId
 from tests.unit.asked import asked
 
@@ -63,7 +62,7 @@ def test_one_mechanism_names_streams_for_all_and_has_their_table() -> None:
     assert [each.name for each in MECHANISMS if each.tree().streams] == naming
 
 
-@pytest.mark.parametrize("read", [stored_ports, bridge_reports])
+@pytest.mark.parametrize("read", [stored_ports, port_reports])
 def test_the_table_of_streams_is_read_once_for_all_who_refer_to_it(
     monkeypatch: pytest.MonkeyPatch, read: Callable[..., object]
 ) -> None:

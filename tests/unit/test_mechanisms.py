@@ -30,7 +30,7 @@ from cnc.model import (
     BridgeForwarding,
     Management,
     Parts,
-    StoredPort,
+    StoredBridge,
     StreamAddress,
 )
 from cnc.plans.transition import joined, on_ports
@@ -41,6 +41,7 @@ from cnc.switch.readback import stored_ports
 from cnc.switch.rollout_id import RolloutId
 from tests.unit.asked import asked
 from tests.unit.mechanism_examples import ADDRESSES, CAMERA, EXAMPLES, NAMES, PORTS, VLAN_ID
+from tests.unit.places import stored_bridge
 from tests.unit.rollout_history import recorded_without
 
 ID = RolloutId("0e1f3ac2-6f0c-4c6b-9f0c-2d0f6a5a7d11", "operator@cnc", "2026-11-23T09:00:00Z")
@@ -153,7 +154,7 @@ def test_of_other_vlans_and_streams_nothing_is_a_rollouts(
 def stored_after(desired: BridgeForwarding) -> BridgeForwarding | None:
     """What is configured of a bridge by the edit that sets `desired` where nothing was."""
     edit = edit_config({"br0": asked(desired)}, 0, {"br0": None}, ID)
-    return stored_ports(edit, ["br0"])["br0"].forwarding
+    return stored_ports(edit, ["br0"])["br0"][StoredBridge].forwarding
 
 
 @ALL
@@ -190,7 +191,7 @@ def test_the_history_gives_back_what_it_was_given(
     mechanism: Mechanism[Any], data: st.DataObject
 ) -> None:
     before, after = (bridge(data.draw(examples(mechanism))) for _ in range(2))
-    stored = StoredPort(None, 0, frozenset(), forwarding=before)
+    stored = stored_bridge(before)
     change = SwitchChange(Management("10.99.0.1"), {"br0": stored}, {"br0": asked(after)})
     found = encoding.change_from_octets(encoding.change_to_octets(change), Outcome.UNKNOWN, "")
     assert (found.after, found.previous("br0")) == (change.after, asked(before))
@@ -200,7 +201,7 @@ def test_the_history_gives_back_what_it_was_given(
 def test_a_change_that_was_recorded_before_there_was_the_mechanism_is_read(
     mechanism: Mechanism[Any],
 ) -> None:
-    stored = StoredPort(None, 0, frozenset(), forwarding=bridge())
+    stored = stored_bridge(bridge())
     its = SwitchChange(Management("10.99.0.1"), {"br0": stored}, {"br0": asked(bridge())})
     octets = recorded_without(its, mechanism.kept.key)
     found = encoding.change_from_octets(octets, Outcome.UNKNOWN, "")

@@ -13,13 +13,14 @@ from ncclient.transport.errors import SessionCloseError
 
 from cnc import intent as intents
 from cnc.data_tree.state import SwitchState
-from cnc.data_tree.tree import DATASTORES, NETCONF, NMDA, AgentReport, PortReport, TalkerReport
+from cnc.data_tree.tree import DATASTORES, NETCONF, NMDA, AgentReport, GatesReport, TalkerReport
 from cnc.errors import RolloutError
 from cnc.model import Bridge, GateLimits, GateMode, Management, Network, PortRef, WakeUps
 from cnc.rollout import read_ports
 from cnc.rollout import stated_ports as limits
 from cnc.switch import ConnectOptions, connection, device
 from cnc.switch.device import Device, DeviceError
+from tests.unit.places import changed, port_report
 
 LINE3 = Path(__file__).parents[2] / "schedules" / "line3.yaml"
 CONNECT = ConnectOptions(Path("/dev/null"), Path("known_hosts"))
@@ -54,9 +55,7 @@ class FakeDevice:
 
 
 def report(entries_max):
-    return PortReport(
-        "noqueue", None, None, None, None, (0,) * 8, 0, {}, 0, GateLimits(entries_max)
-    )
+    return port_report(limits=GateLimits(entries_max))
 
 
 @pytest.fixture
@@ -85,7 +84,7 @@ def test_end_stations_that_are_managed_are_asked_how_late_their_talkers_are(
     late = TalkerReport(lateness={("a", 1): WakeUps(9, 70), ("b", 1): WakeUps(8, 90)})
 
     def state(self, ports):
-        its = dataclasses.replace(report(1), talker=late)
+        its = changed(report(1), late)
         return SwitchState(self.agent, dict.fromkeys(ports, its), 0, 0)
 
     monkeypatch.setattr(switch, "state", state)
@@ -106,7 +105,7 @@ def test_end_stations_that_are_managed_are_asked_how_late_their_talkers_are(
     ],
 )
 def test_what_the_kernel_can_do_says_nothing_of_the_hardware(stated_for, wanted, counts):
-    stated = dataclasses.replace(report(16), mode=stated_for).limits_in(wanted)
+    stated = GatesReport(limits=GateLimits(16), mode=stated_for).limits_in(wanted)
     assert stated == GateLimits(entries_max=16 if counts else 0)
 
 

@@ -14,6 +14,7 @@ from cnc.data_tree.tree import (
     SCHED_BRIDGE,
     TSN_LINUX,
     ClassTraffic,
+    GatesReport,
     KernelSchedule,
     PortReport,
 )
@@ -32,17 +33,24 @@ from cnc.model import (
     Plan,
     PortConfiguration,
     PortRef,
+    StoredGates,
     StoredPort,
     TrafficClass,
     WakeUps,
     gated_port,
 )
-from cnc.rollout.compare import difference_between, difference_of, needs_change
+from cnc.rollout.compare import (
+    difference_between,
+    difference_from_stored,
+    difference_of,
+    needs_change,
+)
 from cnc.switch.filters import state_filter
 from cnc.switch.payload import desired_ports, edit_config
 from cnc.switch.readback import agent_report, port_reports, stored_ports
 from cnc.switch.rollout_id import RolloutId, rollout_id_in
 from tests.unit.asked import asked
+from tests.unit.places import changed, port_report, stored_gates
 
 GATES = GateControlList(1_000_000, (GateEntry(0x40, 300_000), GateEntry(0x01, 700_000)))
 MARK = RolloutId("6f0c4c6b-9f0c-4d11-8a7e-2d0f6a5a7d11", "alice@desk", "2026-01-01T00:00:00+00:00")
@@ -115,8 +123,8 @@ def test_what_is_sent_reads_back_as_the_same_configuration(plan: Plan) -> None:
     wanted = wanted_of(plan)
     config = edit_config({"p2": asked(wanted)}, 1_700_000_037_000_000_000 + 5, {}, MARK)
     stored = as_stored(config)["p2"]
-    assert stored.configuration == wanted
-    assert stored.base_time_ns == 1_700_000_037_000_000_005
+    assert stored[StoredGates].configuration == wanted
+    assert stored[StoredGates].base_time_ns == 1_700_000_037_000_000_005
 
 
 RECOMMENDED = (1, 0, 2, 3, 4, 5, 6, 7)  # by IEEE Std 802.1Q-2022, table 8-5, of 8 classes
@@ -137,7 +145,7 @@ def test_classes_that_another_client_leaves_out_are_those_of_the_standard(
     config = edit_config({"p2": asked(wanted_of(plan))}, 0, {}, MARK)
     (node,) = config.iterfind(f".//{left_out}", PATHS)
     node.getparent().remove(node)
-    stored = as_stored(config)["p2"].configuration
+    stored = as_stored(config)["p2"][StoredGates].configuration
     assert stored is not None
     assert (stored.number_of_classes, stored.priority_map) == (number_of_classes, priority_map)
     assert stored.gates == GATES
@@ -156,7 +164,8 @@ def test_gates_that_are_on_without_a_list_in_force_are_a_draft_and_told(
     else:
         node.text = value
     stored = as_stored(config)["p2"]
-    assert (stored.configuration, stored.is_draft) == (None, True)
+    gates = stored[StoredGates]
+    assert (gates.configuration, gates.is_draft) == (None, True)
     for desired in (None, wanted_of(plan)):
         assert "no list in force" in (needs_change(asked(desired), stored, None) or "")
 
@@ -177,7 +186,7 @@ def test_the_cycle_time_is_a_reduced_fraction_of_a_second(
 
 
 def test_rules_that_are_no_longer_wanted_are_deleted_and_others_kept(plan: Plan) -> None:
-    before = {"p2": StoredPort(None, 0, frozenset({46, 10}))}
+    before = {"p2": stored_gates(None, dscps={46, 10})}
     config = edit_config({"p2": asked(wanted_of(plan))}, 0, before, MARK)
     rules = {
         rule.findtext("t:dscp", namespaces=PATHS): rule.get(f"{{{NETCONF}}}operation")
@@ -187,7 +196,7 @@ def test_rules_that_are_no_longer_wanted_are_deleted_and_others_kept(plan: Plan)
 
 
 def test_switching_gates_off_removes_our_parts_and_nothing_else_of_the_port() -> None:
-    config = edit_config({"p2": asked(None)}, 0, {"p2": StoredPort(None, 0, frozenset({46}))}, MARK)
+    config = edit_config({"p2": asked(None)}, 0, {"p2": stored_gates(None, dscps={46})}, MARK)
     port = config.find("if:interfaces/if:interface/b:bridge-port", PATHS)
     assert port is not None
     assert port.get(f"{{{NETCONF}}}operation") is None
@@ -209,7 +218,7 @@ def test_a_table_that_is_not_in_force_is_no_configuration(
     element = config.find(f".//{leaf}", PATHS)
     assert element is not None
     element.text = value
-    assert as_stored(config)["p2"].configuration is None
+    assert as_stored(config)["p2"][StoredGates].configuration is None
 
 
 MAX_SDU = (
@@ -246,7 +255,8 @@ def test_what_is_configured_beside_a_plan_makes_the_port_change(
     assert table is not None
     table.append(etree.fromstring(what.format(**PATHS)))
     found = as_stored(config)["p2"]
-    assert (found.configuration, found.extras) == (wanted, extras)
+    gates = found[StoredGates]
+    assert (gates.configuration, gates.extras) == (wanted, extras)
     assert needs_change(asked(wanted), found, running(wanted, 0)) == (
         f"also configured, but in no plan: {extras[0]}" if extras else None
     )
@@ -256,7 +266,7 @@ def test_an_entry_that_holds_preemptable_frames_is_not_the_plans(plan: Plan) -> 
     config = edit_config({"p2": asked(wanted_of(plan))}, 0, {}, MARK)
     operations = config.findall(".//g:operation-name", PATHS)
     operations[1].text = "sched:set-and-hold-mac"
-    assert as_stored(config)["p2"].extras == ("set-and-hold-mac in entry 1",)
+    assert as_stored(config)["p2"][StoredGates].extras == ("set-and-hold-mac in entry 1",)
 
 
 KERNEL = """
@@ -296,7 +306,7 @@ KERNEL = """
 
 
 def test_the_kernels_dump_is_read_with_entries_in_index_order() -> None:
-    report = port_reports(etree.fromstring(KERNEL))["p2"]
+    report = port_reports(etree.fromstring(KERNEL))["p2"][GatesReport]
     assert report.pending == KernelSchedule(2_000_000, GATES)
     assert report.running is None
     assert report.newest == report.pending
@@ -310,7 +320,7 @@ KERNEL_BESIDE = KERNEL.replace("<index>1</index>", "<index>1</index><operation>{
 
 
 def test_what_a_kernel_has_beside_its_list_is_a_difference(plan: Plan) -> None:
-    (report,) = port_reports(etree.fromstring(KERNEL)).values()
+    report = only_gates(etree.fromstring(KERNEL))
     assert report.extras == ()
     beside = KERNEL_BESIDE.format("set-and-hold-mac").replace(
         "<mode>",
@@ -318,7 +328,7 @@ def test_what_a_kernel_has_beside_its_list_is_a_difference(plan: Plan) -> None:
         "<queue><traffic-class>0</traffic-class><count>1</count><offset>0</offset></queue>"
         "<queue><traffic-class>1</traffic-class><count>1</count><offset>2</offset></queue><mode>",
     )
-    (beside_report,) = port_reports(etree.fromstring(beside)).values()
+    beside_report = only_gates(etree.fromstring(beside))
     extras = (
         "queue-max-sdu of 46 octets for traffic class 6",
         "set-and-hold-mac in entry 1",
@@ -326,26 +336,27 @@ def test_what_a_kernel_has_beside_its_list_is_a_difference(plan: Plan) -> None:
     )
     assert beside_report.extras == extras
     wanted = wanted_of(plan)
-    now = dataclasses.replace(running(wanted, 0), extras=extras[:1])
+    now = changed(running(wanted, 0), extras=extras[:1])
     assert difference_of(asked(wanted), now, 0) == f"{extras[0]} is not in the plan"
-    assert difference_of(asked(wanted), now, 0, extras[:1]) is None
+    has = stored_gates(wanted, extras=extras[:1])
+    assert difference_from_stored(asked(wanted), has, now) is None
     assert difference_between(running(wanted, 0), now) == f"{extras[0]} was not there"
     assert difference_between(now, running(wanted, 0)) == f"{extras[0]} is missing"
 
 
 def test_an_entry_that_sets_the_gates_and_no_more_is_the_plans() -> None:
-    (report,) = port_reports(etree.fromstring(KERNEL_BESIDE.format("set-gate-states"))).values()
+    report = only_gates(etree.fromstring(KERNEL_BESIDE.format("set-gate-states")))
     assert report.extras == ()
 
 
 def test_what_a_class_sent_is_read_where_the_switch_tells_what_waits() -> None:
-    report = port_reports(etree.fromstring(KERNEL))["p2"]
+    report = port_reports(etree.fromstring(KERNEL))["p2"][GatesReport]
     assert report.wake_ups == WakeUps(123_456, 43_210, 30_000)
     assert report.traffic == {6: ClassTraffic(sent_frames=7, backlog_frames=1000)}
 
 
 def test_the_bridge_of_a_port_is_read() -> None:
-    report = port_reports(etree.fromstring(KERNEL))["p2"]
+    report = port_reports(etree.fromstring(KERNEL))["p2"][GatesReport]
     assert report.bridge == "br0"
     assert report.unclassified
     assert dataclasses.replace(report, bridge=None).unclassified is None
@@ -360,13 +371,13 @@ def test_bridged_frames_are_classified_where_filters_have_the_rules_of_the_port(
     rule = f"<dscp-rule><dscp>46</dscp><priority>{priority}</priority></dscp-rule>"
     filters = f"<bridge>br0</bridge><bridged-frames>{rule}</bridged-frames>"
     kernel = KERNEL.replace("<bridge>br0</bridge>", filters)
-    found = port_reports(etree.fromstring(kernel))["p2"].unclassified
+    found = port_reports(etree.fromstring(kernel))["p2"][GatesReport].unclassified
     assert (found is None) if words is None else (words in str(found))
 
 
 def test_limits_are_read_in_whole_nanoseconds_that_the_port_surely_keeps() -> None:
     """A third of a second is cut; multiples of 6.4 ns are whole nanoseconds every 32."""
-    limits = port_reports(etree.fromstring(KERNEL))["p2"].limits
+    limits = port_reports(etree.fromstring(KERNEL))["p2"][GatesReport].limits
     assert limits == GateLimits(16, 999_999, 333_333_333, 32)
 
 
@@ -375,7 +386,7 @@ def test_limits_are_read_in_whole_nanoseconds_that_the_port_surely_keeps() -> No
 )
 def test_a_tick_in_tenths_becomes_the_least_whole_multiple(tenths: str, tick_ns: int) -> None:
     data = KERNEL.replace("<tick-granularity>64<", f"<tick-granularity>{tenths}<")
-    assert port_reports(etree.fromstring(data))["p2"].limits.tick_ns == tick_ns
+    assert port_reports(etree.fromstring(data))["p2"][GatesReport].limits.tick_ns == tick_ns
 
 
 def test_a_limit_that_is_missing_or_senseless_is_not_known() -> None:
@@ -384,9 +395,9 @@ def test_a_limit_that_is_missing_or_senseless_is_not_known() -> None:
     assert table is not None
     for leaf in list(table)[1:]:
         table.remove(leaf)
-    assert port_reports(data)["p2"].limits == GateLimits()
+    assert port_reports(data)["p2"][GatesReport].limits == GateLimits()
     senseless = KERNEL.replace("<denominator>3<", "<denominator>0<").replace(">16<", ">-1<")
-    limits = port_reports(etree.fromstring(senseless))["p2"].limits
+    limits = port_reports(etree.fromstring(senseless))["p2"][GatesReport].limits
     assert (limits.cycle_max_ns, limits.entries_max) == (0, 0)
 
 
@@ -413,8 +424,13 @@ def test_a_reply_without_agent_data_means_that_no_agent_lives() -> None:
     assert agent_report(etree.fromstring("<data/>")) is None
 
 
+def only_gates(data: etree._Element) -> GatesReport:
+    (report,) = port_reports(data).values()
+    return report[GatesReport]
+
+
 def running(wanted: PortConfiguration, base_time_ns: int) -> PortReport:
-    return PortReport(
+    return port_report(
         root_qdisc="taprio",
         mode=GateMode.SOFTWARE,
         clock="tai",
@@ -429,7 +445,7 @@ def running(wanted: PortConfiguration, base_time_ns: int) -> PortReport:
 
 
 def stored(configuration: PortConfiguration, base_time_ns: int) -> StoredPort:
-    return StoredPort(configuration, base_time_ns, frozenset(configuration.dscp_priorities))
+    return stored_gates(configuration, base_time_ns)
 
 
 def test_a_port_that_has_and_runs_its_list_needs_no_change(plan: Plan) -> None:
@@ -443,7 +459,7 @@ def test_a_port_that_has_and_runs_its_list_needs_no_change(plan: Plan) -> None:
 
 def test_a_deleted_qdisc_is_drift_and_makes_the_port_change(plan: Plan) -> None:
     wanted = wanted_of(plan)
-    report = dataclasses.replace(running(wanted, 0), running=None, root_qdisc="noqueue")
+    report = changed(running(wanted, 0), running=None, root_qdisc="noqueue")
     why = needs_change(asked(wanted), stored(wanted, 0), report)
     assert why == "the kernel drifted: no gate control list (root qdisc noqueue)"
 
@@ -477,7 +493,7 @@ def test_a_list_that_runs_in_another_way_than_wanted_is_a_difference(
     plan: Plan, has: dict[str, object], difference: str
 ) -> None:
     wanted = wanted_of(plan)
-    report = dataclasses.replace(running(wanted, 0), **has)
+    report = changed(running(wanted, 0), **has)
     assert difference_of(asked(wanted), report, 0) == difference
     assert (
         needs_change(asked(wanted), stored(wanted, 0), report)
@@ -487,7 +503,7 @@ def test_a_list_that_runs_in_another_way_than_wanted_is_a_difference(
 
 def test_a_rule_somebody_removed_is_a_difference(plan: Plan) -> None:
     wanted = wanted_of(plan)
-    report = dataclasses.replace(running(wanted, 0), dscp_priorities={46: 5})
+    report = changed(running(wanted, 0), dscp_priorities={46: 5})
     assert difference_of(asked(wanted), report, 0) == (
         "DSCP 0 to priority 0 is missing, DSCP 48 to priority 7 is missing, "
         "DSCP 56 to priority 7 is missing"
@@ -550,14 +566,12 @@ def test_another_priority_map_and_other_rules_are_told_one_by_one_and_not_all_of
     plan: Plan,
 ) -> None:
     wanted = wanted_of(plan)
-    report = dataclasses.replace(running(wanted, 0), priority_map=(1, 1, 1, 1, 1, 5, 1, 7))
+    report = changed(running(wanted, 0), priority_map=(1, 1, 1, 1, 1, 5, 1, 7))
     assert difference_of(asked(wanted), report, 0) == (
         "another priority map: priority 5 in class 5 instead of 6"
     )
     rules = dict.fromkeys(range(20, 40), 3)
-    report = dataclasses.replace(
-        running(wanted, 0), dscp_priorities={**wanted.dscp_priorities, **rules}
-    )
+    report = changed(running(wanted, 0), dscp_priorities={**wanted.dscp_priorities, **rules})
     assert difference_of(asked(wanted), report, 0) == (
         "DSCP 20 to priority 3 is not in the plan, DSCP 21 to priority 3 is not in the plan, "
         "DSCP 22 to priority 3 is not in the plan, DSCP 23 to priority 3 is not in the plan "
@@ -571,7 +585,7 @@ def test_another_priority_map_and_other_rules_are_told_one_by_one_and_not_all_of
 
 def test_a_kernel_that_was_bare_or_is_bare_now_runs_not_as_before(plan: Plan) -> None:
     full = running(wanted_of(plan), 0)
-    bare = dataclasses.replace(full, running=None, mode=None, clock=None, number_of_classes=0)
+    bare = changed(full, running=None, mode=None, clock=None, number_of_classes=0)
     assert difference_between(full, bare) == "the gate control list is gone"
     assert difference_between(bare, full) == (
         "a gate control list that was not there: 2 entries, cycle 1 ms"
@@ -581,7 +595,7 @@ def test_a_kernel_that_was_bare_or_is_bare_now_runs_not_as_before(plan: Plan) ->
 
 def test_another_number_of_classes_is_a_difference_from_before(plan: Plan) -> None:
     before = running(wanted_of(plan), 0)
-    now = dataclasses.replace(before, number_of_classes=2)
+    now = changed(before, number_of_classes=2)
     assert difference_between(before, now) == "number of traffic classes is 2, was 8"
 
 
@@ -595,5 +609,5 @@ def test_a_pending_list_starts_at_its_base_time_and_a_running_one_whole_cycles_a
     wanted = wanted_of(plan)
     schedule = KernelSchedule(int(base_time_ns * GATES.cycle_ns), GATES)
     schedules = {"running": None, state: schedule}
-    report = dataclasses.replace(running(wanted, 0), **schedules)
+    report = changed(running(wanted, 0), **schedules)
     assert (difference_of(asked(wanted), report, 5 * GATES.cycle_ns) is None) is agrees

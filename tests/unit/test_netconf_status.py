@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cnc.model import PortRef
+from cnc.model import PortRef, StoredGates
 from cnc.rollout import compare, status
 from cnc.switch import ConnectOptions
 from tests.unit.watched_switches import PLAN, poll, report
@@ -52,7 +52,7 @@ def gates_where_none_are_planned(monkeypatch):
         def ports(reports):
             if WITHOUT_GATES.port not in reports or "s3" not in reports:
                 return reports
-            return {**reports, WITHOUT_GATES.port: report(wanted.configuration)}
+            return {**reports, WITHOUT_GATES.port: report(wanted[StoredGates].configuration)}
 
         def configured(stored):
             return {**stored, WITHOUT_GATES.port: wanted} if is_configured else stored

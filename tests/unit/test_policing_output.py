@@ -60,6 +60,7 @@ from cnc.watch.observer import Observer
 from tests.json_documents import documented
 from tests.unit.asked import asked
 from tests.unit.bridged_networks import RING5, bridged
+from tests.unit.places import bridge_report
 from tests.unit.planner_networks import stream
 
 START = datetime(2026, 11, 23, 9, 0, tzinfo=UTC)
@@ -100,7 +101,7 @@ def report(
             key = ""
         counts[its] = FilterCounts(1_000, (met or {}).get(key, 0), 0, key == pending)
     bridge = BridgeReport((), does, counts=Parts.of(CountedFrames(counts)))
-    return PortReport.of_bridge(bridge)
+    return bridge_report(bridge)
 
 
 # --- status --------------------------------------------------------------------------------------

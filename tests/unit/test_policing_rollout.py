@@ -14,7 +14,6 @@ from cnc.data_tree.tree import NETCONF, PSFP_BRIDGE, STREAM_IDENTIFICATION, Brid
 from cnc.finding import Verdict
 from cnc.mechanisms.composition import parts_while_clock_settles, settings_summary
 from cnc.mechanisms.forwarding.preflight import examine_bridge
-from cnc.mechanisms.forwarding.tree import bridge_reports
 from cnc.mechanisms.identification.model import Inward, Translation, Translations
 from cnc.mechanisms.modules import module_filter
 from cnc.mechanisms.stream_filters.model import (
@@ -37,6 +36,7 @@ from cnc.model import (
     NullIdentification,
     Parts,
     PortRef,
+    StoredBridge,
     StoredPort,
     StreamAddress,
 )
@@ -45,6 +45,7 @@ from cnc.switch.payload import edit_config
 from cnc.switch.readback import stored_ports
 from cnc.switch.rollout_id import RolloutId
 from tests.unit.asked import asked
+from tests.unit.places import bridge_report, reported_bridge, stored_bridge
 
 ID = RolloutId("0e1f3ac2-6f0c-4c6b-9f0c-2d0f6a5a7d11", "operator@cnc", "2026-11-23T09:00:00Z")
 PSFP = f"{{{PSFP_BRIDGE}}}"
@@ -160,9 +161,9 @@ def as_read(forwarding: BridgeForwarding) -> set[StreamFilter]:
 @given(tables)
 def test_what_is_sent_is_what_is_read_back(desired: BridgeForwarding) -> None:
     stored = read(sent(desired))
-    assert stored.forwarding
-    assert {*stored.forwarding[StreamFilters].filters} == as_read(desired)
-    numbers = {each.number for each in stored.tables[StoredFilters].entries}
+    assert stored[StoredBridge].forwarding
+    assert {*stored[StoredBridge].forwarding[StreamFilters].filters} == as_read(desired)
+    numbers = {each.number for each in stored[StoredBridge].tables[StoredFilters].entries}
     assert len(numbers) == len(desired[StreamFilters].filters)
     assert needs_change(asked(desired), stored, kernel(desired)) is None
 
@@ -177,9 +178,9 @@ def test_the_next_push_leaves_exactly_what_it_wants(
             if component.find(f"{PSFP}{name}") is None:
                 etree.SubElement(component, f"{PSFP}{name}")
     stored = read(applied(first, sent(after, read(first))))
-    assert stored.forwarding
-    assert {*stored.forwarding[StreamFilters].filters} == as_read(after)
-    of_gates = {each.gate for each in stored.tables[StoredFilters].entries}
+    assert stored[StoredBridge].forwarding
+    assert {*stored[StoredBridge].forwarding[StreamFilters].filters} == as_read(after)
+    of_gates = {each.gate for each in stored[StoredBridge].tables[StoredFilters].entries}
     assert of_gates == {number for _, number in numbers(first, "gate")}
 
 
@@ -220,8 +221,8 @@ def test_a_stream_that_its_switch_translates_needs_no_further_name() -> None:
     config = sent(desired)
     assert len([*config.iter(f"{SID}stream-identity")]) == 2
     stored = read(config)
-    assert stored.forwarding
-    assert {*stored.forwarding[StreamFilters].filters} == as_read(desired)
+    assert stored[StoredBridge].forwarding
+    assert {*stored[StoredBridge].forwarding[StreamFilters].filters} == as_read(desired)
 
 
 # --- what comes back -----------------------------------------------------------------------------
@@ -245,25 +246,25 @@ def test_a_filter_that_no_rollout_sets_so_is_none_of_its_and_stays(leaf: str, va
     config = sent(told(filtered()))
     next(rows(config, leaf)).text = value
     stored = read(config)
-    assert stored.forwarding
-    assert stored.forwarding[StreamFilters].filters == ()
+    assert stored[StoredBridge].forwarding
+    assert stored[StoredBridge].forwarding[StreamFilters].filters == ()
     assert numbers(sent(told(filtered(MOTION)), stored)) == [("replace", 2)]
 
 
 def test_a_gate_is_read_from_the_list_that_runs_and_while_one_is_to_come_from_that() -> None:
     config = sent(told(filtered()))
     (gate,) = rows(config, "stream-gate-instance-table")
-    assert bridge_reports(config, ["br0"])["br0"].forwarding[StreamFilters].filters == ()
+    assert reported_bridge(config).forwarding[StreamFilters].filters == ()
     pending = etree.SubElement(gate, f"{PSFP}config-pending")
     pending.text = "true"
-    report = bridge_reports(config, ["br0"])["br0"]
+    report = reported_bridge(config)
     assert report.forwarding[StreamFilters].filters == (normal(filtered()),)
     assert [each.is_pending for each in report.counts[CountedFrames].by_filter.values()] == [True]
     pending.text = "false"
     for name in ("control-list", "cycle-time", "base-time"):
         (leaf,) = rows(config, f"admin-{name}")
         leaf.tag = f"{PSFP}oper-{name}"
-    report = bridge_reports(config, ["br0"])["br0"]
+    report = reported_bridge(config)
     assert report.forwarding[StreamFilters].filters == (normal(filtered()),)
     assert [each.is_pending for each in report.counts[CountedFrames].by_filter.values()] == [False]
 
@@ -276,13 +277,13 @@ def test_gates_whose_lists_wait_for_the_clock_are_read_as_open_those_of_stranger
         for name in ("control-list", "cycle-time", "base-time"):
             gate.remove(gate.find(f"{PSFP}admin-{name}"))
         etree.SubElement(gate, f"{PSFP}oper-gate-state").text = "open"
-    report = bridge_reports(config, ["br0"])["br0"]
+    report = reported_bridge(config)
     assert {*report.forwarding[StreamFilters].filters} == as_read(
         parts_while_clock_settles(desired)
     )
     for state in rows(config, "oper-gate-state"):
         state.text = "closed"
-    assert bridge_reports(config, ["br0"])["br0"].forwarding[StreamFilters].filters == ()
+    assert reported_bridge(config).forwarding[StreamFilters].filters == ()
 
 
 def test_counters_are_those_of_their_filter() -> None:
@@ -293,7 +294,7 @@ def test_counters_are_those_of_their_filter() -> None:
     for leaf, value in (("matching", 12), ("not-passing", 3)):
         etree.SubElement(row, f"{PSFP}{leaf}-frames-count").text = str(value)
     etree.SubElement(row, f"{PSFP}not-passing-sdu-count").text = "1"
-    (counts,) = bridge_reports(config, ["br0"])["br0"].counts[CountedFrames].by_filter.values()
+    (counts,) = reported_bridge(config).counts[CountedFrames].by_filter.values()
     assert counts == FilterCounts(12, 3, 1, is_pending=True)
     assert counts.refused == {Cause.GATE: 3, Cause.LENGTH: 1}
 
@@ -302,11 +303,11 @@ def test_counters_are_those_of_their_filter() -> None:
 
 
 def kernel(does: BridgeForwarding, **options: bool) -> PortReport:
-    return PortReport.of_bridge(BridgeReport(("cam", "panel", "s2"), does, **options))
+    return bridge_report(BridgeReport(("cam", "panel", "s2"), does, **options))
 
 
 def stored(its: BridgeForwarding) -> StoredPort:
-    return StoredPort(None, 0, frozenset(), forwarding=its)
+    return stored_bridge(its)
 
 
 FRAMES = "frames of camera (03:54:53:4e:00:00, VLAN 10) at cam"
@@ -381,7 +382,7 @@ def test_a_switch_without_the_module_prevents_a_change_that_needs_it() -> None:
 
 def test_a_port_that_is_policed_belongs_to_the_bridge() -> None:
     lone = replace(told(strangers(port="panel")), entries={}, vlans={}, trusting=())
-    report = PortReport.of_bridge(BridgeReport(("cam", "s2"), told()))
+    report = bridge_report(BridgeReport(("cam", "s2"), told()))
     assert failures(lone, report) == [
         "is not the bridge of panel, where frames of end stations are policed"
     ]
@@ -395,7 +396,7 @@ def test_a_switch_tells_whether_it_has_the_module(can: bool) -> None:
         if module[0].text == POLICING and not can:
             module_set.remove(module)
     data.append(library)
-    assert bridge_reports(data, ["br0"])["br0"].lacking_modules.isdisjoint({POLICING}) is can
+    assert reported_bridge(data).lacking_modules.isdisjoint({POLICING}) is can
 
 
 # --- history and what commands print -------------------------------------------------------------

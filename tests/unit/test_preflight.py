@@ -11,18 +11,19 @@ import pytest
 from cnc import intent as intents
 from cnc.clocks.findings import CONTROLLER_TOLERANCE_NS
 from cnc.data_tree.state import SwitchState
-from cnc.data_tree.tree import AgentReport, PortReport, PtpReport
+from cnc.data_tree.tree import AgentReport, PtpReport
 from cnc.errors import RolloutError
 from cnc.model import NS_PER_S, GateControlList, GateEntry, GateLimits, Plan
 from cnc.planner import plan as compute
 from cnc.rollout.preflight import Check, Finding, Verdict, examine, refuse
 from cnc.switch.payload import desired_ports
+from tests.unit.places import changed, port_report
 
 LINE3 = Path(__file__).parents[2] / "schedules" / "line3.yaml"
 AGENT = AgentReport(37, 100, classifier="iptables-nft", refuses_late_rollouts=True)
 GRANDMASTER = PtpReport("001122.fffe.334455", True, None, ("master",))
 SLAVE = PtpReport("001122.fffe.334455", False, 300, ("slave", "master"))
-SOUND = PortReport(
+SOUND = port_report(
     root_qdisc="mq",
     mode=None,
     clock=None,
@@ -51,9 +52,9 @@ def answered(plan, changed_ports=(), changed_agents=(), ahead_ns=(), read_ns=0):
     tai_ns = time.time_ns() + 37 * NS_PER_S
     for name in plan.intent.network.bridges:
         clock_ns = tai_ns + dict(ahead_ns).get(name, 0)
-        port = dataclasses.replace(SOUND, current_time_ns=clock_ns)
+        port = changed(SOUND, current_time_ns=clock_ns)
         ports = {
-            ref: dataclasses.replace(port, **dict(changed_ports).get(f"{name}/{ref}", {}))
+            ref: changed(port, **dict(changed_ports).get(f"{name}/{ref}", {}))
             for ref in desired_ports(plan, name)
         }
         agent = dataclasses.replace(AGENT, **dict(changed_agents).get(name, {}))

@@ -7,13 +7,13 @@ from dataclasses import replace
 import pytest
 from lxml import etree
 
-from cnc.data_tree.tree import BridgeReport, ForeignEntry, PortReport
+from cnc.data_tree.tree import BridgeReport, ForeignEntry
 from cnc.lab.spanning_tree import spanning_tree
 from cnc.mechanisms.forwarding.preflight import examine_bridge, examine_rings
-from cnc.mechanisms.forwarding.tree import bridge_reports
 from cnc.model import NO_FORWARDING, BridgeForwarding, Network, PortRef, StreamAddress
 from cnc.rollout.preflight import Finding, Verdict
 from tests.bridged_networks import ring
+from tests.unit.places import bridge_report, reported_bridge
 
 CAMERA = StreamAddress("91:e0:f0:00:fe:01", 10)
 ALONE = StreamAddress("02:00:00:00:00:0a", 10)
@@ -48,7 +48,7 @@ ANSWER = """
 
 
 def found(desired: BridgeForwarding = DESIRED, **options: object) -> list[Finding]:
-    report = PortReport.of_bridge(replace(BRIDGE, **options))
+    report = bridge_report(replace(BRIDGE, **options))
     return [
         each
         for each in examine_bridge(PortRef("s1", "br0"), desired, report)
@@ -57,7 +57,7 @@ def found(desired: BridgeForwarding = DESIRED, **options: object) -> list[Findin
 
 
 def test_what_the_spanning_tree_and_others_do_is_read():
-    report = bridge_reports(etree.fromstring(ANSWER), ["br0"])["br0"]
+    report = reported_bridge(etree.fromstring(ANSWER))
     assert report.held_back == {"p1": "blocking"}
     assert report.foreign_vlans == {"br0": {1}, "p2": {1, 20, 21, 22}}
     (entries,) = report.foreign_entries.values()

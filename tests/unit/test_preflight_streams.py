@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 from lxml import etree
 
-from cnc.data_tree.tree import AgentReport, BridgeReport, PortReport
+from cnc.data_tree.tree import AgentReport, BridgeReport
 from cnc.mechanisms.forwarding.kernel import examine_kernel
 from cnc.mechanisms.forwarding.preflight import examine_bridge
-from cnc.mechanisms.forwarding.tree import bridge_reports
 from cnc.mechanisms.frer.model import Generation, Recovery, SequenceFunctions
 from cnc.mechanisms.identification.model import Inward, Translation, Translations
 from cnc.mechanisms.stream_filters.model import (
@@ -28,6 +27,7 @@ from cnc.model import (
 )
 from cnc.rollout.preflight import Check, Finding, Verdict
 from cnc.switch.readback import agent_report
+from tests.unit.places import bridge_report, reported_bridge
 from tests.unit.test_preflight_bridges import ANSWER
 
 CAMERA, MOTION = (StreamAddress(f"91:e0:f0:00:fe:0{n}", 10) for n in (1, 2))
@@ -115,7 +115,7 @@ def test_programs_that_no_bridge_needs_are_not_worth_a_word():
 
 def failures(desired: BridgeForwarding, hides_tags: set[str]) -> list[Finding]:
     report = BridgeReport(("s2", "s3", "t1"), NO_FORWARDING, hides_tags=frozenset(hides_tags))
-    found = examine_bridge(PortRef("s1", "br0"), desired, PortReport.of_bridge(report))
+    found = examine_bridge(PortRef("s1", "br0"), desired, bridge_report(report))
     return [each for each in found if each.verdict is Verdict.FAILED]
 
 
@@ -142,8 +142,8 @@ def test_what_the_agent_says_is_read():
         "<t:interface>p1</t:interface><t:rx-vlan-offload>true</t:rx-vlan-offload>"
         "<t:spanning-tree-state>",
     )
-    assert bridge_reports(etree.fromstring(hiding), ["br0"])["br0"].hides_tags == {"p1"}
-    assert bridge_reports(etree.fromstring(ANSWER), ["br0"])["br0"].hides_tags == set()
+    assert reported_bridge(etree.fromstring(hiding)).hides_tags == {"p1"}
+    assert reported_bridge(etree.fromstring(ANSWER)).hides_tags == set()
     told = """
       <data xmlns="urn:ietf:params:xml:ns:netconf:base:1.0">
         <agent xmlns="urn:tsn-control-plane:yang:tsn-linux">

@@ -17,7 +17,7 @@ import pytest
 
 from cnc import intent as intents
 from cnc.data_tree.state import SwitchState
-from cnc.data_tree.tree import AgentReport, ClockReport, ClockSource, KernelSchedule, PortReport
+from cnc.data_tree.tree import AgentReport, ClockReport, ClockSource, KernelSchedule
 from cnc.errors import CncError, InputError, PlanRejected, RolloutError
 from cnc.model import (
     NO_GATES,
@@ -27,6 +27,7 @@ from cnc.model import (
     GateMode,
     Plan,
     PortRef,
+    StoredGates,
     WakeUps,
     gated_port,
 )
@@ -41,6 +42,7 @@ from cnc.switch.device import DeviceError, StoredSwitch
 from cnc.switch.payload import desired_ports
 from cnc.switch.readback import stored_ports
 from cnc.switch.rollout_id import RolloutId, rollout_id_in
+from tests.unit.places import port_report
 
 LINE3 = Path(__file__).parents[2] / "schedules" / "line3.yaml"
 CONNECT = ConnectOptions(Path("key"), Path("known_hosts"))
@@ -90,7 +92,7 @@ class FakeDevice:
 
     def _report(self, port, clock_ns):
         wanted, schedule = self.kernel.get(port, (None, None))
-        return PortReport(
+        return port_report(
             root_qdisc="taprio" if schedule else "noqueue",
             mode=self.breaks.get("mode", GateMode.SOFTWARE) if schedule else None,
             clock=self.clocks.get(port, "tai" if schedule else None),
@@ -124,8 +126,8 @@ class FakeDevice:
         self.clocks, self.clocks_ahead_ns = {}, {}
         self.kernel = {
             port: (stored.configuration, self._scheduled(stored))
-            for port, stored in self.candidate.ports.items()
-            if stored.configuration
+            for port, its in self.candidate.ports.items()
+            if (stored := its[StoredGates]).configuration
         }
 
     def confirm(self, persist):

@@ -49,6 +49,7 @@ from cnc.rollout.preflight import Check, Verdict
 from cnc.rollout.stream_counts import NO_COUNTS
 from cnc.switch.payload import desired_ports
 from tests.unit.asked import asked
+from tests.unit.places import bridge_report
 from tests.unit.watched_switches import PLAN, bare, report
 
 CLOCK_ERROR_NS = 1_000
@@ -339,7 +340,7 @@ def without_gates() -> tuple[PortRef, PortSettings, PortReport]:
 
 
 def bridge_status(its: BridgeForwarding, running: BridgeForwarding, waits: str) -> PortStatus:
-    report = PortReport.of_bridge(BridgeReport(("cam", "s2"), running))
+    report = bridge_report(BridgeReport(("cam", "s2"), running))
     return status_of(PortRef("s1", "br0"), asked(its), report, waits)
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import pytest
 
 from cnc.data_tree.tree import ClassTraffic, KernelSchedule
 from cnc.mechanisms.gates.starvation import Starvation
 from cnc.model import ClassRole, GateControlList, GateEntry
+from tests.unit.places import changed
 from tests.unit.watched_switches import PLAN, poll
 
 SCHEDULED, BEST_EFFORT = (
@@ -28,8 +27,8 @@ def state(after_s, sent=7, backlog=1000, number=SCHEDULED, **changes):
     traffic = {number: ClassTraffic(sent, backlog)}
 
     def ports(reports):
-        report = dataclasses.replace(reports["s3"], traffic=traffic)
-        return {**reports, "s3": dataclasses.replace(report, **changes)}
+        report = changed(reports["s3"], traffic=traffic)
+        return {**reports, "s3": changed(report, **changes)}
 
     return poll("s2", after_s, ports=ports).state
 

@@ -17,7 +17,7 @@ import pytest
 from cnc.cli.render.switches import status as show
 from cnc.data_tree.counters import PortCounters
 from cnc.data_tree.state import SwitchState
-from cnc.data_tree.tree import TSN_LINUX, AgentReport, BridgeReport, PortReport
+from cnc.data_tree.tree import TSN_LINUX, AgentReport, BridgeReport
 from cnc.mechanism import Counts as BridgeCounts
 from cnc.mechanisms.composition import bridge_forwarding
 from cnc.mechanisms.frer.counts import SilentPaths
@@ -38,6 +38,7 @@ from cnc.watch.observer import Observer
 from tests.json_documents import documented
 from tests.unit.asked import asked
 from tests.unit.bridged_networks import bridged
+from tests.unit.places import bridge_report
 from tests.unit.planner_networks import RING, stream
 
 START = datetime(2026, 11, 23, 9, 0, tzinfo=UTC)
@@ -71,7 +72,7 @@ def look(made: Plan, after_s: float, counts: Counts, latent: LatentErrors | None
     """The last switch, which may have found `latent` errors."""
     does = bridge_forwarding(made, LAST)
     errors = {made.addresses["twice"]: latent} if latent else {}
-    report = PortReport.of_bridge(BridgeReport((), does, counts=Parts.of(FoundErrors(errors))))
+    report = bridge_report(BridgeReport((), does, counts=Parts.of(FoundErrors(errors))))
     now_ns = round(after_s * NS_PER_S)
     state = SwitchState(AgentReport(37, 100), {"br0": report}, now_ns, now_ns)
     return Look(state, counters(made, counts))

@@ -14,7 +14,6 @@ from lxml import etree
 from cnc.data_tree.tree import NETCONF, STREAM_IDENTIFICATION, BridgeReport, PortReport
 from cnc.mechanisms.composition import settings_summary
 from cnc.mechanisms.forwarding.preflight import examine_bridge
-from cnc.mechanisms.forwarding.tree import bridge_reports
 from cnc.mechanisms.handles import StoredIdentities
 from cnc.mechanisms.identification.model import Inward, Outward, Translation, Translations
 from cnc.mechanisms.identification.registration import MODULE as IDENTIFICATION
@@ -27,6 +26,7 @@ from cnc.model import (
     Parts,
     PortRef,
     SourceMacIdentification,
+    StoredBridge,
     StoredPort,
     StreamAddress,
 )
@@ -37,6 +37,7 @@ from cnc.switch.payload import edit_config
 from cnc.switch.readback import stored_ports
 from cnc.switch.rollout_id import RolloutId
 from tests.unit.asked import asked
+from tests.unit.places import bridge_report, reported_bridge, stored_bridge
 
 ID = RolloutId("0e1f3ac2-6f0c-4c6b-9f0c-2d0f6a5a7d11", "operator@cnc", "2026-11-23T09:00:00Z")
 SID = f"{{{STREAM_IDENTIFICATION}}}"
@@ -117,8 +118,8 @@ tables = st.dictionaries(addresses, translations, max_size=4).map(
 
 @given(tables)
 def test_what_is_sent_is_what_is_read_back(desired: BridgeForwarding) -> None:
-    assert read(sent(desired)).forwarding == desired
-    report = bridge_reports(sent(desired), ["br0"])["br0"]
+    assert read(sent(desired))[StoredBridge].forwarding == desired
+    report = reported_bridge(sent(desired))
     assert report.forwarding[Translations].by_stream == desired[Translations].by_stream
 
 
@@ -142,9 +143,9 @@ def test_the_next_push_leaves_exactly_what_it_wants(
     data.extend([each for each in edit if each.tag != f"{SID}stream-identity"])
     data.extend(entries.values())
     stored = read(data)
-    assert stored.forwarding
-    assert stored.forwarding[Translations].by_stream == after[Translations].by_stream
-    identities = stored.tables[StoredIdentities].entries
+    assert stored[StoredBridge].forwarding
+    assert stored[StoredBridge].forwarding[Translations].by_stream == after[Translations].by_stream
+    identities = stored[StoredBridge].tables[StoredIdentities].entries
     assert len({each.index for each in identities}) == len(identities)
 
 
@@ -211,8 +212,8 @@ def test_an_entry_that_no_rollout_sets_so_is_no_translation_and_is_replaced(
     config = sent(told(camera=FIRST))
     next(config.iter(f"{SID}{leaf}")).text = text
     stored = read(config)
-    assert stored.forwarding
-    assert stored.forwarding[Translations].by_stream == {}
+    assert stored[StoredBridge].forwarding
+    assert stored[StoredBridge].forwarding[Translations].by_stream == {}
     assert numbers(sent(told(camera=FIRST), stored)) == [("replace", 1, 1), ("replace", 2, 1)]
 
 
@@ -220,14 +221,14 @@ def test_a_translation_that_leaves_the_tag_is_none_of_a_rollout() -> None:
     config = sent(told(camera=LAST))
     (*_, tagged) = config.iter(f"{SID}tagged")
     tagged.text = "tagged"
-    assert bridge_reports(config, ["br0"])["br0"].forwarding[Translations].by_stream == {}
+    assert reported_bridge(config).forwarding[Translations].by_stream == {}
 
 
 def test_a_translation_at_two_ports_is_none_of_a_rollout() -> None:
     config = sent(told(camera=LAST))
     facing = next(config.iter(f"{SID}in-facing"))
     etree.SubElement(facing, f"{SID}input-port").text = "s2"
-    assert bridge_reports(config, ["br0"])["br0"].forwarding[Translations].by_stream == {}
+    assert reported_bridge(config).forwarding[Translations].by_stream == {}
 
 
 @pytest.mark.parametrize("leaf", ["index", "handle"])
@@ -242,11 +243,11 @@ def test_an_entry_without_its_number_is_refused(leaf: str) -> None:
 
 
 def kernel(does: BridgeForwarding, **options: bool) -> PortReport:
-    return PortReport.of_bridge(BridgeReport(("cam", "panel", "s2"), does, **options))
+    return bridge_report(BridgeReport(("cam", "panel", "s2"), does, **options))
 
 
 def stored(its: BridgeForwarding) -> StoredPort:
-    return StoredPort(None, 0, frozenset(), forwarding=its)
+    return stored_bridge(its)
 
 
 BACK_TO_ANOTHER = Translation(outward=Outward("panel", "02:00:00:00:00:0d"))
@@ -344,7 +345,7 @@ def test_a_switch_tells_of_its_modules_if_it_may(names: Sequence[str], can: bool
         if module[0].text not in names:
             module_set.remove(module)
     data.append(library)
-    assert bridge_reports(data, ["br0"])["br0"].lacking_modules.isdisjoint({IDENTIFICATION}) is can
+    assert reported_bridge(data).lacking_modules.isdisjoint({IDENTIFICATION}) is can
 
 
 # --- history -------------------------------------------------------------------------------------

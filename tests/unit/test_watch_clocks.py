@@ -7,6 +7,7 @@ import dataclasses
 from cnc.clocks.offsets import odd_tai_offsets, off_beyond, offsets
 from cnc.data_tree.tree import AgentReport
 from cnc.model import NS_PER_S
+from tests.unit.places import changed
 from tests.unit.watched_switches import poll
 
 MS = 1_000_000
@@ -53,7 +54,7 @@ def test_a_switch_without_a_clock_is_left_out():
 
 def test_a_port_whose_list_runs_on_another_clock_does_not_put_its_switch_off():
     def since_boot(reports):
-        other = dataclasses.replace(reports["s3"], clock="monotonic", current_time_ns=10**12)
+        other = changed(reports["s3"], clock="monotonic", current_time_ns=10**12)
         return {**reports, "s3": other}
 
     asked = {**states(s1=0, s3=0), "s2": poll("s2", ports=since_boot).state}

@@ -8,13 +8,14 @@ import pytest
 
 from cnc.data_tree.counters import PortCounters
 from cnc.data_tree.state import SwitchState
-from cnc.data_tree.tree import AgentReport, ClassTraffic, PtpReport
+from cnc.data_tree.tree import AgentReport, ClassTraffic, GatesReport, PtpReport
 from cnc.mechanisms.talker_offsets.tree import TalkerReport
-from cnc.model import ClassRole, GateControlList, WakeUps
+from cnc.model import ClassRole, GateControlList, StoredGates, WakeUps
 from cnc.switch.rollout_id import RolloutId
 from cnc.switch.subscription import NETCONF_EVENTS
 from cnc.watch import judge
 from cnc.watch.observer import Observer
+from tests.unit.places import changed, stored_gates
 from tests.unit.watched_switches import PLAN, bare, poll, received, report, unreachable
 
 OURS = "11111111-1111-4111-8111-111111111111"
@@ -61,8 +62,7 @@ def test_gates_that_open_later_than_the_plan_allows_are_told_once_for_their_swit
     monkeypatch.delenv("TSN_VIRTUAL_TIME", raising=False)
     late = {
         "ports": lambda reports: {
-            port: dataclasses.replace(each, wake_ups=WakeUps(400, 43_210))
-            for port, each in reports.items()
+            port: changed(each, wake_ups=WakeUps(400, 43_210)) for port, each in reports.items()
         }
     }
     (event,) = observer.take(poll("s1", 0, **late))
@@ -78,7 +78,7 @@ def test_gates_that_open_later_than_the_plan_allows_are_told_once_for_their_swit
 def test_talkers_that_send_later_than_the_plan_allows_are_told(monkeypatch):
     monkeypatch.delenv("TSN_VIRTUAL_TIME", raising=False)
     talkers = TalkerReport(lateness={("motion", 1): WakeUps(3_000, 43_000)})
-    eth0 = dataclasses.replace(report(None), talker=talkers)
+    eth0 = changed(report(None), talkers)
     state = SwitchState(AgentReport(37, 100), {"eth0": eth0}, 0, 0)
     station = dataclasses.replace(poll("s1"), switch="t1", state=state)
     found = judge.late(station, {"eth0": None}, PLAN.intent)
@@ -160,7 +160,7 @@ def test_without_an_agent_nothing_is_said_of_the_kernel(observer):
 def waiting(sent):
     def ports(reports):
         traffic = {SCHEDULED: ClassTraffic(sent, 1000), BEST_EFFORT: ClassTraffic(0, 1000)}
-        return {**reports, "s3": dataclasses.replace(reports["s3"], traffic=traffic)}
+        return {**reports, "s3": changed(reports["s3"], traffic=traffic)}
 
     return ports
 
@@ -179,8 +179,8 @@ def test_a_scheduled_class_that_sends_nothing_is_starved_until_it_does(observer)
 def test_a_port_configured_for_another_plan_is_no_drift(observer):
     def other(stored):
         gates = GateControlList(1_000_000, ())
-        configuration = dataclasses.replace(stored["s3"].configuration, gates=gates)
-        return {**stored, "s3": dataclasses.replace(stored["s3"], configuration=configuration)}
+        configuration = dataclasses.replace(stored["s3"][StoredGates].configuration, gates=gates)
+        return {**stored, "s3": stored_gates(configuration)}
 
     (event,) = observer.take(poll("s2", 0, stored=other))
     assert told([event]) == began("configuration", "s2", "s3")
@@ -191,7 +191,10 @@ def test_a_port_configured_for_another_plan_is_no_drift(observer):
 def test_what_is_configured_beside_the_plan_is_told(observer):
     def beside(stored):
         limit = "queue-max-sdu of 46 octets for traffic class 6"
-        return {**stored, "s3": dataclasses.replace(stored["s3"], extras=(limit,))}
+        return {
+            **stored,
+            "s3": stored_gates(stored["s3"][StoredGates].configuration, extras=(limit,)),
+        }
 
     (event,) = observer.take(poll("s2", 0, stored=beside))
     assert told([event]) == began("configuration", "s2", "s3")
@@ -353,8 +356,8 @@ def test_a_clock_step_is_noted_with_its_size(observer):
 
 def test_a_pending_schedule_agrees(observer):
     def pending(reports):
-        running = reports["s3"].running
-        return {**reports, "s3": dataclasses.replace(reports["s3"], running=None, pending=running)}
+        running = reports["s3"][GatesReport].running
+        return {**reports, "s3": changed(reports["s3"], running=None, pending=running)}
 
     assert observer.take(poll("s2", 0, ports=pending)) == []
-    assert report(None).newest is None
+    assert report(None)[GatesReport].newest is None

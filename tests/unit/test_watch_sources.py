@@ -22,6 +22,7 @@ from cnc.watch import sources
 from cnc.watch.sources import Polling, Pushing, open_source
 from tests.stack.netconfd_process import wait_until
 from tests.unit.lying_switches import NAMESPACES, PLAN, element, leaves, lying, state_data
+from tests.unit.places import changed
 from tests.unit.watched_switches import poll
 
 SWITCH = PLAN.intent.network.bridges["s1"]
@@ -302,12 +303,7 @@ def test_a_pushed_state_was_read_between_its_bounds(
 
 def state_at(*, shown_ns, asked_ns, answered_ns):
     state = poll("s1", shown_ns / NS_PER_S).state
-    ports = {
-        name: type(port)(
-            **{f: getattr(port, f) for f in port.__slots__} | {"current_time_ns": shown_ns}
-        )
-        for name, port in state.ports.items()
-    }
+    ports = {name: changed(port, current_time_ns=shown_ns) for name, port in state.ports.items()}
     return type(state)(AgentReport(37, 100), ports, asked_ns, answered_ns)
 
 

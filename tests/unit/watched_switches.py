@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import dataclasses
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from cnc import intent as intents
 from cnc.data_tree.state import SwitchState
-from cnc.data_tree.tree import TSN_LINUX, AgentReport, KernelSchedule, PortReport
-from cnc.model import NS_PER_S, GateLimits, StoredPort, gated_port
+from cnc.data_tree.tree import TSN_LINUX, AgentReport, GatesReport, KernelSchedule
+from cnc.model import NS_PER_S, GateLimits, gated_port
 from cnc.planner import plan as compute
 from cnc.switch.device import StoredSwitch
 from cnc.switch.payload import desired_ports
 from cnc.switch.subscription import Notification
 from cnc.watch.observation import Poll, SwitchNotification, Unreachable
+from tests.unit.places import port_report, stored_gates
 
 PLAN = compute(intents.load(Path(__file__).parents[2] / "schedules" / "line3.yaml"))
 START = datetime(2026, 11, 21, 14, 0, tzinfo=UTC)
@@ -44,7 +44,7 @@ def poll(
         for port, configuration in desired.items()
     }
     configured = {
-        port: StoredPort(configuration, 0, frozenset(configuration.dscp_priorities))
+        port: stored_gates(configuration, 0)
         for port, configuration in desired.items()
         if configuration
     }
@@ -59,7 +59,7 @@ def poll(
 
 def report(configuration, clock_ns=TAI_NS):
     """What the kernel of a port says that runs `configuration`."""
-    return PortReport(
+    return port_report(
         root_qdisc="taprio" if configuration else "noqueue",
         mode=configuration.mode if configuration else None,
         clock="tai" if configuration else None,
@@ -76,7 +76,7 @@ def report(configuration, clock_ns=TAI_NS):
 
 def bare(reports, port):
     """The same reports, but the port lost its queueing discipline."""
-    lost = dataclasses.replace(report(None), current_time_ns=reports[port].current_time_ns)
+    lost = port_report(current_time_ns=reports[port][GatesReport].current_time_ns, oper_status="up")
     return {**reports, port: lost}
 
 

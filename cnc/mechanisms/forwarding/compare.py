@@ -7,17 +7,17 @@ Only the VLANs of streams, and the ports that are members of them, are a rollout
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
-from cnc.data_tree.tree import PortReport
+from cnc.data_tree.tree import BridgeReport, PortReport
 from cnc.mechanism import Whose, described
 from cnc.mechanisms.composition import differences, parts_while_clock_settles, within
-from cnc.model import NO_FORWARDING, BridgeForwarding, StoredPort
+from cnc.model import NO_FORWARDING, BridgeForwarding, StoredBridge, StoredPort
 from cnc.support.wording import NO_BRIDGE, named
 
 
 def forwarding_needs_change(
-    desired: BridgeForwarding, stored: StoredPort | None, report: PortReport | None
+    desired: BridgeForwarding, stored: StoredPort, report: PortReport | None
 ) -> str | None:
     """Why a bridge must be configured again; None when it stores and does this."""
     if change := configured_difference(desired, stored):
@@ -26,7 +26,7 @@ def forwarding_needs_change(
     return f"the kernel drifted: {difference}" if difference else None
 
 
-def configured_difference(desired: BridgeForwarding, stored: StoredPort | None) -> str | None:
+def configured_difference(desired: BridgeForwarding, stored: StoredPort) -> str | None:
     """What is not configured as desired, in words; None when all is."""
     actual = previous(desired, stored)
     if desired.entries and not (actual.entries or actual.members):
@@ -34,19 +34,18 @@ def configured_difference(desired: BridgeForwarding, stored: StoredPort | None) 
     return _named(desired, actual, _CONFIGURED)
 
 
-def previous(desired: BridgeForwarding, stored: StoredPort | None) -> BridgeForwarding:
+def previous(desired: BridgeForwarding, stored: StoredPort) -> BridgeForwarding:
     """What is configured in the VLANs of streams."""
-    return within((stored.forwarding if stored else None) or NO_FORWARDING, desired)
+    return within(stored[StoredBridge].forwarding or NO_FORWARDING, desired)
 
 
 def forwarding_difference(
     desired: BridgeForwarding,
     report: PortReport | None,
     _base_time_ns: int | None = None,
-    _extras: Collection[str] = (),
 ) -> str | None:
     """What the kernel does otherwise than desired, as text; None if nothing."""
-    bridge = report.forwarding if report else None
+    bridge = report.get(BridgeReport) if report else None
     if bridge is None:
         return NO_BRIDGE
     if not bridge.filters_vlans:
@@ -54,9 +53,16 @@ def forwarding_difference(
     return _named(desired, within(bridge.forwarding, desired), _KERNEL)
 
 
+def drifted(
+    desired: BridgeForwarding, _stored: StoredPort, report: PortReport | None
+) -> str | None:
+    """What the kernel does otherwise than is stored, as text; None if nothing."""
+    return forwarding_difference(desired, report)
+
+
 def difference_since(before: PortReport, now: PortReport) -> str | None:
     """Whether a bridge forwards otherwise than before, as text; None: it does not."""
-    if before.forwarding != now.forwarding:
+    if before.get(BridgeReport) != now.get(BridgeReport):
         return "the bridge forwards frames otherwise than before"
     return None
 

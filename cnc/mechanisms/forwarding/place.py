@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
-from cnc.data_tree.reply import Reply
-from cnc.data_tree.tree import AgentReport, PortReport
+from cnc.data_tree.tree import AgentReport, BridgeReport, PortReport
 from cnc.finding import Finding
 from cnc.mechanism import Around, AtPlace
 from cnc.mechanisms.composition import bridge_forwardings
 from cnc.mechanisms.forwarding.compare import (
     configured_difference,
     difference_since,
+    drifted,
     forwarding_difference,
     forwarding_needs_change,
     previous,
@@ -84,13 +84,6 @@ def _cycles_ns(its: BridgeForwarding) -> Iterator[int]:
         yield from each.planned.cycles_ns(its[each.part])
 
 
-def _reported(
-    found: Mapping[str, PortReport], whole: Reply, bridges: Collection[str]
-) -> dict[str, PortReport]:
-    reported = bridge_reports(whole.data, bridges).items()
-    return {**found, **{name: PortReport.of_bridge(its) for name, its in reported}}
-
-
 def _examine(
     ref: PortRef, desired: BridgeForwarding, report: PortReport | None, around: Around
 ) -> Iterator[Finding]:
@@ -111,7 +104,7 @@ def _examine_network(
     answering = {
         ref.node: its
         for ref in bridges
-        if (report := reports.get(ref)) and (its := report.forwarding)
+        if (report := reports.get(ref)) and (its := report.get(BridgeReport))
     }
     return examine_rings(plan.intent.network, answering)
 
@@ -125,6 +118,7 @@ AT_PLACE = AtPlace(
     needs_change=forwarding_needs_change,
     configured=configured_difference,
     differs=forwarding_difference,
+    drifted=drifted,
     since=difference_since,
     waits=waits,
     does=lambda its: "running" if its.entries else None,
@@ -132,7 +126,7 @@ AT_PLACE = AtPlace(
     previous=previous,
     edit=edit,
     stored=stored_bridges,
-    reported=_reported,
+    reported=bridge_reports,
     filters=configured_filters,
     state=state_filters,
     settings=lambda: [settings_filter()],

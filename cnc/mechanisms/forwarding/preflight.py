@@ -24,7 +24,7 @@ def examine_bridge(
 
     `classes` are the traffic classes of its ports, by priority.
     """
-    bridge = report.forwarding if report else None
+    bridge = report.get(BridgeReport) if report else None
     is_needed = bool(desired.members or desired.parts.parts)
     failures = list(_failures(ref, desired, bridge)) if is_needed else []
     if bridge and desired.members:

@@ -35,10 +35,9 @@ from cnc.mechanisms.modules import lacking_modules
 from cnc.mechanisms.registry import MECHANISMS
 from cnc.model import (
     NO_FORWARDING,
-    NOTHING_STORED,
     BridgeForwarding,
     Parts,
-    StoredPort,
+    StoredBridge,
     StreamAddress,
 )
 
@@ -62,8 +61,9 @@ def edit(parts: Mapping[str, BridgeForwarding], its: PlaceEdit) -> list[Element]
     configures their ports as far as entries refer to them."""
     if not parts:
         return []
-    before = {name: at.forwarding if (at := its.stored.get(name)) else None for name in parts}
-    tables = {name: at.tables for name in parts if (at := its.stored.get(name))}
+    stored = {name: at[StoredBridge] for name in parts if (at := its.stored.get(name))}
+    before = {name: stored[name].forwarding if name in stored else None for name in parts}
+    tables = {name: at.tables for name, at in stored.items()}
     of_switch, of_bridges = edits(parts, before, tables, its.base_time_ns)
     _add_bridge_ports(its.interfaces, parts, before)
     return [_bridges_element(parts, before, of_bridges), *of_switch]
@@ -241,14 +241,12 @@ def settings_filter() -> Element:
     return _BRIDGE("bridges", _BRIDGE("bridge", _BRIDGE("name"), component))
 
 
-def stored_bridges(
-    found: Mapping[str, StoredPort], whole: Reply, bridges: Collection[str]
-) -> dict[str, StoredPort]:
-    """What is configured of these bridges, beside what is `found`, from the reply to a get-config;
-    without those of which nothing is, where the tables of their switch are empty, too."""
-    ports = {**found}
+def stored_bridges(whole: Reply, bridges: Collection[str]) -> dict[str, StoredBridge]:
+    """What is configured of these bridges, from the reply to a get-config; without those of which
+    nothing is, where the tables of their switch are empty, too."""
+    found: dict[str, StoredBridge] = {}
     if not bridges:
-        return ports
+        return found
     components = _components(whole.data)
     trusting = code_points.configured_trust(whole.data)
     for name in bridges:
@@ -259,17 +257,17 @@ def stored_bridges(
         if component is not None:
             forwarding = _forwarding(component, trusting).having(*(each.part for each in stored))
         if forwarding or tables.parts:
-            # A bridge is an interface, too; what matters of it is how it forwards.
-            ports[name] = replace(NOTHING_STORED, forwarding=forwarding, tables=tables)
-    return ports
+            found[name] = StoredBridge(forwarding, tables)
+    return found
 
 
-def bridge_reports(data: Element, bridges: Iterable[str]) -> dict[str, BridgeReport]:
+def bridge_reports(whole: Reply, bridges: Iterable[str]) -> dict[str, BridgeReport]:
     """What these bridges of the kernel do, from the operational state; without absent bridges."""
+    data = whole.data
     components = _components(data)
     if not components:
         return {}
-    of_ports, lacking, whole = _code_points(data), lacking_modules(data), Reply(data)
+    of_ports, lacking = _code_points(data), lacking_modules(data)
     found = {}
     for name in bridges:
         if (component := components.get(name)) is not None:

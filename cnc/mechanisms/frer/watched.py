@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from cnc.mechanism import CountedTable, Counts, Metric, Observed, Trouble, Watched, bridge_report
+from cnc.data_tree.tree import BridgeReport
+from cnc.mechanism import CountedTable, Counts, Metric, Observed, Trouble, Watched
 from cnc.mechanisms.frer.counts import (
     Error,
     Path,
@@ -66,7 +67,7 @@ def counted(bridge: str, desired: BridgeForwarding, first: Observed, second: Obs
             its.in_words(str(desired.names.get(path.address, path.address)), path.port)
             for path, its in silent.items()
         ),
-        *latent_errors(desired, bridge_report(second, bridge)),
+        *latent_errors(desired, second.state.bridge(bridge)),
         *errors_in_words(desired, errors),
     )
     return Counts(
@@ -104,7 +105,7 @@ class Conditions:
         counts = recovery_errors(desired, look.counters)
         if errors := self._errors.update(counts, look.state.answered_ns):
             yield Trouble(Kind.RECOVERY_ERRORS, bridge, named(errors_in_words(desired, errors)))
-        if latent := latent_errors(desired, bridge_report(look, bridge)):
+        if latent := latent_errors(desired, look.state.bridge(bridge)):
             yield Trouble(Kind.LATENT_ERROR, bridge, named(latent))
         texts: defaultdict[str, list[str]] = defaultdict(list)
         for path, its in self._paths.update(desired, look.counters).items():
@@ -145,7 +146,8 @@ def metrics(answers: Mapping[str, Observed]) -> Iterator[Metric]:
                 of = (name, port, address.destination_mac, str(address.vlan_id))
                 recovered.samples.extend(((*of, what), n) for what, n in counts.items())
         for bridge, report in its.state.ports.items():
-            found = report.forwarding.counts[FoundErrors].by_stream if report.forwarding else {}
+            its_bridge = report.get(BridgeReport)
+            found = its_bridge.counts[FoundErrors].by_stream if its_bridge else {}
             for address, error in found.items():
                 of = (name, bridge, address.destination_mac, str(address.vlan_id))
                 detected.samples.append((of, error.is_detected))
@@ -156,7 +158,7 @@ def metrics(answers: Mapping[str, Observed]) -> Iterator[Metric]:
 def _copies(
     bridge: str, desired: BridgeForwarding, look: Observed, silent: Mapping[Path, object]
 ) -> Iterator[Copies]:
-    report = bridge_report(look, bridge)
+    report = look.state.bridge(bridge)
     for address, function in recoveries(desired).items():
         found = report.counts[FoundErrors].by_stream.get(address) if report else None
         for port in function.ports:

@@ -6,23 +6,28 @@ from collections.abc import Collection, Mapping
 from enum import Enum
 from typing import NamedTuple
 
-from cnc.data_tree.tree import CLOCK, PortReport
-from cnc.model import GateControlList, GateMode, PortConfiguration, PortGates, StoredPort
+from cnc.data_tree.tree import CLOCK, GatesReport, PortReport
+from cnc.model import (
+    GateControlList,
+    GateMode,
+    PortConfiguration,
+    PortGates,
+    StoredGates,
+    StoredPort,
+)
 from cnc.support import wording
 
 
-def needs_change(
-    asked: PortGates, stored: StoredPort | None, report: PortReport | None
-) -> str | None:
+def needs_change(asked: PortGates, at: StoredPort, report: PortReport | None) -> str | None:
     """Why the gates of a port must be configured again; None when it stores and runs them."""
-    desired = asked.configuration
+    desired, stored = asked.configuration, at[StoredGates]
     if foreign := wording.foreign_gates(stored):
         return foreign
-    current = stored.configuration if stored else None
+    current = stored.configuration
     if desired is None:
         gone = "the gate control list is removed: no stream leaves by this port"
         return gone if current else None
-    if current is None or stored is None:
+    if current is None:
         return "no gate control list yet"
     if current != desired:
         return (
@@ -37,19 +42,18 @@ def _drift(desired: PortConfiguration, base_time_ns: int, report: PortReport | N
     """Why a port must be configured again that stores what is desired."""
     if base_time_ns % desired.gates.cycle_ns:
         return "the base time is not a multiple of the cycle"
-    drifted = difference(PortGates(desired), report, base_time_ns, ())
+    drifted = difference(PortGates(desired), report, base_time_ns)
     return f"the kernel drifted: {drifted}" if drifted else None
 
 
-def configured_difference(asked: PortGates, stored: StoredPort | None) -> str | None:
+def configured_difference(asked: PortGates, at: StoredPort) -> str | None:
     """What is not configured as asked, as text; None when all is."""
-    desired = asked.configuration
-    configured = stored.configuration if stored else None
+    desired, stored = asked.configuration, at[StoredGates]
+    configured = stored.configuration
     if foreign := wording.foreign_gates(stored):
         return foreign
     if configured == desired:
-        extras = stored.extras if stored else ()
-        return wording.configured_beside(extras) if extras else None
+        return wording.configured_beside(stored.extras) if stored.extras else None
     if configured is None:
         return "no gate control list is configured"
     if desired is None:
@@ -59,35 +63,46 @@ def configured_difference(asked: PortGates, stored: StoredPort | None) -> str | 
     return "other traffic classes or DSCP rules are configured"
 
 
+def drifted(asked: PortGates, at: StoredPort, report: PortReport | None) -> str | None:
+    """The first difference of what the kernel runs from what is stored, as text; None if equal."""
+    stored = at[StoredGates]
+    return difference(asked, report, stored.base_time_ns, stored.extras)
+
+
 def difference(
-    asked: PortGates, report: PortReport | None, base_time_ns: int | None, extras: Collection[str]
+    asked: PortGates,
+    report: PortReport | None,
+    base_time_ns: int | None,
+    extras: Collection[str] = (),
 ) -> str | None:
     """The first difference of what the kernel runs from what is asked, as text; None if equal.
 
     A pending list must start exactly at `base_time_ns`, a running one whole cycles from it; without
-    it any multiple of the cycle is accepted.
+    it any multiple of the cycle is accepted. `extras` are those that it is to have.
     """
     desired = asked.configuration
     if report is None:
         return "the switch has no such port"
-    newest = report.newest
+    gates = report[GatesReport]
+    newest = gates.newest
     if desired is None:
-        return f"a gate control list is still there ({report.root_qdisc})" if newest else None
+        return f"a gate control list is still there ({gates.root_qdisc})" if newest else None
     if newest is None:
-        return f"no gate control list (root qdisc {report.root_qdisc})"
-    if first := _difference(_run_of(report), _desired_run(desired, extras), _Relation.DESIRED):
+        return f"no gate control list (root qdisc {gates.root_qdisc})"
+    if first := _difference(_run_of(gates), _desired_run(desired, extras), _Relation.DESIRED):
         return first
     # A list that runs already keeps its base time when only classes or rules change.
     shift_ns = newest.base_time_ns - (base_time_ns or 0)
-    is_pending = base_time_ns is not None and report.pending is not None
+    is_pending = base_time_ns is not None and gates.pending is not None
     if shift_ns if is_pending else shift_ns % newest.gates.cycle_ns:
         expected = f"{base_time_ns} ns" if base_time_ns else "a multiple of the cycle"
         return f"base time is {newest.base_time_ns} ns, expected {expected}"
     return None
 
 
-def difference_since(before: PortReport, now: PortReport) -> str | None:
+def difference_since(port_before: PortReport, port_now: PortReport) -> str | None:
     """The first difference of what a kernel runs from what it ran, as text; None if equal."""
+    before, now = port_before[GatesReport], port_now[GatesReport]
     if first := _difference(_run_of(now), _run_of(before), _Relation.BEFORE):
         return first
     if before.newest and now.newest:
@@ -109,7 +124,7 @@ class _Run(NamedTuple):
     extras: tuple[str, ...]
 
 
-def _run_of(report: PortReport) -> _Run:
+def _run_of(report: GatesReport) -> _Run:
     return _Run(
         report.newest.gates if report.newest else None,
         report.mode,

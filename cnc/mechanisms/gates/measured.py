@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import TYPE_CHECKING
 
+from cnc.data_tree.tree import GatesReport
 from cnc.finding import Check, Finding, Verdict
 from cnc.mechanism import Exceeded, Figure, Measured, OnPort, OnPorts
 from cnc.mechanisms.gates import long_lists, margin
@@ -52,7 +53,7 @@ def _warnings(plan: Plan, is_new: bool) -> Iterator[tuple[str, str]]:
 
 
 def _unmeasured(plan: Plan, node: str, state: SwitchState) -> Iterator[Finding]:
-    if any(report.wake_ups for report in state.ports.values()):
+    if any(report[GatesReport].wake_ups for report in state.ports.values()):
         return
     if text := margin.warning(plan, node):
         yield Finding(node, None, Check.MARGIN, Verdict.WARNING, text, margin.HINT)
@@ -64,7 +65,7 @@ def _on_ports(intent: Intent) -> OnPorts:
     allowed_ns = intent.network.gate_margin_ns
 
     def on_port(ref: PortRef, desired: PortSettings | None, report: PortReport) -> OnPort | None:
-        gated, measured = gated_port(desired), report.wake_ups
+        gated, measured = gated_port(desired), report[GatesReport].wake_ups
         if measured is None or gated is None or gated.mode is not GateMode.SOFTWARE:
             return None
         is_allowed = covers(allowed_ns, measured)

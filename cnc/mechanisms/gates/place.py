@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cnc.data_tree.tree import PortReport
+from cnc.data_tree.tree import GatesReport, PortReport
 from cnc.mechanism import AtPlace
 from cnc.mechanisms.gates.compare import (
     configured_difference,
     difference,
     difference_since,
+    drifted,
     needs_change,
 )
 from cnc.mechanisms.gates.derive import derive, leaving
 from cnc.mechanisms.gates.preflight import examine_limits, examine_node, examine_port
-from cnc.mechanisms.gates.tree import edit, port_reports, stored_ports
-from cnc.model import PortGates, StoredPort
+from cnc.mechanisms.gates.tree import edit, gates_reports, stored_gates
+from cnc.model import PortGates, StoredGates, StoredPort
 
 
 def _cycles_ns(its: PortGates) -> Iterator[int]:
@@ -28,11 +29,15 @@ def _does(its: PortGates) -> str | None:
 
 
 def _waits(_its: PortGates, report: PortReport) -> bool:
-    return report.newest is None
+    return report[GatesReport].newest is None
 
 
-def _previous(_its: PortGates, stored: StoredPort | None) -> PortGates:
-    return PortGates(stored.configuration if stored else None)
+def _pends(report: PortReport) -> bool:
+    return report[GatesReport].pending is not None
+
+
+def _previous(_its: PortGates, stored: StoredPort) -> PortGates:
+    return PortGates(stored[StoredGates].configuration)
 
 
 AT_PLACE = AtPlace(
@@ -43,15 +48,16 @@ AT_PLACE = AtPlace(
     needs_change=needs_change,
     configured=configured_difference,
     differs=difference,
+    drifted=drifted,
     since=difference_since,
     waits=_waits,
+    pends=_pends,
     does=_does,
     idle="no gates",
     previous=_previous,
-    stored_base_time_ns=lambda stored: stored.base_time_ns,
     edit=edit,
-    stored=stored_ports,
-    reported=port_reports,
+    stored=stored_gates,
+    reported=gates_reports,
     examine=examine_port,
     examine_node=examine_node,
     examine_network=examine_limits,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from cnc.check import Violation, judge_limits
-from cnc.data_tree.tree import CLASSIFY_BRIDGED, AgentReport, PortReport
+from cnc.data_tree.tree import CLASSIFY_BRIDGED, AgentReport, GatesReport, PortReport
 from cnc.finding import Check, Finding, Verdict
 from cnc.mechanism import Around
 from cnc.model import (
@@ -82,20 +82,21 @@ def examine_port(
         yield finding(Check.SPEED, *_speed(report.link_speed_bps, link, desired))
     if desired and report.tx_queues is not None:
         yield finding(Check.QUEUES, *_queues(report.tx_queues, desired.number_of_classes))
-    if desired and desired.dscp_priorities and report.unclassified:
-        yield finding(Check.CLASSIFICATION, Verdict.WARNING, report.unclassified, CLASSIFY_BRIDGED)
-    if report.software_gates_refused and desired and desired.mode is GateMode.SOFTWARE:
+    gates = report[GatesReport]
+    if desired and desired.dscp_priorities and gates.unclassified:
+        yield finding(Check.CLASSIFICATION, Verdict.WARNING, gates.unclassified, CLASSIFY_BRIDGED)
+    if gates.software_gates_refused and desired and desired.mode is GateMode.SOFTWARE:
         hint = "state `gates: full-offload` of the switch in the intent, if its driver has them"
-        yield finding(Check.KERNEL, Verdict.FAILED, report.software_gates_refused, hint)
-    if report.foreign_qdisc:
+        yield finding(Check.KERNEL, Verdict.FAILED, gates.software_gates_refused, hint)
+    if gates.foreign_qdisc:
         yield finding(
             Check.QDISC,
             failure,
-            f"its root qdisc {report.foreign_qdisc} was not set by this agent and is not changed",
+            f"its root qdisc {gates.foreign_qdisc} was not set by this agent and is not changed",
             f"remove it on the switch: tc qdisc del dev {ref.port} root",
         )
     else:
-        yield finding(Check.QDISC, Verdict.OK, report.root_qdisc)
+        yield finding(Check.QDISC, Verdict.OK, gates.root_qdisc)
 
 
 def _link(report: PortReport, port: str) -> Outcome:
@@ -148,7 +149,7 @@ def examine_limits(
     """Lists that exceed the limits that the switches report; the first excess of each kind."""
     desired = {port: its.configuration for port, its in asked.items() if its.configuration}
     reported = {
-        port: reports[port].limits_in(configuration.mode)
+        port: reports[port][GatesReport].limits_in(configuration.mode)
         for port, configuration in desired.items()
         if port in reports
     }

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from cnc.data_tree.state import SwitchState
-from cnc.data_tree.tree import KernelSchedule, PortReport
+from cnc.data_tree.tree import GatesReport, KernelSchedule, PortReport
 from cnc.finding import Check
 from cnc.mechanism import Followed
 from cnc.model import NS_PER_S, ClassRole, Intent
@@ -55,7 +55,7 @@ class Starvation:
         starved: dict[str, list[str]] = {}
         before, self._standstills = self._standstills, {}
         for port, number, schedule in _waiting(state.ports, self._scheduled):
-            traffic = state.ports[port].traffic[number]
+            traffic = state.ports[port][GatesReport].traffic[number]
             now = _Standstill(state.answered_ns, traffic.sent_frames, schedule)
             standstill = before.get((port, number), now)
             # Frames were sent, or the counter restarted with the queueing discipline.
@@ -87,10 +87,11 @@ def _waiting(
 ) -> Iterator[tuple[str, int, KernelSchedule]]:
     """Port, class and list, wherever frames of a scheduled class wait for their gate."""
     for port, report in reports.items():
-        running = report.running
-        if running is None or report.pending or report.link_fault:
+        gates = report[GatesReport]
+        running = gates.running
+        if running is None or gates.pending or report.link_fault:
             continue
-        for number, traffic in report.traffic.items():
+        for number, traffic in gates.traffic.items():
             always_open = all(entry.gate_states >> number & 1 for entry in running.gates.entries)
             if number in scheduled and traffic.backlog_frames and not always_open:
                 yield port, number, running

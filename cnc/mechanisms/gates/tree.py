@@ -28,8 +28,8 @@ from cnc.data_tree.tree import (
     SCHED_INTERFACE,
     TSN_LINUX,
     ClassTraffic,
+    GatesReport,
     KernelSchedule,
-    PortReport,
 )
 from cnc.data_tree.wake_ups import wake_ups
 from cnc.mechanism import PlaceEdit
@@ -43,7 +43,7 @@ from cnc.model import (
     GateMode,
     PortConfiguration,
     PortGates,
-    StoredPort,
+    StoredGates,
 )
 
 _BRIDGE = ElementMaker(namespace=BRIDGE, nsmap={None: BRIDGE})
@@ -77,18 +77,19 @@ _RECOMMENDED_CLASSES = (
 def edit(parts: Mapping[str, PortGates], its: PlaceEdit) -> list[Element]:
     """Sets the gates of ports in their interfaces; there is nothing beside."""
     for name, asked in parts.items():
-        stored, interface = its.stored.get(name), its.interfaces.of(name)
+        at, interface = its.stored.get(name) or NOTHING_STORED, its.interfaces.of(name)
+        stored = at[StoredGates]
         interface.append(_bridge_port(asked.configuration, its.base_time_ns, stored))
         # Servers may not know its module: it is named only where it is there.
-        if stored and stored.has_interface_gates:
+        if stored.has_interface_gates:
             interface.append(_INTERFACE_GATES("gate-parameter-table", _REMOVE))
     return []
 
 
 def _bridge_port(
-    desired: PortConfiguration | None, base_time_ns: int, stored: StoredPort | None
+    desired: PortConfiguration | None, base_time_ns: int, stored: StoredGates
 ) -> Element:
-    obsolete = set(stored.dscps) if stored else set()
+    obsolete = set(stored.dscps)
     if desired is None:
         port = _BRIDGE(
             "bridge-port", _GATES("gate-parameter-table", _REMOVE), _TSNL("taprio", _REMOVE)
@@ -153,19 +154,15 @@ def gate_table(gates: GateControlList, base_time_ns: int) -> Element:
     )
 
 
-def stored_ports(
-    found: Mapping[str, StoredPort], whole: Reply, _bridges: Collection[str]
-) -> dict[str, StoredPort]:
-    """What is configured of the gates of ports, beside what is `found` there, from the reply to a
-    get-config."""
-    ports = {**found}
+def stored_gates(whole: Reply, _bridges: Collection[str] = ()) -> dict[str, StoredGates]:
+    """What is configured of the gates of ports, by name, from the reply to a get-config."""
+    ports = {}
     for interface in reply.entries(whole.data, "if:interfaces/if:interface", _NAMESPACES):
         port = interface.find("b:bridge-port", _NAMESPACES)
         has_gates = _has_interface_gates(interface)
         if port is not None or has_gates:
+            stored = StoredGates() if port is None else _stored_gates(port)
             name = _require(interface, "if:name")
-            before = ports.get(name, NOTHING_STORED)
-            stored = before if port is None else _stored_port(port, before)
             ports[name] = replace(stored, has_interface_gates=has_gates)
     return ports
 
@@ -179,7 +176,7 @@ def _has_interface_gates(interface: Element) -> bool:
     )
 
 
-def _stored_port(port: Element, before: StoredPort) -> StoredPort:
+def _stored_gates(port: Element) -> StoredGates:
     """Another client may have configured it: what is left out has the standard's default."""
     rules = {
         rule.number("dscp"): rule.optional_number("priority") for rule in _rows(port, "t:dscp-rule")
@@ -193,8 +190,7 @@ def _stored_port(port: Element, before: StoredPort) -> StoredPort:
         configuration = _configuration(port, table, rules)
         is_draft = configuration is None
         extras = tuple(stored_extras(port, table))
-    return replace(
-        before,
+    return StoredGates(
         configuration=configuration,
         base_time_ns=base_time_ns,
         dscps=frozenset(rules),
@@ -249,11 +245,9 @@ def _stored_classes(port: Element) -> tuple[int, tuple[int, ...]]:
     )
 
 
-def port_reports(
-    found: Mapping[str, PortReport], whole: Reply, _bridges: Collection[str]
-) -> dict[str, PortReport]:
-    """Kernel state and limits by port name, beside what is `found`, from the reply to a get."""
-    reports = {**found}
+def gates_reports(whole: Reply, _bridges: Collection[str] = ()) -> dict[str, GatesReport]:
+    """Kernel state and limits by port name, from the reply to a get."""
+    reports = {}
     for interface in reply.entries(whole.data, "if:interfaces/if:interface", _NAMESPACES):
         kernel = interface.find("b:bridge-port/t:taprio/t:kernel", _NAMESPACES)
         if kernel is None:
@@ -267,7 +261,7 @@ def port_reports(
         by_priority = {
             row.number("priority"): row.traffic_class() for row in _rows(kernel, "t:priority-map")
         }
-        reports[_require(interface, "if:name")] = PortReport(
+        reports[_require(interface, "if:name")] = GatesReport(
             root_qdisc=_text(kernel, "t:root-qdisc") or "unknown",
             mode=GateMode(mode) if mode else None,
             clock=_text(kernel, "t:clock"),
@@ -278,15 +272,11 @@ def port_reports(
             dscp_priorities=_dscp_priorities(kernel),
             current_time_ns=_clock_ns(table),
             limits=_gate_limits(table),
-            oper_status=_text(interface, "if:oper-status"),
-            link_speed_bps=_number(kernel, "t:link-speed-bps"),
-            tx_queues=_number(kernel, "t:tx-queues"),
             extras=tuple(kernel_extras(kernel)),
             traffic=dict(_traffic(kernel)),
             bridge=_text(kernel, "t:bridge"),
             bridged_priorities=_bridged_priorities(kernel),
             wake_ups=wake_ups(kernel, "gate-wake-ups", TSN_LINUX),
-            mtu_octets=_number(kernel, "t:mtu"),
             software_gates_refused=_text(kernel, "t:software-gates-refused"),
         )
     return reports

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from cnc.data_tree.tree import BridgeReport
-from cnc.mechanism import Counts, Metric, Observed, Trouble, Watched, bridge_report
+from cnc.mechanism import Counts, Metric, Observed, Trouble, Watched
 from cnc.mechanisms.stream_filters.counts import (
     Refused,
     as_planned_before,
@@ -63,7 +63,7 @@ class FilteredFrames:
 
 def counted(bridge: str, desired: BridgeForwarding, first: Observed, second: Observed) -> Counts:
     """What the filters of a bridge have counted by the second of two looks."""
-    reports = [bridge_report(look, bridge) for look in (first, second)]
+    reports = [look.state.bridge(bridge) for look in (first, second)]
     before, now = (refused_counts(desired, its) for its in reports)
     ignored = as_planned_before(desired, frozenset[str]().union(*map(ports_between_plans, reports)))
     lately = {key: more for key, more in grown(before, now).items() if key not in ignored}
@@ -83,7 +83,7 @@ def again_ns(
     bridge: str, desired: BridgeForwarding, look: Observed, _intent: Intent
 ) -> Iterator[int]:
     """At once, where frames came otherwise than planned."""
-    if any(refused_counts(desired, bridge_report(look, bridge)).values()):
+    if any(refused_counts(desired, look.state.bridge(bridge)).values()):
         yield 0
 
 
@@ -96,7 +96,7 @@ class Conditions:
 
     def update(self, bridge: str, desired: BridgeForwarding, look: Observed) -> Iterator[Trouble]:
         """Whether frames come to the bridge otherwise than planned."""
-        report = bridge_report(look, bridge)
+        report = look.state.bridge(bridge)
         between = ports_between_plans(report)
         # What has come since the last look may have come before the list began that was pending
         # then.
@@ -125,7 +125,7 @@ def metrics(answers: Mapping[str, Observed]) -> Iterator[Metric]:
         samples=[],
     )
     for name, its in answers.items():
-        reports = (each.forwarding for each in its.state.ports.values() if each.forwarding)
+        reports = filter(None, (each.get(BridgeReport) for each in its.state.ports.values()))
         for each, counts in (
             pair for report in reports for pair in report.counts[CountedFrames].by_filter.items()
         ):

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
-from cnc.data_tree.tree import PortReport
-from cnc.model import StoredPort, TalkerStream, TalkerStreams
+from cnc.data_tree.tree import PortReport, TalkerReport
+from cnc.model import StoredPort, TalkerStream, TalkerStreams, TalkerTable
 from cnc.support.format import duration
 from cnc.support.wording import named
 
@@ -13,17 +11,16 @@ _Streams = dict[tuple[str, int], TalkerStream]
 
 
 def talker_needs_change(
-    desired: TalkerStreams, stored: StoredPort | None, report: PortReport | None
+    desired: TalkerStreams, stored: StoredPort, report: PortReport | None
 ) -> str | None:
     """Why a station's port must be configured again; None when it stores and publishes this."""
     if change := configured_difference(desired, stored):
         return change
-    table = stored.talker if stored else None
-    difference = talker_difference(desired, report, table.base_time_ns if table else None)
+    difference = drifted(desired, stored, report)
     return f"the station drifted: {difference}" if difference else None
 
 
-def configured_difference(desired: TalkerStreams, stored: StoredPort | None) -> str | None:
+def configured_difference(desired: TalkerStreams, stored: StoredPort) -> str | None:
     """The streams that are not configured as desired, in words; None when all are."""
     configured = previous(desired, stored)
     if desired == configured:
@@ -37,16 +34,22 @@ def configured_difference(desired: TalkerStreams, stored: StoredPort | None) -> 
     return f"its talkers: {named(words)}"
 
 
-def previous(_asked: TalkerStreams, stored: StoredPort | None) -> TalkerStreams:
+def previous(_asked: TalkerStreams, stored: StoredPort) -> TalkerStreams:
     """The streams that are configured."""
-    return stored.talker.configuration if stored and stored.talker else TalkerStreams()
+    table = stored.get(TalkerTable)
+    return table.configuration if table else TalkerStreams()
+
+
+def drifted(desired: TalkerStreams, stored: StoredPort, report: PortReport | None) -> str | None:
+    """The first difference of what is published from what is stored, as text; None if equal."""
+    table = stored.get(TalkerTable)
+    return talker_difference(desired, report, table.base_time_ns if table else None)
 
 
 def talker_difference(
     desired: TalkerStreams,
     report: PortReport | None,
     base_time_ns: int | None,
-    _extras: Collection[str] = (),
 ) -> str | None:
     """The first difference of what is published from what is desired, as text; None if equal.
 
@@ -54,7 +57,7 @@ def talker_difference(
     """
     if report is None:
         return "the station has no such port"
-    newest = report.talker.newest
+    newest = report[TalkerReport].newest
     if newest is None:
         return "no offsets are published" if desired.streams else None
     if newest.configuration != desired:
@@ -68,7 +71,7 @@ def talker_difference(
 
 def difference_since(before: PortReport, now: PortReport) -> str | None:
     """Whether other offsets are published than before, as text; None: they are the same."""
-    if before.talker.newest != now.talker.newest:
+    if before[TalkerReport].newest != now[TalkerReport].newest:
         return "other offsets are published to its talkers than before"
     return None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from cnc.data_tree.tree import TalkerReport
 from cnc.finding import Check, Finding, Verdict
 from cnc.mechanism import Exceeded, Figure, Measured, OnPort, OnPorts
 from cnc.mechanisms.measurements import SENT, covers, figures, measured_on
@@ -57,9 +58,10 @@ def _on_ports(intent: Intent) -> OnPorts:
     """
 
     def on_port(ref: PortRef, _desired: PortSettings | None, report: PortReport) -> OnPort | None:
-        if not report.talker.lateness:
+        said = report[TalkerReport].lateness
+        if not said:
             return None
-        worst = max(report.talker.lateness.values(), key=lambda each: each.maximum_ns)
+        worst = max(said.values(), key=lambda each: each.maximum_ns)
         allowed_ns = intent.network.lateness_ns(ref.node)
         text = (
             f"its talkers send up to {figures(worst, SENT)}; the plan allows for "

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from cnc.data_tree.tree import PortReport
+from cnc.data_tree.tree import GatesReport, PortReport, TalkerReport
 from cnc.mechanism import AtPlace
 from cnc.mechanisms.talker_offsets.compare import (
     configured_difference,
     difference_since,
+    drifted,
     previous,
     talker_difference,
     talker_needs_change,
 )
-from cnc.mechanisms.talker_offsets.tree import derive, edit, port_reports, stored_ports, told
-from cnc.model import StoredPort, TalkerStreams
+from cnc.mechanisms.talker_offsets.tree import derive, edit, stored_tables, talker_reports, told
+from cnc.model import TalkerStreams
 
 
 def _does(its: TalkerStreams) -> str:
@@ -20,11 +21,11 @@ def _does(its: TalkerStreams) -> str:
 
 
 def _waits(_its: TalkerStreams, report: PortReport) -> bool:
-    return report.newest is None and report.talker.newest is None
+    return report[GatesReport].newest is None and report[TalkerReport].newest is None
 
 
-def _stored_base_time_ns(stored: StoredPort) -> int | None:
-    return stored.talker.base_time_ns if stored.talker else None
+def _pends(report: PortReport) -> bool:
+    return report[TalkerReport].pending is not None
 
 
 AT_PLACE = AtPlace(
@@ -34,14 +35,15 @@ AT_PLACE = AtPlace(
     needs_change=talker_needs_change,
     configured=configured_difference,
     differs=talker_difference,
+    drifted=drifted,
     since=difference_since,
     waits=_waits,
+    pends=_pends,
     does=_does,
     idle="no talkers",
     previous=previous,
-    stored_base_time_ns=_stored_base_time_ns,
     edit=edit,
-    stored=stored_ports,
-    reported=port_reports,
+    stored=stored_tables,
+    reported=talker_reports,
     told=told,
 )

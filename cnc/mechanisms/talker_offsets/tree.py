@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import replace
 
 from lxml.builder import ElementMaker
 
 from cnc.data_tree import reply
 from cnc.data_tree.reply import Element, Reply
-from cnc.data_tree.tree import END_STATION, INTERFACES, NETCONF, PortReport, TalkerReport
+from cnc.data_tree.tree import END_STATION, INTERFACES, NETCONF, TalkerReport
 from cnc.data_tree.wake_ups import wake_ups
 from cnc.mechanism import PlaceEdit
 from cnc.model import (
-    NOTHING_STORED,
     Plan,
     PortRef,
-    StoredPort,
     StreamAddress,
     TalkerStream,
     TalkerStreams,
@@ -113,30 +110,28 @@ def told() -> list[Element]:
     return [_ES("talker", _ES("published"))]
 
 
-def stored_ports(
-    found: Mapping[str, StoredPort], whole: Reply, _bridges: Collection[str]
-) -> dict[str, StoredPort]:
-    """What ports have configured for talkers, beside what is `found` there."""
-    ports = {**found}
+def stored_tables(whole: Reply, _bridges: Collection[str] = ()) -> dict[str, TalkerTable]:
+    """What ports have configured for talkers, by name."""
+    return {
+        _INTERFACES.required(interface, "name"): _table(talker)
+        for interface, talker in _talkers(whole)
+    }
+
+
+def talker_reports(whole: Reply, _bridges: Collection[str] = ()) -> dict[str, TalkerReport]:
+    """What ports publish to their talkers, and what these say, by name."""
+    return {
+        _INTERFACES.required(interface, "name"): talker_report(interface)
+        for interface, _ in _talkers(whole)
+    }
+
+
+def _talkers(whole: Reply) -> Iterator[tuple[Element, Element]]:
+    """The interfaces with a `<talker>`, and that."""
     for interface in reply.entries(whole.data, "if:interfaces/if:interface", _NAMESPACES):
         talker = interface.find("e:talker", _NAMESPACES)
         if talker is not None:
-            name = _INTERFACES.required(interface, "name")
-            ports[name] = replace(ports.get(name, NOTHING_STORED), talker=_table(talker))
-    return ports
-
-
-def port_reports(
-    found: Mapping[str, PortReport], whole: Reply, _bridges: Collection[str]
-) -> dict[str, PortReport]:
-    """What the ports that are `found` publish to their talkers, and what these say."""
-    ports = {**found}
-    for interface in reply.entries(whole.data, "if:interfaces/if:interface", _NAMESPACES):
-        if interface.find("e:talker", _NAMESPACES) is not None:
-            name = _INTERFACES.required(interface, "name")
-            if name in ports:
-                ports[name] = replace(ports[name], talker=talker_report(interface))
-    return ports
+            yield interface, talker
 
 
 def talker_report(interface: Element) -> TalkerReport:

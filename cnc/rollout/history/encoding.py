@@ -3,14 +3,16 @@
     {"format": "cnc-change/1", "management": Management,
      "before": {port: Stored or null, ...},
      "after": {port: PortConfiguration, Talkers or null, ...},
-     "bridges": {bridge: {"before": Forwarding or null, "after": Forwarding}, ...}}
+     "bridges": {bridge: {"before": Forwarding or null, "after": Forwarding}, ...},
+     "parts": {port: {"before": Parts, "after": Parts}, ...}}
 
 The keys are the names of the fields; a new one needs a default, or a new format. JSON has no
 objects as keys: of a bridge `entries`, `names` and the part of each mechanism are lists.
 
 What mechanisms that this format had not at first ask for makes it "cnc-change/2": a Forwarding then
-has `parts` as well, {key: {"version": its own, "rows": [...]}, ...}. A program that does not know
-one of them refuses the change by name: it could not put it back.
+has `parts` as well, {key: {"version": its own, "rows": [...]}, ...}; those of ports make it
+"cnc-change/3". A program that does not know one of them refuses the change by name: it could not
+put it back.
 Both are deflated: gate control lists are repetitive. What is longer than `TEXT_MAX_OCTETS` is
 neither written nor read: a damaged file may hold little that inflates to more than the memory.
 """
@@ -18,8 +20,8 @@ neither written nor read: a damaged file may hold little that inflates to more t
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache
 from types import GenericAlias
 from typing import Any, Literal
@@ -27,16 +29,19 @@ from typing import Any, Literal
 from pydantic import Field, TypeAdapter, create_model
 
 from cnc.errors import CncError
-from cnc.mechanism import Kept
-from cnc.mechanisms.composition import each_part
+from cnc.mechanism import AtPlace, Kept
+from cnc.mechanisms.composition import at_places, each_part
 from cnc.mechanisms.registry import MECHANISMS
 from cnc.model import (
     BridgeForwarding,
     Management,
+    PlaceParts,
     Plan,
     PortConfiguration,
     PortGates,
     PortSettings,
+    StoredBridge,
+    StoredGates,
     StoredPort,
     StreamAddress,
     TalkerStream,
@@ -48,6 +53,7 @@ from cnc.rollout.history.record import Outcome, SwitchChange
 
 _FORMAT = "cnc-change/1"
 _FORMAT_WITH_PARTS = "cnc-change/2"
+_FORMAT_WITH_PARTS_OF_PORTS = "cnc-change/3"
 # The kinds of parts that the first format had, under their own keys, each in its version 1.
 _FIRST = {"translations", "sequencing", "filters"}
 # Of a plan or a change, three times the plan of 10,000 streams that pass ten ports each.
@@ -61,19 +67,44 @@ def change_to_octets(change: SwitchChange) -> bytes:
         for name, settings in change.after.items()
         if (after := settings.get(BridgeForwarding)) is not None
     }
+    parts = {
+        name: _AtPlace(_parts_at(change.before[name]), asked, _is_alone(settings))
+        for name, settings in change.after.items()
+        if (asked := _parts_at(settings))
+    }
     has_parts = any(its and its.parts for each in bridges.values() for its in each.values())
+    of_bridges = _FORMAT_WITH_PARTS if has_parts else _FORMAT
     document = _document()(
-        format=_FORMAT_WITH_PARTS if has_parts else _FORMAT,
+        format=_FORMAT_WITH_PARTS_OF_PORTS if parts else of_bridges,
         management=change.management,
         before={name: stored and _stored(stored) for name, stored in change.before.items()},
         after={name: _of_port(its) for name, its in change.after.items()},
         bridges=bridges,
+        parts=parts,
     )
     return _deflated(document.model_dump_json())
 
 
 def _before(stored: StoredPort | None) -> Any:
-    return _encoded(stored.forwarding) if stored and stored.forwarding else None
+    forwarding = stored[StoredBridge].forwarding if stored else None
+    return _encoded(forwarding) if forwarding else None
+
+
+def _parts_at(place: PlaceParts | None) -> dict[str, _Versioned]:
+    """What mechanisms that the first format had not have at a place, by their keys."""
+    return {
+        kept.key: _Versioned(kept.version, _plain(kept, part))
+        for each, kept in _kept_at_places()
+        if place and (part := place.get(each.part)) is not None
+    }
+
+
+def _is_alone(settings: PortSettings) -> bool:
+    return not any(map(settings.get, (PortGates, TalkerStreams, BridgeForwarding)))
+
+
+def _kept_at_places() -> Iterator[tuple[AtPlace[Any], Kept[Any]]]:
+    return ((each, each.kept) for each in at_places() if each.kept)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +125,8 @@ class _Table:
 
 @dataclass(frozen=True, slots=True)
 class _Stored:
-    """A stored port; a bridge has its `forwarding` elsewhere. An edit reads the tables anew."""
+    """The gates and the talkers of a stored port; a bridge has its `forwarding` elsewhere. An edit
+    reads the tables anew."""
 
     configuration: PortConfiguration | None
     base_time_ns: int
@@ -107,29 +139,32 @@ class _Stored:
 
 
 def _stored(its: StoredPort) -> _Stored:
-    told = its.talker
+    gates, told = its[StoredGates], its.get(TalkerTable)
     return _Stored(
-        its.configuration,
-        its.base_time_ns,
-        its.dscps,
-        its.extras,
+        gates.configuration,
+        gates.base_time_ns,
+        gates.dscps,
+        gates.extras,
         _Table(told.base_time_ns, _Talkers(told.configuration.streams)) if told else None,
-        is_draft=its.is_draft,
-        has_interface_gates=its.has_interface_gates,
+        is_draft=gates.is_draft,
+        has_interface_gates=gates.has_interface_gates,
     )
 
 
-def _stored_port(its: _Stored) -> StoredPort:
-    told = its.talker
-    return StoredPort(
+def _stored_parts(its: _Stored, *, is_bridge: bool) -> Iterator[object]:
+    gates = StoredGates(
         its.configuration,
         its.base_time_ns,
         its.dscps,
         its.extras,
-        TalkerTable(told.base_time_ns, TalkerStreams(told.configuration.streams)) if told else None,
         is_draft=its.is_draft,
         has_interface_gates=its.has_interface_gates,
     )
+    # Of a bridge, and of a port with talkers alone, there are none.
+    if gates != StoredGates() or not (is_bridge or its.talker):
+        yield gates
+    if told := its.talker:
+        yield TalkerTable(told.base_time_ns, TalkerStreams(told.configuration.streams))
 
 
 def _of_port(settings: PortSettings) -> PortConfiguration | _Talkers | None:
@@ -141,24 +176,37 @@ def _of_port(settings: PortSettings) -> PortConfiguration | _Talkers | None:
     return _Talkers(talkers.streams, configuration, owns_gates=gates is not None)
 
 
-def _settings(of_port: PortConfiguration | _Talkers | None) -> PortSettings:
+def _settings(of_port: PortConfiguration | _Talkers | None) -> list[object]:
     if isinstance(of_port, _Talkers):
         gates = [PortGates(of_port.gates)] if of_port.owns_gates else []
-        return PortSettings.of(TalkerStreams(of_port.streams), *gates)
-    return PortSettings.of(PortGates(of_port))
+        return [TalkerStreams(of_port.streams), *gates]
+    return [PortGates(of_port)]
 
 
 def change_from_octets(octets: bytes, outcome: Outcome, detail: str) -> SwitchChange:
     """The change with its outcome. Raises UnknownPartError if it has what this program does not
     know, another ValueError if `octets` hold no change."""
     document = _document().model_validate_json(_inflated(octets), strict=True)
-    before = {name: its and _stored_port(its) for name, its in document.before.items()}
+    before = {
+        name: its and [*_stored_parts(its, is_bridge=name in document.bridges)]
+        for name, its in document.before.items()
+    }
     after = {name: _settings(its) for name, its in document.after.items()}
     for name, bridge in document.bridges.items():
-        if (stored := before[name]) and bridge.before:
-            before[name] = replace(stored, forwarding=_decoded(bridge.before))
-        after[name] = PortSettings.of(_decoded(bridge.after))
-    return SwitchChange(document.management, before, after, outcome, detail)
+        if bridge.before and (stored := before[name]) is not None:
+            stored.append(StoredBridge(_decoded(bridge.before)))
+        after[name] = [_decoded(bridge.after)]
+    for name, at in document.parts.items():
+        if (stored := before[name]) is not None:
+            stored += _decoded_at(at.before)
+        after[name] = [*([] if at.is_alone else after[name]), *_decoded_at(at.after)]
+    return SwitchChange(
+        document.management,
+        {n: None if parts is None else StoredPort.of(*parts) for n, parts in before.items()},
+        {name: PortSettings.of(*parts) for name, parts in after.items()},
+        outcome,
+        detail,
+    )
 
 
 def plan_to_octets(plan: Plan) -> bytes:
@@ -210,6 +258,16 @@ class _Versioned:
 
     version: int
     rows: list[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _AtPlace:
+    """What mechanisms that the first format had not have at a port, by their keys; `is_alone`:
+    nothing else is asked there."""
+
+    before: dict[str, _Versioned]
+    after: dict[str, _Versioned]
+    is_alone: bool = False
 
 
 @cache
@@ -287,9 +345,20 @@ def _part(kept: Kept[Any], stored: Any) -> Any:
     if found is None:
         rows = getattr(stored, kept.key) if kept.key in _FIRST else ()
         return kept.part(rows) if _is_first(kept) or not rows else kept.former[1]([*rows])
-    if found.version in kept.former:
-        return kept.former[found.version](found.rows)
-    return kept.part(TypeAdapter(_rows_of(kept)).validate_python(found.rows))
+    return _read(kept, found)
+
+
+def _read(kept: Kept[Any], its: _Versioned) -> Any:
+    if its.version in kept.former:
+        return kept.former[its.version](its.rows)
+    return kept.part(TypeAdapter(_rows_of(kept)).validate_python(its.rows))
+
+
+def _decoded_at(parts: Mapping[str, _Versioned]) -> list[object]:
+    """What mechanisms that the first format had not have at a place."""
+    known = {kept.key: kept for _, kept in _kept_at_places()}
+    _refuse_versions({key: its.version for key, its in parts.items()}, known)
+    return [_read(known[key], its) for key, its in parts.items()]
 
 
 class UnknownPartError(ValueError):
@@ -300,6 +369,10 @@ def _refuse_unknown(stored: Any) -> None:
     known = {each.kept.key: each.kept for each in MECHANISMS}
     versions = {key: 1 for key in _FIRST if getattr(stored, key)}
     versions |= {key: its.version for key, its in stored.parts.items()}
+    _refuse_versions(versions, known)
+
+
+def _refuse_versions(versions: Mapping[str, int], known: Mapping[str, Kept[Any]]) -> None:
     for key, version in versions.items():
         if key not in known:
             raise UnknownPartError(f"it has {key!r} of a mechanism that is not installed here")
@@ -315,9 +388,10 @@ def _document() -> Any:
     bridge: Any = create_model("Bridge", before=_forwarding() | None, after=_forwarding())
     return create_model(
         "Document",
-        format=Literal["cnc-change/1", "cnc-change/2"],
+        format=Literal["cnc-change/1", "cnc-change/2", "cnc-change/3"],
         management=Management,
         before=dict[str, _Stored | None],
         after=dict[str, PortConfiguration | _Talkers | None],
         bridges=(dict[str, bridge], {}),
+        parts=(dict[str, _AtPlace], Field({}, exclude_if=lambda its: not its)),
     )
