@@ -353,6 +353,16 @@ class Kept(Generic[_Part]):
     former: Mapping[int, Callable[[list[Any]], _Part]] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Decided(Generic[_Part]):
+    """What a mechanism decides of a plan that has all offsets and lists: a part of the plan, by
+    whose type `plan[Type]` has it. `kept` is how plan files have it, and with them the history."""
+
+    decide: Callable[[Plan], _Part]
+    part: type[_Part]
+    kept: Kept[_Part]
+
+
 class Observed(Protocol):
     """What a switch reports at one time: its state, and what its ports have counted, by name."""
 
@@ -597,6 +607,7 @@ class Registered:
     name: str
     keys: Callable[[], Keys] | None = None
     admission: Admission = _NOTHING_ALLOWED
+    decided: Decided[Any] | None = None
     judge: Callable[[], Judge] | None = None
     measured: Measured | None = None
     followed: Followed | None = None

@@ -56,6 +56,8 @@ def _known_by(its: Any) -> Iterator[str]:
     """What no two mechanisms may share. The keys of intents are compared where they are joined."""
 
     yield f"the name {its.name!r}"
+    if decided := its.decided:
+        yield f"the key {decided.kept.key!r} in plans"
     if kept := getattr(its, "kept", None):
         yield f"the key {kept.key!r} in the history"
     if shown := getattr(its, "shown", None):

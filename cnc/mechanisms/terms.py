@@ -7,15 +7,18 @@ The judge adds that up by itself (`cnc.account`).
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from functools import cache
+from typing import Any
 
-from cnc.mechanism import Admission, Room
+from cnc.mechanism import Admission, Decided, Room
 from cnc.mechanisms.loading import loaded
 from cnc.model import (
     ClassRole,
     Intent,
     Link,
     Network,
+    Parts,
     Plan,
     Stream,
     TalkerInterference,
@@ -42,6 +45,12 @@ def _dropping() -> tuple[Callable[[Intent, str, Collection[str]], bool], ...]:
 @cache
 def _refusing() -> tuple[Callable[[Intent, Stream, Link], str | None], ...]:
     return tuple(each.impossible for each in _admissions() if each.impossible)
+
+
+@cache
+def deciding() -> tuple[Decided[Any], ...]:
+    """How mechanisms decide something of a plan."""
+    return tuple(each.decided for each in loaded() if each.decided)
 
 
 def client_octets(network: Network, stream: Stream, link: Link) -> int:
@@ -86,6 +95,11 @@ def impossible(intent: Intent, stream: Stream, link: Link) -> str | None:
 def refused(plan: Plan) -> dict[str, str]:
     """Why switches cannot do what follows from a plan; empty if they can."""
     return {where: why for each in _admissions() for where, why in each.refused(plan).items()}
+
+
+def decided(plan: Plan) -> Plan:
+    """The plan with what mechanisms decide of it."""
+    return replace(plan, parts=Parts.of(*(each.decide(plan) for each in deciding())))
 
 
 def rooms(intent: Intent, links: Collection[Link]) -> list[Room]:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from cnc.model.intent import Intent
 from cnc.model.network import NS_PER_S, PortRef, TrafficClass
+from cnc.model.parts import NO_PARTS, Parts
 from cnc.model.streams import StreamAddress
+
+_Part = TypeVar("_Part")
 
 # The longest wait of a push for an instant that all cycles share. The switches wait for their
 # confirming commit until then, and so does a controller that finds an abandoned rollout. It is the
@@ -95,7 +99,8 @@ class Plan:
     network need not recover. `addresses` has every planned stream of a bridged network; it is empty
     in a routed one. `jitter_ns` has every planned stream whose jitter the operator limits, and for
     each of its listeners the spread of arrivals that it is promised. `loops` has how long each
-    control loop takes whose two streams are planned.
+    control loop takes whose two streams are planned. `plan[Type]` is what a mechanism has decided
+    beside all that.
     """
 
     intent: Intent
@@ -107,6 +112,11 @@ class Plan:
     addresses: Mapping[str, StreamAddress] = field(default_factory=dict)
     jitter_ns: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     loops: Mapping[str, LoopDelay] = field(default_factory=dict)
+    parts: Parts = NO_PARTS
+
+    def __getitem__(self, kind: type[_Part]) -> _Part:
+        """What a mechanism has decided; what decides nothing where there is none."""
+        return self.parts[kind]
 
     def class_of(self, stream: str) -> TrafficClass:
         """The class that all frames of a planned stream use."""

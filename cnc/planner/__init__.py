@@ -102,12 +102,13 @@ def plan(
     place = partial(_placed, chosen=chosen, addressed=addressed or keep, seed=seed, budget=budget)
     made = place(intent, keep=keep, best_effort=best_effort)
     if not intent[Loops].by_name:
-        return made
+        return terms.decided(made)
 
     def around(narrowed: Intent, placed: Plan) -> Plan:
         return place(narrowed, keep=placed, best_effort=best_effort)
 
-    return loops.closed(made, incremental.unchanged(intent, keep) if keep else (), around)
+    kept = incremental.unchanged(intent, keep) if keep else ()
+    return terms.decided(loops.closed(made, kept, around))
 
 
 def _placed(

@@ -18,6 +18,7 @@
      "jitter_ns": {stream: {listener: n, ...}, ...},
      "recovery_ns": {stream: n, ...},
      "loops":     {loop: {"sensor_ns": n, "compute_ns": n, "wait_ns": n, "actuator_ns": n}, ...},
+     "decisions": {key: {"version": n, "rows": [...]}, ...},
      "refused":   {stream: why it has no place, ...},
      "gates":     {"node/port": {"cycle_ns": n, "entries": [["0x81", interval_ns], ...]}, ...}}
 
@@ -40,6 +41,10 @@ where the margin is the constant of its time. `talker_lateness` is the same of t
 stations, where they measured it and the intent does not state it. `clock_error` is there where the
 intent wants it measured: the two clocks that were furthest apart, and over how many offsets.
 
+`decisions` are those of mechanisms that decide something beside all that: each under its own key,
+in a version of its own. Only files that have some are of format 4, and a program that does not know
+one refuses the file.
+
 Format 2 differs only in what an intent says by leaving a key out: `_IMPLIED_BY_FORMAT_2` has the
 values that then held. Such a file is read as if its intent stated them.
 
@@ -58,6 +63,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from cnc.errors import InputError
+from cnc.mechanisms import kept, terms
 from cnc.model import (
     ClocksApart,
     GateControlList,
@@ -68,6 +74,7 @@ from cnc.model import (
     LoopDelay,
     MeasuredClockError,
     MeasuredMargin,
+    Parts,
     Plan,
     PortRef,
     StreamAddress,
@@ -78,6 +85,7 @@ from cnc.plans.file_shape import (
     HINT,
     OBJECT,
     ClockErrorObject,
+    DecisionObject,
     GateMarginObject,
     MeasuredObject,
     PlanObject,
@@ -89,6 +97,7 @@ from cnc.plans.file_shape import (
 from cnc.support import gc_pause, whole_file
 
 FORMAT = "cnc-plan/3"
+_FORMAT_WITH_DECISIONS = "cnc-plan/4"
 _FORMAT_2 = "cnc-plan/2"
 _OLDER_FORMATS = ("cnc-plan/1",)  # not read any more
 # Keys under `defaults` of an intent whose default value has changed since format 2.
@@ -175,7 +184,25 @@ def parse(text: str, source: str) -> Plan:
         },
         jitter_ns=found.jitter_ns,
         loops={name: LoopDelay(**dict(its)) for name, its in found.loops.items()},
+        parts=_decided(found.decisions, source),
     )
+
+
+def _decided(found: Mapping[str, DecisionObject], source: str) -> Parts:
+    kinds = {each.kept.key: each.kept for each in terms.deciding()}
+    parts = []
+    for key, its in found.items():
+        try:
+            kept.refuse_unknown({key: its.version}, kinds)
+            parts.append(kept.read(kinds[key], kept.Versioned(its.version, its.rows)))
+        except kept.UnknownPartError as error:
+            hint = "install the package of the mechanism, in the version that wrote the file"
+            raise InputError(f"{source}: decisions: {error}", hint=hint) from error
+        except ValueError as error:
+            raise InputError(
+                f"{source}: decisions.{key}.rows: found what {key} does not write", hint=HINT
+            ) from error
+    return Parts.of(*parts)
 
 
 def _with_margin(intent: Intent, found: GateMarginObject | None) -> Intent:
@@ -232,8 +259,13 @@ def _text(plan: Plan) -> str:
         for name, its in intent.measured_lateness.items()
     }
     clocks = intent.measured_clock_error
+    decisions = {
+        each.kept.key: asdict(kept.written(each.kept, part))
+        for each in terms.deciding()
+        if (part := plan[each.part]) != each.part()
+    }
     parts = [
-        f'"format": {json.dumps(FORMAT)}',
+        f'"format": {json.dumps(_FORMAT_WITH_DECISIONS if decisions else FORMAT)}',
         f'"intent": {json.dumps(intent.document, ensure_ascii=False, indent=1)}',
         *([f'"limits": {_lines(limits)}'] if limits else []),
         *([] if intent.states_gate_margin else [f'"gate_margin": {json.dumps(_margin(intent))}']),
@@ -245,6 +277,7 @@ def _text(plan: Plan) -> str:
         *([f'"jitter_ns": {_lines(plan.jitter_ns)}'] if plan.jitter_ns else []),
         *([f'"recovery_ns": {_lines(plan.recovery_ns)}'] if plan.recovery_ns else []),
         *([f'"loops": {_lines(loops)}'] if loops else []),
+        *([f'"decisions": {_lines(decisions)}'] if decisions else []),
         f'"refused": {_lines(plan.refused)}',
         f'"gates": {_lines(gates)}',
     ]
@@ -310,7 +343,7 @@ def _document(text: str, source: str) -> dict[str, Any]:
     found = document.get("format", FORMAT)
     if found == _FORMAT_2:
         return _upgraded(document)
-    if found != FORMAT:
+    if found not in {FORMAT, _FORMAT_WITH_DECISIONS}:
         older = found in _OLDER_FORMATS
         raise InputError(
             f"{source}: format: found {shown(found)}, expected {FORMAT!r}",

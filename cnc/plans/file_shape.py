@@ -275,6 +275,11 @@ def _of_bridged(
     return found
 
 
+class DecisionObject(_Object):
+    version: _Positive
+    rows: list[Any]
+
+
 class PlanObject(_Object):
     """The whole file. The intent is read first: names and numbers in the rest must be its own."""
 
@@ -296,6 +301,7 @@ class PlanObject(_Object):
     addresses: Annotated[
         dict[_Stream, _AddressObject], AfterValidator(_of_bridged), Field(validate_default=True)
     ] = {}
+    decisions: dict[str, DecisionObject] = {}
 
     @field_validator("refused")
     @classmethod
@@ -341,6 +347,7 @@ def _keys_at(place: Sequence[str | int]) -> list[str]:
         "limits": _LimitsObject,
         "addresses": _AddressObject,
         "loops": _LoopObject,
+        "decisions": DecisionObject,
         "talker_lateness": MeasuredObject if len(place) > 2 else TalkerLatenessObject,  # noqa: PLR2004
         "clock_error": ClocksApartObject if len(place) > 1 else ClockErrorObject,
         "gate_margin": MeasuredObject if len(place) > 1 else GateMarginObject,

@@ -14,6 +14,7 @@ import pytest
 from cnc.mechanism import AtPlace, Kept, Mechanism
 from cnc.mechanisms import composition
 from cnc.mechanisms.composition import at_places
+from cnc.mechanisms.kept import UnknownPartError
 from cnc.mechanisms.registry import MECHANISMS
 from cnc.model import (
     BridgeForwarding,
@@ -116,7 +117,7 @@ def test_a_part_of_a_port_that_is_not_installed_is_refused_by_name(
 ) -> None:
     octets = at_port(monkeypatch)
     monkeypatch.setattr(encoding, "at_places", at_places)
-    with pytest.raises(encoding.UnknownPartError, match="it has 'colours' of a mechanism that"):
+    with pytest.raises(UnknownPartError, match="it has 'colours' of a mechanism that"):
         encoding.change_from_octets(octets, Outcome.SAVED, "")
 
 
@@ -125,7 +126,7 @@ def test_a_part_of_a_mechanism_that_is_not_installed_is_refused_by_name(
 ) -> None:
     octets = bridge_with(Colours(("red",)), monkeypatch)
     install(monkeypatch)
-    with pytest.raises(encoding.UnknownPartError, match="it has 'colours' of a mechanism that"):
+    with pytest.raises(UnknownPartError, match="it has 'colours' of a mechanism that"):
         read(octets)
 
 
@@ -135,7 +136,7 @@ def test_a_part_of_a_newer_version_is_refused_and_of_an_older_one_is_read(
     octets = bridge_with(Colours(("red",)), monkeypatch)
     first = replace(COLOURS.kept, version=1)
     install(monkeypatch, cast("Mechanism[Any]", SimpleNamespace(part=Colours, kept=first)))
-    with pytest.raises(encoding.UnknownPartError, match="in version 2, and version 1 is installed"):
+    with pytest.raises(UnknownPartError, match="in version 2, and version 1 is installed"):
         read(octets)
     third = replace(
         COLOURS.kept, version=3, former={2: lambda rows: Colours(tuple(f"light {r}" for r in rows))}
@@ -166,7 +167,7 @@ def test_rows_of_the_first_format_that_nothing_reads_are_refused_by_name(
 ) -> None:
     octets = zlib.compress(BRIDGE_OF_FIRST_FORMAT.encode())
     raise_version(key, {}, monkeypatch)
-    with pytest.raises(encoding.UnknownPartError, match=f"it has '{key}' in version 1"):
+    with pytest.raises(UnknownPartError, match=f"it has '{key}' in version 1"):
         read(octets)
 
 

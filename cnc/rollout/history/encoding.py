@@ -23,14 +23,14 @@ import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from types import GenericAlias
 from typing import Any, Literal
 
-from pydantic import Field, TypeAdapter, create_model
+from pydantic import Field, create_model
 
 from cnc.errors import CncError
 from cnc.mechanism import AtPlace, Kept
 from cnc.mechanisms.composition import at_places, each_part
+from cnc.mechanisms.kept import Versioned, read, refuse_unknown, rows_of, written
 from cnc.mechanisms.registry import MECHANISMS
 from cnc.model import (
     BridgeForwarding,
@@ -90,10 +90,10 @@ def _before(stored: StoredPort | None) -> Any:
     return _encoded(forwarding) if forwarding else None
 
 
-def _parts_at(place: PlaceParts | None) -> dict[str, _Versioned]:
+def _parts_at(place: PlaceParts | None) -> dict[str, Versioned]:
     """What mechanisms that the first format had not have at a place, by their keys."""
     return {
-        kept.key: _Versioned(kept.version, _plain(kept, part))
+        kept.key: written(kept, part)
         for each, kept in _kept_at_places()
         if place and (part := place.get(each.part)) is not None
     }
@@ -253,20 +253,12 @@ class _Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class _Versioned:
-    """A part that the first format had not."""
-
-    version: int
-    rows: list[Any]
-
-
-@dataclass(frozen=True, slots=True)
 class _AtPlace:
     """What mechanisms that the first format had not have at a port, by their keys; `is_alone`:
     nothing else is asked there."""
 
-    before: dict[str, _Versioned]
-    after: dict[str, _Versioned]
+    before: dict[str, Versioned]
+    after: dict[str, Versioned]
     is_alone: bool = False
 
 
@@ -274,7 +266,7 @@ class _AtPlace:
 def _forwarding() -> Any:
     """`BridgeForwarding` without objects as keys: the parts of mechanisms are lists of rows."""
     parts: dict[str, Any] = {
-        each.kept.key: (_rows_of(each.kept), ()) if _is_first(each.kept) else _raised()
+        each.kept.key: (rows_of(each.kept), ()) if _is_first(each.kept) else _raised()
         for each in MECHANISMS
         if each.kept.key in _FIRST
     }
@@ -283,7 +275,7 @@ def _forwarding() -> Any:
         entries=tuple[_Entry, ...],
         vlans=Mapping[int, tuple[str, ...]],
         trusting=tuple[str, ...],
-        parts=(dict[str, _Versioned], Field({}, exclude_if=lambda its: not its)),
+        parts=(dict[str, Versioned], Field({}, exclude_if=lambda its: not its)),
         **parts,
     )
 
@@ -298,10 +290,6 @@ def _is_first(kept: Kept[Any]) -> bool:
     return kept.key in _FIRST and kept.version == 1
 
 
-def _rows_of(kept: Kept[Any]) -> Any:
-    return GenericAlias(tuple, (kept.row, ...))
-
-
 def _encoded(forwarding: BridgeForwarding) -> Any:
     return _forwarding()(
         entries=tuple(
@@ -311,7 +299,7 @@ def _encoded(forwarding: BridgeForwarding) -> Any:
         vlans=forwarding.vlans,
         trusting=forwarding.trusting,
         parts={
-            each.kept.key: _Versioned(each.kept.version, _plain(each.kept, forwarding[each.part]))
+            each.kept.key: written(each.kept, forwarding[each.part])
             for each in MECHANISMS
             if not _is_first(each.kept) and forwarding[each.part] != each.part()
         },
@@ -321,12 +309,6 @@ def _encoded(forwarding: BridgeForwarding) -> Any:
             if _is_first(each.kept)
         },
     )
-
-
-def _plain(kept: Kept[Any], part: Any) -> list[Any]:
-    """The rows as JSON has them."""
-    rows: list[Any] = TypeAdapter(_rows_of(kept)).dump_python(tuple(kept.rows(part)), mode="json")
-    return rows
 
 
 def _decoded(stored: Any) -> BridgeForwarding:
@@ -345,42 +327,21 @@ def _part(kept: Kept[Any], stored: Any) -> Any:
     if found is None:
         rows = getattr(stored, kept.key) if kept.key in _FIRST else ()
         return kept.part(rows) if _is_first(kept) or not rows else kept.former[1]([*rows])
-    return _read(kept, found)
+    return read(kept, found)
 
 
-def _read(kept: Kept[Any], its: _Versioned) -> Any:
-    if its.version in kept.former:
-        return kept.former[its.version](its.rows)
-    return kept.part(TypeAdapter(_rows_of(kept)).validate_python(its.rows))
-
-
-def _decoded_at(parts: Mapping[str, _Versioned]) -> list[object]:
+def _decoded_at(parts: Mapping[str, Versioned]) -> list[object]:
     """What mechanisms that the first format had not have at a place."""
     known = {kept.key: kept for _, kept in _kept_at_places()}
-    _refuse_versions({key: its.version for key, its in parts.items()}, known)
-    return [_read(known[key], its) for key, its in parts.items()]
-
-
-class UnknownPartError(ValueError):
-    """A change has a part of a mechanism, or a version of one, that is not installed here."""
+    refuse_unknown({key: its.version for key, its in parts.items()}, known)
+    return [read(known[key], its) for key, its in parts.items()]
 
 
 def _refuse_unknown(stored: Any) -> None:
     known = {each.kept.key: each.kept for each in MECHANISMS}
     versions = {key: 1 for key in _FIRST if getattr(stored, key)}
     versions |= {key: its.version for key, its in stored.parts.items()}
-    _refuse_versions(versions, known)
-
-
-def _refuse_versions(versions: Mapping[str, int], known: Mapping[str, Kept[Any]]) -> None:
-    for key, version in versions.items():
-        if key not in known:
-            raise UnknownPartError(f"it has {key!r} of a mechanism that is not installed here")
-        if version != known[key].version and version not in known[key].former:
-            raise UnknownPartError(
-                f"it has {key!r} in version {version}, and version {known[key].version} is "
-                "installed here"
-            )
+    refuse_unknown(versions, known)
 
 
 @cache

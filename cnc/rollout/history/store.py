@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import Self
 
 from cnc.errors import CncError, InputError, RolloutError
+from cnc.mechanisms.kept import UnknownPartError
 from cnc.model import Plan
 from cnc.rollout.history import encoding
 from cnc.rollout.history.database import DAMAGED_HINT, Database
@@ -227,7 +228,7 @@ class History:
     def _readable(self, number: int) -> Iterator[None]:
         try:
             yield
-        except encoding.UnknownPartError as error:
+        except UnknownPartError as error:
             raise CncError(
                 f"{self._path}: rollout {number} cannot be read: {error}",
                 hint="install the package that brings the mechanism, or a newer one",

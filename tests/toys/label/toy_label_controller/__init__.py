@@ -22,6 +22,13 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
+class Decision:
+    """Which planned streams have which label: what a search would leave in the plan."""
+
+    by_stream: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Labels:
     """What a switch labels streams with."""
 
@@ -48,10 +55,15 @@ def labels(rows: tuple[Row, ...]) -> Labels:
     return Labels({StreamAddress(mac, vlan_id): text for mac, vlan_id, text in rows})
 
 
-def _derive(plan: Plan, switches: Collection[str]) -> dict[str, Labels]:
+def _decide(plan: Plan) -> Decision:
     wanted = plan.intent[Wanted].by_stream
+    return Decision({name: wanted[name] for name in wanted if name in plan.streams})
+
+
+def _derive(plan: Plan, switches: Collection[str]) -> dict[str, Labels]:
+    wanted = plan[Decision].by_stream
     found: dict[str, dict[StreamAddress, str]] = {}
-    for name in wanted.keys() & plan.streams.keys():
+    for name in wanted:
         for switch in {hop.egress.node for hop in plan.streams[name].hops}.intersection(switches):
             found.setdefault(switch, {})[plan.addresses[name]] = wanted[name]
     return {switch: Labels(its) for switch, its in found.items()}
@@ -81,6 +93,16 @@ MECHANISM = contract.Mechanism(
     name="label",
     part=Labels,
     keys=lambda: _LATE.KEYS,
+    decided=contract.Decided(
+        _decide,
+        Decision,
+        contract.Kept(
+            "labels",
+            tuple[str, str],
+            lambda its: iter(sorted(its.by_stream.items())),
+            lambda rows: Decision(dict(rows)),
+        ),
+    ),
     planned=contract.Planned(_derive),
     changed=contract.Changed(
         within=lambda its, vlans: its.only([a for a in its.by_address if a.vlan_id in vlans]),
