@@ -170,12 +170,6 @@ def bridge_forwardings(
     }
 
 
-def bridge_forwarding(plan: Plan, switch: str) -> BridgeForwarding:
-    """What the bridge of one switch is told. For all of a network `bridge_forwardings` takes one
-    pass over the plan."""
-    return bridge_forwardings(plan, (switch,))[switch]
-
-
 def settings_summary(gates: GateControlList | None, forwarding: BridgeForwarding | None) -> str:
     """What a port has in a table's cell; a bridge forwards frames and has no gates."""
     if forwarding is None:

@@ -36,11 +36,6 @@ def desired_nodes(plan: Plan, nodes: Collection[str] | None = None) -> dict[str,
     }
 
 
-def desired_ports(plan: Plan, node: str) -> Settings:
-    """What a plan asks of a switch or an end station."""
-    return desired_nodes(plan, (node,))[node]
-
-
 def with_former(desired: Mapping[str, Settings], former: Plan | None) -> dict[str, Settings]:
     """`desired` by node, with what only `former`, the plan before, had, and has to go."""
     if former is not None:

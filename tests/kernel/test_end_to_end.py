@@ -27,10 +27,11 @@ from cnc.planner import plan as compute
 from cnc.rollout import push, status
 from cnc.switch import ConnectOptions
 from cnc.switch.device import Device
-from cnc.switch.payload import desired_ports, edit_config
+from cnc.switch.payload import edit_config
 from cnc.switch.rollout_id import RolloutId
 from tests.kernel.shared_lab import SharedLab
 from tests.kernel.test_agent_watch import set_tai_offset
+from tests.unit.asked import desired_ports
 
 LINE3 = Path(__file__).parents[2] / "schedules" / "line3.yaml"
 READY_TIMEOUT_S = 60

@@ -24,13 +24,13 @@ from cnc.model import NS_PER_S, BridgeForwarding, Plan, PortRef, StreamAddress
 from cnc.planner import plan as compute
 from cnc.rollout import PortStatus, push, status
 from cnc.switch.device import Device, Managed
-from cnc.switch.payload import desired_ports
 from cnc.talker import tai_ns
 from cnc.talker.clock import sleep_until
 from cnc.traffic.flows import flows
 from cnc.traffic.measure import summarise
 from cnc.traffic.recording import run
 from tests.bridged_networks import line, stream
+from tests.unit.asked import desired_ports
 
 MS = 1_000_000
 ETHERTYPE = 0x88B5  # IEEE 802: for local experiments

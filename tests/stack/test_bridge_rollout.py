@@ -15,7 +15,7 @@ from cnc.data_tree.counters import RECOVERY_COUNTERS
 from cnc.data_tree.state import SwitchState
 from cnc.errors import RolloutError
 from cnc.lab.rehearsal import Rehearsal, rehearsal
-from cnc.mechanisms.composition import bridge_forwarding, within
+from cnc.mechanisms.composition import within
 from cnc.mechanisms.frer.model import Generation, Recovery, SequenceFunctions
 from cnc.mechanisms.stream_filters.model import StreamFilters, normal
 from cnc.model import BridgeForwarding, Parts, Plan, StoredBridge
@@ -40,7 +40,7 @@ from tests.intent_documents import (
     stream,
     topology,
 )
-from tests.unit.asked import asked
+from tests.unit.asked import asked, bridge_forwarding
 
 SWITCHES = ("s1", "s2", "s3")
 PORTS = ("s1", "s2", "s3", "t1", "l1", "l2")

@@ -26,8 +26,8 @@ from cnc.rollout.events import Step, StepBegun
 from cnc.rollout.history import History, Outcome
 from cnc.rollout.preflight import Verdict
 from cnc.switch.device import Device
-from cnc.switch.payload import desired_ports
 from tests.intent_documents import ROUTED_CLASSES, addresses_of, defaults_of, stream, topology
+from tests.unit.asked import desired_ports
 
 SWITCHES = ("s1", "s2")
 PORTS = ("s1", "s2", "t1", "l1", "eth0")

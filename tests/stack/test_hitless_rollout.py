@@ -22,7 +22,6 @@ from cnc import intent as intents
 from cnc.data_tree.tree import TalkerReport
 from cnc.errors import PlanRejected, RolloutError
 from cnc.lab.rehearsal import Rehearsal, rehearsal
-from cnc.mechanisms.composition import bridge_forwarding
 from cnc.mechanisms.stream_filters.model import StreamFilters, normal
 from cnc.model import NS_PER_S, BridgeForwarding, Plan
 from cnc.planner import plan as compute
@@ -35,7 +34,7 @@ from cnc.switch.device import Device, Managed
 from cnc.switch.payload import edit_config
 from cnc.switch.rollout_id import RolloutId
 from tests.intent_documents import CLASSES, addresses_of, defaults_of, stream, topology
-from tests.unit.asked import asked
+from tests.unit.asked import asked, bridge_forwarding
 
 SWITCHES = ("s1", "s2", "s3")
 TALKER = "t1"

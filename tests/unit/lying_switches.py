@@ -41,10 +41,11 @@ from cnc.model import (
     gated_port,
 )
 from cnc.switch import connection
-from cnc.switch.payload import desired_ports, edit_config
+from cnc.switch.payload import edit_config
 from cnc.switch.push import SUBSCRIBED, YANG_PUSH
 from cnc.switch.rollout_id import RolloutId
 from cnc.switch.transport import PromptSession
+from tests.unit.asked import desired_ports
 from tests.unit.watched_switches import PLAN
 
 NAMESPACES = {

@@ -15,13 +15,14 @@ import pytest
 from cnc.check import judge
 from cnc.check.forwarding import judge_forwarding
 from cnc.errors import Unschedulable
-from cnc.mechanisms.composition import bridge_forwarding, bridge_forwardings
+from cnc.mechanisms.composition import bridge_forwardings
 from cnc.mechanisms.frer.model import Generation, LatentErrorDetection, Recovery, SequenceFunctions
 from cnc.model import BridgeForwarding, Elimination, Intent, Network, Plan, PortRef, Stream
 from cnc.planner import plan
 from cnc.plans.packets import longest_packets
 from tests.simulator.adversary import Chance
 from tests.simulator.outcome import misses
+from tests.unit.asked import bridge_forwarding
 from tests.unit.bridged_networks import RING5, bridged
 from tests.unit.planner_networks import MS, RING, US, network, seeded, stream
 

@@ -23,7 +23,7 @@ from cnc.data_tree.tree import (
     BridgeReport,
     PortReport,
 )
-from cnc.mechanisms.composition import bridge_forwarding, bridge_forwardings, settings_summary
+from cnc.mechanisms.composition import bridge_forwardings, settings_summary
 from cnc.mechanisms.forwarding.preflight import examine_bridge
 from cnc.mechanisms.frer.model import (
     FoundErrors,
@@ -75,7 +75,7 @@ from cnc.switch.readback import stored_ports
 from cnc.switch.rollout_id import RolloutId
 from cnc.watch.metrics import Network
 from tests.json_documents import documented
-from tests.unit.asked import asked
+from tests.unit.asked import asked, bridge_forwarding
 from tests.unit.bridged_networks import bridged
 from tests.unit.places import bridge_report, reported_bridge, stored_bridge
 from tests.unit.planner_networks import RING, stream

@@ -45,13 +45,13 @@ from cnc.rollout.history import encoding
 from cnc.rollout.history.record import SwitchChange
 from cnc.switch.device import StoredSwitch
 from cnc.switch.filters import state_filter
-from cnc.switch.payload import desired_ports, edit_config
+from cnc.switch.payload import edit_config
 from cnc.switch.readback import stored_ports
 from cnc.switch.rollout_id import RolloutId
 from cnc.watch.observation import Poll
 from cnc.watch.observer import Observer
 from tests import bridged_networks
-from tests.unit.asked import asked
+from tests.unit.asked import asked, desired_ports
 from tests.unit.places import changed, port_report
 
 LINE3 = (Path(__file__).parents[2] / "schedules" / "line3.yaml").read_text()

@@ -30,10 +30,10 @@ from cnc.rollout.goal import Goal
 from cnc.rollout.history.record import SwitchChange
 from cnc.rollout.preflight import Verdict
 from cnc.switch.device import Managed, StoredSwitch
-from cnc.switch.payload import desired_nodes, desired_ports
+from cnc.switch.payload import desired_nodes
 from cnc.watch.observation import Poll
 from cnc.watch.observer import Observer
-from tests.unit.asked import asked
+from tests.unit.asked import asked, desired_ports
 from tests.unit.places import bridge_report, stored_bridge
 
 LINE3 = yaml.safe_load((Path(__file__).parents[2] / "schedules" / "line3.yaml").read_text())

@@ -17,11 +17,11 @@ from cnc.planner import plan as compute
 from cnc.plans import file as planfile
 from cnc.switch.device import ConnectOptions, DeviceError
 from cnc.switch.node import Managed
-from cnc.switch.payload import desired_ports
 from cnc.switch.subscription import Subscription
 from cnc.switch.topology import topology_report
 from cnc.watch.observer import Observer
 from cnc.watch.sources import open_source
+from tests.unit.asked import desired_ports
 from tests.unit.lies import invoke, places, random_changes, say
 from tests.unit.lying_switches import NAMESPACES, element, leaves, lying, state_data
 from tests.unit.places import reported_bridge

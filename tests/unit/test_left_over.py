@@ -12,7 +12,7 @@ import pytest
 
 from cnc.data_tree.state import SwitchState
 from cnc.data_tree.tree import AgentReport, BridgeReport
-from cnc.mechanisms.composition import bridge_forwarding, bridge_forwardings
+from cnc.mechanisms.composition import bridge_forwardings
 from cnc.model import BridgeForwarding, Management, Plan
 from cnc.planner import plan
 from cnc.plans.transition import joined, transition
@@ -23,7 +23,7 @@ from cnc.switch.device import StoredSwitch
 from cnc.watch import Watcher
 from cnc.watch.observation import Poll
 from tests import bridged_networks
-from tests.unit.asked import asked
+from tests.unit.asked import asked, bridge_forwarding
 from tests.unit.places import bridge_report, stored_bridge
 
 

@@ -46,10 +46,10 @@ from cnc.rollout.compare import (
     needs_change,
 )
 from cnc.switch.filters import state_filter
-from cnc.switch.payload import desired_ports, edit_config
+from cnc.switch.payload import edit_config
 from cnc.switch.readback import agent_report, port_reports, stored_ports
 from cnc.switch.rollout_id import RolloutId, rollout_id_in
-from tests.unit.asked import asked
+from tests.unit.asked import asked, desired_ports
 from tests.unit.places import changed, port_report, stored_gates
 
 GATES = GateControlList(1_000_000, (GateEntry(0x40, 300_000), GateEntry(0x01, 700_000)))

@@ -13,7 +13,7 @@ from cnc import app
 from cnc import intent as intents_of
 from cnc.check import judge
 from cnc.errors import InputError, Unschedulable
-from cnc.mechanisms.composition import bridge_forwarding, bridge_forwardings
+from cnc.mechanisms.composition import bridge_forwardings
 from cnc.model import AddressRange, Forwarding, Intent, StreamAddress
 from cnc.planner import moves, plan
 from cnc.planner.copies import keep_apart, node_disjoint_pair
@@ -21,6 +21,7 @@ from cnc.planner.graph import Graph
 from cnc.planner.route import Member, Placement
 from cnc.plans.difference import Change, difference
 from cnc.switch import ConnectOptions
+from tests.unit.asked import bridge_forwarding
 from tests.unit.bridged_networks import RING5, bridged, deliveries
 from tests.unit.planner_networks import MS, RING, US, examples, intents, network, problem, stream
 

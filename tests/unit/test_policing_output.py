@@ -52,13 +52,12 @@ from cnc.rollout.goal import Goal
 from cnc.rollout.path import Seen, StreamPath, walk
 from cnc.rollout.stream_counts import Look, compared
 from cnc.switch.device import DeviceError, Managed, StoredSwitch
-from cnc.switch.payload import desired_ports
 from cnc.watch.condition import Event
 from cnc.watch.metrics import _of_mechanisms as metrics_of_mechanisms
 from cnc.watch.observation import Poll
 from cnc.watch.observer import Observer
 from tests.json_documents import documented
-from tests.unit.asked import asked
+from tests.unit.asked import asked, desired_ports
 from tests.unit.bridged_networks import RING5, bridged
 from tests.unit.places import bridge_report
 from tests.unit.planner_networks import stream

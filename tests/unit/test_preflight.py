@@ -16,7 +16,7 @@ from cnc.errors import RolloutError
 from cnc.model import NS_PER_S, GateControlList, GateEntry, GateLimits, Plan
 from cnc.planner import plan as compute
 from cnc.rollout.preflight import Check, Finding, Verdict, examine, refuse
-from cnc.switch.payload import desired_ports
+from tests.unit.asked import desired_ports
 from tests.unit.places import changed, port_report
 
 LINE3 = Path(__file__).parents[2] / "schedules" / "line3.yaml"

@@ -39,9 +39,9 @@ from cnc.rollout.history import History, Outcome, Phase, record
 from cnc.support.format import counted
 from cnc.switch import ConnectOptions
 from cnc.switch.device import DeviceError, StoredSwitch
-from cnc.switch.payload import desired_ports
 from cnc.switch.readback import stored_ports
 from cnc.switch.rollout_id import RolloutId, rollout_id_in
+from tests.unit.asked import desired_ports
 from tests.unit.places import port_report
 
 LINE3 = Path(__file__).parents[2] / "schedules" / "line3.yaml"

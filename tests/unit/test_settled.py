@@ -47,8 +47,7 @@ from cnc.rollout.compare import PortStatus
 from cnc.rollout.compare import _port_status as port_status
 from cnc.rollout.preflight import Check, Verdict
 from cnc.rollout.stream_counts import NO_COUNTS
-from cnc.switch.payload import desired_ports
-from tests.unit.asked import asked
+from tests.unit.asked import asked, desired_ports
 from tests.unit.places import bridge_report
 from tests.unit.watched_switches import PLAN, bare, report
 

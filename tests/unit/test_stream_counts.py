@@ -19,7 +19,6 @@ from cnc.data_tree.counters import PortCounters
 from cnc.data_tree.state import SwitchState
 from cnc.data_tree.tree import TSN_LINUX, AgentReport, BridgeReport
 from cnc.mechanism import Counts as BridgeCounts
-from cnc.mechanisms.composition import bridge_forwarding
 from cnc.mechanisms.frer.counts import SilentPaths
 from cnc.mechanisms.frer.model import FoundErrors, LatentErrors, Recovery, SequenceFunctions
 from cnc.mechanisms.frer.watched import HINT_PATHS, Copies
@@ -29,14 +28,13 @@ from cnc.rollout.compare import PortStatus
 from cnc.rollout.compare import _port_status as port_status
 from cnc.rollout.stream_counts import Look, compared
 from cnc.switch.device import StoredSwitch
-from cnc.switch.payload import desired_ports
 from cnc.switch.subscription import Notification
 from cnc.watch.condition import Event
 from cnc.watch.messages import requires_poll
 from cnc.watch.observation import Poll
 from cnc.watch.observer import Observer
 from tests.json_documents import documented
-from tests.unit.asked import asked
+from tests.unit.asked import asked, bridge_forwarding, desired_ports
 from tests.unit.bridged_networks import bridged
 from tests.unit.places import bridge_report
 from tests.unit.planner_networks import RING, stream

@@ -14,11 +14,11 @@ from cnc import intent as intents
 from cnc.cli import render
 from cnc.data_tree.tree import BridgeReport
 from cnc.errors import InputError
-from cnc.mechanisms.composition import bridge_forwarding
 from cnc.model import BridgeForwarding, Plan
 from cnc.planner import plan as compute
 from cnc.rollout.path import Seen, StreamPath, require_bridged, walk
 from cnc.switch.device import DeviceError
+from tests.unit.asked import bridge_forwarding
 
 LINE3 = yaml.safe_load((Path(__file__).parents[2] / "schedules" / "line3.yaml").read_text())
 Tables = dict[str, BridgeForwarding]

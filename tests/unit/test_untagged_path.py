@@ -15,9 +15,9 @@ from cnc.model import BridgeForwarding, IpIdentification, NextProtocol, Plan
 from cnc.planner import plan as compute
 from cnc.rollout.path import Seen, StreamPath, walk
 from cnc.switch.device import DeviceError, Managed
-from cnc.switch.payload import desired_ports
 from tests import bridged_networks as documents
 from tests.json_documents import documented
+from tests.unit.asked import desired_ports
 
 L1 = "02:00:00:00:00:0c"
 BY_IP = IpIdentification("192.0.2.1", protocol=NextProtocol.UDP, destination_port=5004)

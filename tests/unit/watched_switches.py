@@ -11,9 +11,9 @@ from cnc.data_tree.tree import TSN_LINUX, AgentReport, GatesReport, KernelSchedu
 from cnc.model import NS_PER_S, GateLimits, gated_port
 from cnc.planner import plan as compute
 from cnc.switch.device import StoredSwitch
-from cnc.switch.payload import desired_ports
 from cnc.switch.subscription import Notification
 from cnc.watch.observation import Poll, SwitchNotification, Unreachable
+from tests.unit.asked import desired_ports
 from tests.unit.places import port_report, stored_gates
 
 PLAN = compute(intents.load(Path(__file__).parents[2] / "schedules" / "line3.yaml"))
