@@ -34,10 +34,10 @@ class Inspector:
 
     def _stored_lists(self) -> Lists:
         return {
-            PortRef(name, port): its.configuration.gates
+            PortRef(name, port): gates.configuration.gates
             for name, device in self._sessions.items()
             for port, its in device.stored(PORTS).ports.items()
-            if its.configuration
+            if (gates := its[StoredGates]).configuration
         }
 
     def rollout_ids(self) -> set[str | None]:
