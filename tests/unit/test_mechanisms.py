@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
-import zlib
 from pathlib import Path
 from typing import Any
 
@@ -15,16 +13,7 @@ from lxml import etree
 
 from cnc.mechanism import Mechanism
 from cnc.mechanisms.composition import differences, settings_summary, within
-from cnc.mechanisms.frer.model import Generation, SequenceFunctions
-from cnc.mechanisms.identification.model import Outward, Translation, Translations
 from cnc.mechanisms.registry import MECHANISMS
-from cnc.mechanisms.stream_filters.model import (
-    FixedGate,
-    Policing,
-    Strangers,
-    StreamFilter,
-    StreamFilters,
-)
 from cnc.model import (
     NO_FORWARDING,
     BridgeForwarding,
@@ -184,19 +173,6 @@ def test_a_mechanism_that_is_asked_for_nothing_sends_nothing() -> None:
 
 
 @ALL
-@FEW
-@given(data=st.data())
-def test_the_history_gives_back_what_it_was_given(
-    mechanism: Mechanism[Any], data: st.DataObject
-) -> None:
-    before, after = (bridge(data.draw(examples(mechanism))) for _ in range(2))
-    stored = StoredPort(None, 0, frozenset(), forwarding=before)
-    change = SwitchChange(Management("10.99.0.1"), {"br0": stored}, {"br0": asked(after)})
-    found = encoding.change_from_octets(encoding.change_to_octets(change), Outcome.UNKNOWN, "")
-    assert (found.after, found.previous("br0")) == (change.after, asked(before))
-
-
-@ALL
 def test_a_change_that_was_recorded_before_there_was_the_mechanism_is_read(
     mechanism: Mechanism[Any],
 ) -> None:
@@ -205,34 +181,3 @@ def test_a_change_that_was_recorded_before_there_was_the_mechanism_is_read(
     octets = recorded_without(its, mechanism.kept.key)
     found = encoding.change_from_octets(octets, Outcome.UNKNOWN, "")
     assert (found.before, found.after) == (its.before, its.after)
-
-
-def test_what_the_history_has_of_the_parts_is_what_earlier_versions_read() -> None:
-    its = bridge(
-        Translations({CAMERA: Translation(outward=Outward("t1", "02:00:00:00:00:01"))}),
-        SequenceFunctions({CAMERA: Generation("t1")}),
-        StreamFilters((StreamFilter(Strangers("t1"), 5, 0, FixedGate.CLOSED, Policing.COUNT),)),
-    )
-    change = SwitchChange(Management("10.99.0.1"), {"br0": None}, {"br0": asked(its)})
-    written = json.loads(zlib.decompress(encoding.change_to_octets(change)))
-    after = written["bridges"]["br0"]["after"]
-    camera = {"destination_mac": CAMERA.destination_mac, "vlan_id": VLAN_ID}
-    assert after["translations"] == [
-        {
-            "address": camera,
-            "translation": {
-                "inward": None,
-                "outward": {"port": "t1", "listener_mac": "02:00:00:00:00:01"},
-            },
-        }
-    ]
-    assert after["sequencing"] == [{"address": camera, "function": {"port": "t1"}}]
-    assert after["filters"] == [
-        {
-            "of": {"port": "t1"},
-            "priority": 5,
-            "max_sdu_octets": 0,
-            "gate": "closed",
-            "policing": "count",
-        }
-    ]
