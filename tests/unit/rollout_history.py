@@ -10,6 +10,10 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import pytest
+
+from cnc.mechanism import Mechanism
+from cnc.mechanisms import composition
 from cnc.model import (
     GateControlList,
     GateEntry,
@@ -53,6 +57,20 @@ def recorded_without(change: SwitchChange, *of_bridges: str) -> bytes:
     for forwarding in document["bridges"]["br0"].values():
         assert [forwarding.pop(name) for name in of_bridges] == [[] for _ in of_bridges]
     return zlib.compress(json.dumps(document).encode())
+
+
+def install(patch: pytest.MonkeyPatch, *mechanisms: Mechanism[Any]) -> None:
+    """Let these be all mechanisms that there are. `forget_types` has to follow when the patch is
+    undone."""
+    for module in (encoding, composition):
+        patch.setattr(module, "MECHANISMS", mechanisms)
+    forget_types()
+
+
+def forget_types() -> None:
+    """Let the history look again at which mechanisms there are."""
+    for cached in (encoding._forwarding, encoding._document):
+        cached.cache_clear()
 
 
 def begin(

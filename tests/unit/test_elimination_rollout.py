@@ -1,5 +1,8 @@
-"""Numbered and recovered streams as a part of rollouts: sent, read back, compared, refused,
-recorded, moved, and followed by `cnc path`."""
+"""Numbered and recovered streams as a part of rollouts: their entries, what is said of them, from
+one plan to the next, and followed by `cnc path`.
+
+`test_mechanisms.py` has what holds for all mechanisms.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,6 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from lxml import etree
 
 from cnc.check.transition import judge_transition
@@ -37,9 +38,7 @@ from cnc.mechanisms.frer.model import (
 )
 from cnc.mechanisms.frer.registration import MODULE as SEQUENCING
 from cnc.mechanisms.handles import StoredIdentities
-from cnc.mechanisms.identification.model import Inward, Translation, Translations
 from cnc.mechanisms.identification.registration import MODULE as IDENTIFICATION
-from cnc.mechanisms.modules import needs_modules
 from cnc.mechanisms.stream_filters.model import (
     FilteredStream,
     FixedGate,
@@ -56,8 +55,6 @@ from cnc.model import (
     Parts,
     Plan,
     PortRef,
-    SourceMacIdentification,
-    StoredBridge,
     StoredPort,
     StreamAddress,
 )
@@ -79,6 +76,7 @@ from tests.unit.asked import asked, bridge_forwarding
 from tests.unit.bridged_networks import bridged
 from tests.unit.places import bridge_report, reported_bridge, stored_bridge
 from tests.unit.planner_networks import RING, stream
+from tests.unit.stored_edits import applied
 
 ID = RolloutId("0e1f3ac2-6f0c-4c6b-9f0c-2d0f6a5a7d11", "operator@cnc", "2026-11-23T09:00:00Z")
 SID, F, IF = (f"{{{each}}}" for each in (STREAM_IDENTIFICATION, FRER, INTERFACES))
@@ -168,95 +166,14 @@ def test_the_last_switch_recovers_what_comes_by_both_ports() -> None:
     assert others == [identified("s2", "true", 1), identified("s4", "true", 1)]
 
 
-def test_what_others_have_in_the_tables_stays() -> None:
-    stored = read(sent(told(axis=LAST)))
-    beside = StoredSequencing(
-        {7: (70,)}, {1: (80,), 2: (1,)}, {("s2", True): (1, 80), ("p9", False): (70,)}
-    )
-    stored = stored_bridge(
-        stored[StoredBridge].forwarding, stored[StoredBridge].tables.having(beside)
-    )
-    assert frer(sent(told(), stored)) == [
-        "sequence-recovery!remove(index(2))",
-        identified("s2", "true", 80),
-    ]
-
-
-ports = st.sampled_from(["s2", "s4", "t", "l"])
-functions = st.one_of(
-    st.builds(Generation, ports),
-    st.builds(
-        Recovery,
-        st.sets(ports, min_size=1).map(lambda its: tuple(sorted(its))),
-        st.integers(2, 64),
-        st.integers(1, 10_000),
-        st.none()
-        | st.builds(
-            LatentErrorDetection,
-            *(st.integers(least, 2**31) for least in (0, 2, 1, 2)),
-        ),
-    ),
-)
-tables = st.fixed_dictionaries({}, optional={"axis": functions, "valve": functions}).map(
-    lambda its: told(**its)
-)
-
-
-@given(tables)
-def test_what_is_sent_is_what_is_read_back(desired: BridgeForwarding) -> None:
-    assert read(sent(desired))[StoredBridge].forwarding == desired
-    report = reported_bridge(sent(desired))
-    assert report.forwarding[SequenceFunctions].by_stream == desired[SequenceFunctions].by_stream
-
-
-@given(tables, tables)
-def test_the_next_push_leaves_exactly_what_it_wants(
-    before: BridgeForwarding, after: BridgeForwarding
-) -> None:
-    """The edit is applied to what was stored, as a datastore does."""
-    data = _applied(sent(before), sent(after, read(sent(before))))
-    stored = read(data)[StoredBridge]
-    assert stored.forwarding
-    assert stored.forwarding[SequenceFunctions].by_stream == after[SequenceFunctions].by_stream
-    count = len(after[SequenceFunctions].by_stream)
-    sequencing = stored.tables[StoredSequencing]
-    assert len(sequencing.generations) + len(sequencing.recoveries) == count
-    assert len(stored.tables[StoredIdentities].entries) == count
-    assert all(sequencing.identifications.values())
-
-
 @pytest.mark.parametrize("function", [FIRST, LAST])
 def test_a_stream_that_is_still_policed_loses_its_function(function: SequenceFunction) -> None:
     of = FilteredStream(AXIS.destination_mac, AXIS.vlan_id, "t")
     policed = StreamFilter(of, 6, 0, FixedGate.OPEN, Policing.OFF)
     before, after = (its.having(StreamFilters((policed,))) for its in (told(axis=function), told()))
-    stored = read(_applied(sent(before), sent(after, read(sent(before)))))
-    assert len(stored[StoredBridge].tables[StoredIdentities].entries) == 1
-    assert stored[StoredBridge].tables[StoredSequencing] == StoredSequencing()
-
-
-def _applied(first: etree._Element, edit: etree._Element) -> etree._Element:
-    """What a datastore with the entries of `first` has after an edit."""
-    tags = {f"{SID}stream-identity", *(f"{F}sequence-{each}" for each in _TABLES)}
-    entries = {_key(entry): entry for config in (first, edit) for entry in config.iter(*tags)}
-    kept = [each for each in entries.values() if each.get(OPERATION) != "remove"]
-    data = etree.Element("data")
-    data.extend([each for each in edit if each.tag not in {*tags, f"{F}frer"}])
-    data.extend([each for each in kept if each.tag not in {f"{F}sequence-{t}" for t in _TABLES}])
-    frer = etree.SubElement(data, f"{F}frer")
-    frer.extend([each for each in kept if each.tag in {f"{F}sequence-{t}" for t in _TABLES}])
-    return data
-
-
-_TABLES = ("generation", "recovery", "identification")
-
-
-def _key(entry: etree._Element) -> tuple[object, ...]:
-    leaves = ("index", "port", "direction-out-facing")
-    if entry.tag != f"{F}sequence-identification":
-        leaves = ("index",)
-    namespace = SID if entry.tag.startswith(SID) else F
-    return entry.tag, *(entry.findtext(f"{namespace}{leaf}") for leaf in leaves)
+    stored = read(applied(sent(before), sent(after, read(sent(before)))))
+    assert len(stored.tables[StoredIdentities].entries) == 1
+    assert stored.tables[StoredSequencing] == StoredSequencing()
 
 
 @pytest.mark.parametrize(
@@ -339,15 +256,6 @@ def test_a_stream_that_is_not_named_where_it_enters_is_not_recovered() -> None:
     assert reported_bridge(config).forwarding[SequenceFunctions].by_stream == {}
 
 
-def test_translations_and_numbers_of_a_switch_have_handles_of_their_own() -> None:
-    translated = Translation(Inward("t", SourceMacIdentification("02:00:00:00:00:01"), 6))
-    both = told(axis=LAST).having(Translations({VALVE: translated}))
-    config = sent(both)
-    assert read(config)[StoredBridge].forwarding == both
-    handles = [each.text for each in config.iter(f"{SID}handle")]
-    assert sorted(handles) == ["1", "2", "2"]
-
-
 # --- the comparison ------------------------------------------------------------------------------
 
 
@@ -397,13 +305,6 @@ def test_a_change_says_which_frames_are_numbered_or_recovered(
     assert needs_change(asked(after), stored(before), kernel(before)) == f"{FRAMES} {change}"
 
 
-def test_what_is_as_desired_is_not_changed_whatever_others_have_in_other_vlans() -> None:
-    desired = told(axis=FIRST, valve=LAST)
-    others = {**desired[SequenceFunctions].by_stream, StreamAddress("03:00:00:00:00:63", 99): LAST}
-    whole = desired.having(SequenceFunctions(others))
-    assert needs_change(asked(desired), stored(whole), kernel(whole)) is None
-
-
 # --- the checks before a change ------------------------------------------------------------------
 
 
@@ -421,14 +322,6 @@ def test_a_switch_without_a_module_prevents_a_change_that_needs_it(module: str) 
         )
     ]
     assert failures(told()) == []
-
-
-def test_a_switch_is_asked_for_its_modules_only_where_it_needs_them() -> None:
-    assert needs_modules({"br0": asked(told(axis=FIRST))})
-    assert not needs_modules({"br0": asked(told()), "s2": asked(None)})
-
-
-# --- history -------------------------------------------------------------------------------------
 
 
 # --- from one plan to the next -------------------------------------------------------------------

@@ -11,10 +11,8 @@ from lxml import etree
 
 from cnc.data_tree.reply import Reply
 from cnc.data_tree.tree import BRIDGE, INTERFACES, NETCONF, TSN_LINUX
-from cnc.mechanisms.composition import within
 from cnc.mechanisms.forwarding.tree import bridge_reports
 from cnc.model import (
-    NO_FORWARDING,
     NO_GATES,
     BridgeForwarding,
     PortSettings,
@@ -150,14 +148,6 @@ def test_a_row_names_its_port_since_numbers_of_ports_change() -> None:
     assert [row.findtext(f"{{{TSN_LINUX}}}interface") for row in rows] == ["l1", "s2"]
 
 
-def test_only_switches_that_bridge_are_asked_for_it() -> None:
-    for of in (configuration_filter, state_filter):
-        asked = [
-            b"".join(map(etree.tostring, of(["p1"], bridges=bridges))) for bridges in ([], ["br0"])
-        ]
-        assert [b"<bridges" in each for each in asked] == [False, True]
-
-
 def test_whether_ports_trust_the_pcp_is_asked_of_the_configuration_of_all_ports() -> None:
     asked = b"".join(map(etree.tostring, configuration_filter(["p1"], bridges=["br0"])))
     assert b"<name/><bridge-port" in asked
@@ -216,7 +206,3 @@ def test_an_option_of_the_bridge_that_is_off_is_read() -> None:
 def test_a_switch_without_the_bridge_reports_none() -> None:
     assert bridge_reports(Reply(sent(bridge())), ["br1"]) == {}
     assert stored_ports(sent(bridge()), ["br1"]).get("br1") is None
-
-
-def test_what_is_within_no_vlan_of_streams_is_nothing() -> None:
-    assert within(bridge(), NO_FORWARDING) == NO_FORWARDING

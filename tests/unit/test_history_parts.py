@@ -6,15 +6,13 @@ import json
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from cnc.mechanism import AtPlace, Kept, Mechanism
-from cnc.mechanisms import composition
-from cnc.mechanisms.composition import at_places
-from cnc.mechanisms.kept import UnknownPartError
+from cnc.mechanism import Kept, Mechanism
 from cnc.mechanisms.registry import MECHANISMS
 from cnc.model import (
     BridgeForwarding,
@@ -27,7 +25,11 @@ from cnc.model import (
 )
 from cnc.rollout.history import Outcome, SwitchChange, encoding
 from tests.unit.asked import asked
-from tests.unit.test_history_encoding import BRIDGE_OF_FIRST_FORMAT
+from tests.unit.rollout_history import forget_types, install
+
+BRIDGE_OF_FIRST_FORMAT = (
+    Path(__file__).parent / "data/history/be392849-bridged/s1-first.json"
+).read_text()
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,34 +39,25 @@ class Colours:
     names: tuple[str, ...] = ()
 
 
-COLOURS = cast(
-    "Mechanism[Any]",
-    SimpleNamespace(
-        part=Colours, kept=Kept("colours", str, lambda its: iter(its.names), Colours, version=2)
-    ),
-)
+def colours(kept: Kept[Colours]) -> Mechanism[Any]:
+    return cast("Mechanism[Any]", SimpleNamespace(part=Colours, kept=kept))
+
+
+COLOURS = colours(Kept("colours", str, lambda its: iter(its.names), Colours, version=2))
 
 
 def bridge_with(part: object, monkeypatch: pytest.MonkeyPatch) -> bytes:
     """A change that asks a bridge for a part of the mechanism, which is installed from now on."""
-    install(monkeypatch, COLOURS)
+    install(monkeypatch, *MECHANISMS, COLOURS)
     bridge = BridgeForwarding({}, {}, (), parts=Parts.of(part))
     change = SwitchChange(Management("192.0.2.1"), {"br0": None}, {"br0": asked(bridge)})
     return encoding.change_to_octets(change)
 
 
-def install(monkeypatch: pytest.MonkeyPatch, *others: Mechanism[Any]) -> None:
-    monkeypatch.setattr(encoding, "MECHANISMS", (*MECHANISMS, *others))
-    monkeypatch.setattr(composition, "MECHANISMS", (*MECHANISMS, *others))
-    for cached in (encoding._forwarding, encoding._document):
-        cached.cache_clear()
-
-
 @pytest.fixture(autouse=True)
 def _forget_types() -> Iterator[None]:
     yield
-    for cached in (encoding._forwarding, encoding._document):
-        cached.cache_clear()
+    forget_types()
 
 
 def read(octets: bytes) -> Parts:
@@ -125,8 +118,8 @@ def test_a_part_of_a_mechanism_that_is_not_installed_is_refused_by_name(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     octets = bridge_with(Colours(("red",)), monkeypatch)
-    install(monkeypatch)
-    with pytest.raises(UnknownPartError, match="it has 'colours' of a mechanism that"):
+    install(monkeypatch, *MECHANISMS)
+    with pytest.raises(encoding.UnknownPartError, match="it has 'colours' of a mechanism that"):
         read(octets)
 
 
@@ -135,13 +128,17 @@ def test_a_part_of_a_newer_version_is_refused_and_of_an_older_one_is_read(
 ) -> None:
     octets = bridge_with(Colours(("red",)), monkeypatch)
     first = replace(COLOURS.kept, version=1)
-    install(monkeypatch, cast("Mechanism[Any]", SimpleNamespace(part=Colours, kept=first)))
-    with pytest.raises(UnknownPartError, match="in version 2, and version 1 is installed"):
+    install(
+        monkeypatch, *MECHANISMS, cast("Mechanism[Any]", SimpleNamespace(part=Colours, kept=first))
+    )
+    with pytest.raises(encoding.UnknownPartError, match="in version 2, and version 1 is installed"):
         read(octets)
     third = replace(
         COLOURS.kept, version=3, former={2: lambda rows: Colours(tuple(f"light {r}" for r in rows))}
     )
-    install(monkeypatch, cast("Mechanism[Any]", SimpleNamespace(part=Colours, kept=third)))
+    install(
+        monkeypatch, *MECHANISMS, cast("Mechanism[Any]", SimpleNamespace(part=Colours, kept=third))
+    )
     assert read(octets)[Colours] == Colours(("light red",))
 
 
@@ -176,12 +173,9 @@ def raise_version(
 ) -> None:
     """Install the mechanism of this key with rows of a second version."""
     raised = tuple(
-        SimpleNamespace(part=each.part, kept=replace(each.kept, version=2, former=former))
+        replace(each, kept=replace(each.kept, version=2, former=former))
         if each.kept.key == key
         else each
         for each in MECHANISMS
     )
-    for module in (encoding, composition):
-        monkeypatch.setattr(module, "MECHANISMS", raised)
-    for cached in (encoding._forwarding, encoding._document):
-        cached.cache_clear()
+    install(monkeypatch, *raised)

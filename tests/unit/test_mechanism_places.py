@@ -14,9 +14,8 @@ import yaml
 
 from cnc import intent as intents
 from cnc.mechanisms.composition import asked_at, previous
-from cnc.model import NOTHING_STORED, BridgeForwarding, Management, Plan, PortSettings, StoredPort
+from cnc.model import BridgeForwarding, Plan, PortSettings, StoredPort
 from cnc.planner import plan
-from cnc.rollout.history import Outcome, SwitchChange, encoding
 from cnc.switch.payload import desired_nodes, edit_config
 from cnc.switch.readback import stored_ports
 from cnc.switch.rollout_id import RolloutId
@@ -83,16 +82,5 @@ def test_what_was_not_sent_is_a_difference(network: str, node: str) -> None:
     for its in settings.values():
         for mechanism, part in asked_at(its):
             asks = mechanism.does(part) is not None
-            assert bool(mechanism.configured(part, NOTHING_STORED)) == asks
-            assert bool(mechanism.needs_change(part, NOTHING_STORED, None)) == asks
-
-
-@ALL
-def test_the_history_gives_back_what_was_stored_and_asked_for(network: str, node: str) -> None:
-    settings = settings_of(network, node)
-    before = {place: sent(settings).get(place) for place in settings}
-    change = SwitchChange(Management("192.0.2.1"), before, settings)
-    read = encoding.change_from_octets(encoding.change_to_octets(change), Outcome.UNKNOWN, "")
-    assert read.after == settings
-    for place, its in settings.items():
-        assert previous(its, read.before[place]) == its
+            assert bool(mechanism.configured(part, None)) == asks
+            assert bool(mechanism.needs_change(part, None, None)) == asks

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
-import json
-import zlib
+from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,36 +12,45 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lxml import etree
 
+from cnc.data_tree.tree import BridgeReport, PortReport
+from cnc.finding import Verdict
 from cnc.mechanism import Mechanism
 from cnc.mechanisms.composition import differences, settings_summary, within
-from cnc.mechanisms.frer.model import Generation, SequenceFunctions
-from cnc.mechanisms.identification.model import Outward, Translation, Translations
+from cnc.mechanisms.forwarding.preflight import examine_bridge
+from cnc.mechanisms.forwarding.tree import bridge_reports
+from cnc.mechanisms.modules import module_filter, needs_modules
 from cnc.mechanisms.registry import MECHANISMS
-from cnc.mechanisms.stream_filters.model import (
-    FixedGate,
-    Policing,
-    Strangers,
-    StreamFilter,
-    StreamFilters,
-)
 from cnc.model import (
     NO_FORWARDING,
     BridgeForwarding,
     Management,
     Parts,
-    StoredBridge,
+    PortRef,
+    StoredPort,
     StreamAddress,
 )
 from cnc.plans.transition import joined, on_ports
+from cnc.rollout.compare import needs_change
 from cnc.rollout.history import encoding
 from cnc.rollout.history.record import Outcome, SwitchChange
+from cnc.switch.filters import configuration_filter, state_filter, watch_filter
 from cnc.switch.payload import edit_config
 from cnc.switch.readback import stored_ports
 from cnc.switch.rollout_id import RolloutId
 from tests.unit.asked import asked
-from tests.unit.mechanism_examples import ADDRESSES, CAMERA, EXAMPLES, NAMES, PORTS, VLAN_ID
-from tests.unit.places import stored_bridge
+from tests.unit.mechanism_examples import (
+    ADDRESSES,
+    CAMERA,
+    EXAMPLES,
+    FOREIGN,
+    NAMES,
+    OTHER_VLAN_ID,
+    PORTS,
+    VLAN_ID,
+    Streams,
+)
 from tests.unit.rollout_history import recorded_without
+from tests.unit.stored_edits import applied, as_reported, entries
 
 ID = RolloutId("0e1f3ac2-6f0c-4c6b-9f0c-2d0f6a5a7d11", "operator@cnc", "2026-11-23T09:00:00Z")
 CHECKOUT = Path(__file__).parents[2]
@@ -50,14 +58,39 @@ FEW = settings(max_examples=25)
 ALL = pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda each: each.name)
 
 
-def examples(mechanism: Mechanism[Any]) -> st.SearchStrategy[Any]:
-    return EXAMPLES[mechanism.part]
+def examples(mechanism: Mechanism[Any], streams: Streams = ADDRESSES) -> st.SearchStrategy[Any]:
+    return EXAMPLES[mechanism.part](streams)
 
 
 def bridge(*parts: object) -> BridgeForwarding:
     """A bridge by which two streams pass, with these parts."""
     entries = dict.fromkeys(ADDRESSES, ("s2",))
     return BridgeForwarding(entries, {VLAN_ID: PORTS}, (), NAMES, Parts.of(*parts))
+
+
+def rows_of(mechanism: Mechanism[Any], its: BridgeForwarding) -> set[Any]:
+    """A part, in whatever order a server has the entries of a table."""
+    return {*mechanism.kept.rows(its[mechanism.part])}
+
+
+def with_foreign_rows(
+    mechanism: Mechanism[Any], its: BridgeForwarding, foreign: list[Any]
+) -> BridgeForwarding:
+    """A bridge that has rows of a stream in another VLAN as well, as another client set them."""
+    rows = *mechanism.kept.rows(its[mechanism.part]), *foreign
+    return replace(
+        its,
+        entries={**its.entries, FOREIGN: ("s4",)},
+        vlans={**its.vlans, OTHER_VLAN_ID: PORTS},
+    ).having(mechanism.kept.part(rows))
+
+
+def foreign_rows(mechanism: Mechanism[Any], data: st.DataObject) -> list[Any]:
+    its = data.draw(examples(mechanism, [FOREIGN]))
+    own = [*mechanism.kept.rows(mechanism.changed.within(its, {VLAN_ID}))]
+    found = [each for each in mechanism.kept.rows(its) if each not in own]
+    assert found
+    return found
 
 
 def test_each_mechanism_has_a_name_a_part_and_a_history_key_of_its_own() -> None:
@@ -151,10 +184,12 @@ def test_of_other_vlans_and_streams_nothing_is_a_rollouts(
     assert others == mechanism.part()
 
 
-def stored_after(desired: BridgeForwarding) -> BridgeForwarding | None:
-    """What is configured of a bridge by the edit that sets `desired` where nothing was."""
-    edit = edit_config({"br0": asked(desired)}, 0, {"br0": None}, ID)
-    return stored_ports(edit, ["br0"])["br0"][StoredBridge].forwarding
+def sent(desired: BridgeForwarding, before: StoredPort | None = None) -> etree._Element:
+    return edit_config({"br0": asked(desired)}, 0, {"br0": before}, ID)
+
+
+def stored(config: etree._Element) -> StoredPort:
+    return stored_ports(config, ["br0"])["br0"]
 
 
 @ALL
@@ -164,37 +199,140 @@ def test_what_is_sent_to_a_switch_is_what_is_read_back(
     mechanism: Mechanism[Any], data: st.DataObject
 ) -> None:
     its = bridge(data.draw(examples(mechanism)))
-    assert stored_after(its) == its
+    config = sent(its)
+    assert stored(config).forwarding == its
+    report = bridge_reports(as_reported(config), ["br0"])["br0"]
+    assert report.forwarding.parts == its.parts
 
 
 @FEW
 @given(data=st.data())
 def test_what_mechanisms_send_together_is_what_is_read_back(data: st.DataObject) -> None:
-    """Numbers and filters, each of a stream of its own: one table tells whose frames they are."""
-    about = zip(MECHANISMS, itertools.cycle(ADDRESSES), strict=False)
-    parts = [
-        each.changed.of_streams(data.draw(examples(each)), [address]) for each, address in about
-    ]
-    assert stored_after(bridge(*parts)) == bridge(*parts)
-
-
-def test_a_mechanism_that_is_asked_for_nothing_sends_nothing() -> None:
-    edit = etree.tostring(edit_config({"br0": asked(bridge())}, 0, {"br0": None}, ID))
-    for namespace in ("ieee802-dot1cb", "dot1q-psfp", "dot1q-stream-filters-gates"):
-        assert namespace.encode() not in edit
+    """Each of a stream of its own, then of another's: one table tells whose frames they are."""
+    streams = [StreamAddress(f"03:00:00:00:01:{n:02x}", VLAN_ID) for n in range(len(MECHANISMS))]
+    first, second = (
+        replace(
+            bridge(
+                *(
+                    data.draw(examples(mechanism, [own]))
+                    for mechanism, own in zip(MECHANISMS, its, strict=True)
+                )
+            ),
+            entries=dict.fromkeys(streams, ("s2",)),
+        )
+        for its in (streams, streams[1:] + streams[:1])
+    )
+    config = sent(first)
+    assert stored(config).forwarding == first
+    config = applied(config, sent(second, stored(config)))
+    found = stored(config).forwarding
+    assert found
+    assert all(rows_of(each, found) == rows_of(each, second) for each in MECHANISMS)
+    assert entries(config) == entries(sent(second))
 
 
 @ALL
 @FEW
 @given(data=st.data())
-def test_the_history_gives_back_what_it_was_given(
+def test_the_next_push_leaves_what_it_asks_for_and_what_others_have(
     mechanism: Mechanism[Any], data: st.DataObject
 ) -> None:
     before, after = (bridge(data.draw(examples(mechanism))) for _ in range(2))
-    stored = stored_bridge(before)
-    change = SwitchChange(Management("10.99.0.1"), {"br0": stored}, {"br0": asked(after)})
-    found = encoding.change_from_octets(encoding.change_to_octets(change), Outcome.UNKNOWN, "")
-    assert (found.after, found.previous("br0")) == (change.after, asked(before))
+    foreign = foreign_rows(mechanism, data)
+    config = sent(with_foreign_rows(mechanism, before, foreign))
+    config = applied(config, sent(after, stored(config)))
+    found, wanted = stored(config).forwarding, with_foreign_rows(mechanism, after, foreign)
+    assert found
+    assert rows_of(mechanism, found) == rows_of(mechanism, wanted)
+    assert entries(config) == entries(sent(wanted))
+
+
+@ALL
+@FEW
+@given(data=st.data())
+def test_what_others_have_in_other_vlans_is_no_difference(
+    mechanism: Mechanism[Any], data: st.DataObject
+) -> None:
+    its = bridge(data.draw(examples(mechanism)))
+    whole = with_foreign_rows(mechanism, its, foreign_rows(mechanism, data))
+    configured = StoredPort(None, 0, frozenset(), forwarding=whole)
+    assert needs_change(asked(its), configured, kernel(whole)) is None
+
+
+def kernel(does: BridgeForwarding, *lacking: str) -> PortReport:
+    return PortReport.of_bridge(BridgeReport(PORTS, does, lacking_modules=frozenset(lacking)))
+
+
+def failures(desired: BridgeForwarding, report: PortReport) -> list[tuple[str, str | None]]:
+    found = examine_bridge(PortRef("s1", "br0"), desired, report)
+    return [(each.text, each.hint) for each in found if each.verdict is Verdict.FAILED]
+
+
+@ALL
+@FEW
+@given(data=st.data())
+def test_a_switch_without_a_module_prevents_a_change_that_needs_it(
+    mechanism: Mechanism[Any], data: st.DataObject
+) -> None:
+    its = data.draw(examples(mechanism))
+    needs = mechanism.switch.yang
+    for module in mechanism.switch.modules:
+        report = kernel(bridge(), module)
+        assert failures(bridge(), report) == []
+        assert any(
+            text.startswith(f"cannot {needs.task} ")
+            and text.endswith(f": the YANG module {module} is not installed")
+            and needs.otherwise in (hint or "")
+            for text, hint in failures(bridge(its), report)
+        )
+
+
+@ALL
+@pytest.mark.parametrize("can", [True, False])
+def test_a_switch_tells_of_its_modules_if_it_may(mechanism: Mechanism[Any], can: bool) -> None:
+    """A user who may not read the YANG library learns it from the refusal of the edit."""
+    for module in mechanism.switch.modules:
+        data, library = sent(bridge()), module_filter()
+        (module_set,) = library
+        for each in module_set:
+            if each[0].text == module and not can:
+                module_set.remove(each)
+        data.append(library)
+        assert (module not in bridge_reports(data, ["br0"])["br0"].lacking_modules) is can
+    nothing = bridge_reports(sent(bridge()), ["br0"])["br0"]
+    assert nothing.lacking_modules.isdisjoint(mechanism.switch.modules)
+
+
+@ALL
+@FEW
+@given(data=st.data())
+def test_a_switch_is_asked_for_its_modules_only_where_it_needs_them(
+    mechanism: Mechanism[Any], data: st.DataObject
+) -> None:
+    assert needs_modules({"br0": asked(bridge(data.draw(examples(mechanism))))})
+    assert not needs_modules({"br0": asked(bridge()), "s2": asked(None)})
+
+
+@ALL
+@FEW
+@given(data=st.data())
+def test_what_is_set_beside_bridges_is_asked_for_whole_where_bridges_forward(
+    mechanism: Mechanism[Any], data: st.DataObject
+) -> None:
+    nothing = tags(edit_config({}, 0, {}, ID))
+    of_bridges, beside = (
+        tags(sent(its)) - nothing for its in (bridge(), bridge(data.draw(examples(mechanism))))
+    )
+    assert of_bridges < beside
+    for of in (configuration_filter, state_filter, watch_filter):
+        wanted = of(["s2"], bridges=["br0"])
+        assert beside <= tags(wanted)
+        assert beside - of_bridges <= tags(each for each in wanted if not len(each))
+        assert beside.isdisjoint(tags(of(["s2"])))
+
+
+def tags(elements: Iterable[etree._Element]) -> set[object]:
+    return {each.tag for each in elements}
 
 
 @ALL
@@ -206,34 +344,3 @@ def test_a_change_that_was_recorded_before_there_was_the_mechanism_is_read(
     octets = recorded_without(its, mechanism.kept.key)
     found = encoding.change_from_octets(octets, Outcome.UNKNOWN, "")
     assert (found.before, found.after) == (its.before, its.after)
-
-
-def test_what_the_history_has_of_the_parts_is_what_earlier_versions_read() -> None:
-    its = bridge(
-        Translations({CAMERA: Translation(outward=Outward("t1", "02:00:00:00:00:01"))}),
-        SequenceFunctions({CAMERA: Generation("t1")}),
-        StreamFilters((StreamFilter(Strangers("t1"), 5, 0, FixedGate.CLOSED, Policing.COUNT),)),
-    )
-    change = SwitchChange(Management("10.99.0.1"), {"br0": None}, {"br0": asked(its)})
-    written = json.loads(zlib.decompress(encoding.change_to_octets(change)))
-    after = written["bridges"]["br0"]["after"]
-    camera = {"destination_mac": CAMERA.destination_mac, "vlan_id": VLAN_ID}
-    assert after["translations"] == [
-        {
-            "address": camera,
-            "translation": {
-                "inward": None,
-                "outward": {"port": "t1", "listener_mac": "02:00:00:00:00:01"},
-            },
-        }
-    ]
-    assert after["sequencing"] == [{"address": camera, "function": {"port": "t1"}}]
-    assert after["filters"] == [
-        {
-            "of": {"port": "t1"},
-            "priority": 5,
-            "max_sdu_octets": 0,
-            "gate": "closed",
-            "policing": "count",
-        }
-    ]

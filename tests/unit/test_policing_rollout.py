@@ -1,4 +1,7 @@
-"""Stream filters on their way to a switch, back from it, and through the history."""
+"""Stream filters as a part of rollouts: their entries, and what is said of them.
+
+`test_mechanisms.py` has what holds for all mechanisms.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from lxml import etree
 
 from cnc.data_tree.tree import NETCONF, PSFP_BRIDGE, STREAM_IDENTIFICATION, BridgeReport, PortReport
@@ -15,7 +16,6 @@ from cnc.finding import Verdict
 from cnc.mechanisms.composition import parts_while_clock_settles, settings_summary
 from cnc.mechanisms.forwarding.preflight import examine_bridge
 from cnc.mechanisms.identification.model import Inward, Translation, Translations
-from cnc.mechanisms.modules import module_filter
 from cnc.mechanisms.stream_filters.model import (
     Cause,
     CountedFrames,
@@ -23,7 +23,6 @@ from cnc.mechanisms.stream_filters.model import (
     FilteredStream,
     FixedGate,
     Policing,
-    StoredFilters,
     Strangers,
     StreamFilter,
     StreamFilters,
@@ -109,79 +108,11 @@ def numbers(config: etree._Element, of_what: str = "filter") -> list[tuple[str, 
     ]
 
 
-def applied(first: etree._Element, edit: etree._Element) -> etree._Element:
-    """What a datastore has after `edit`, whose entries replace and remove those of `first`."""
-    for row in [*edit.iter(f"{PSFP}stream-filters"), *edit.iter(f"{PSFP}stream-gates")]:
-        (target,) = first.iter(row.tag)
-        present = {each[0].text: each for each in target}
-        for each in row:
-            if each[0].text in present:
-                target.remove(present[each[0].text])
-            if each.get(OPERATION) == "replace":
-                target.append(each)
-    for each in first.iter(f"{SID}stream-identity"):
-        first.remove(each)
-    identities = edit.iter(f"{SID}stream-identity")
-    first.extend([each for each in identities if each.get(OPERATION) == "replace"])
-    return first
-
-
 # --- the payload ---------------------------------------------------------------------------------
-
-sizes = st.integers(1, 9_000)
-# Base times are multiples of all periods.
-windows = st.sampled_from([1_000, 125_000, MS, 4 * MS]).flatmap(
-    lambda period: st.builds(
-        WindowGate,
-        st.just(period),
-        st.integers(-1_000, 2 * period),
-        st.integers(1, period),
-        st.integers(1, 2**32 - 1),
-    )
-)
-policings = st.sampled_from([Policing.COUNT, Policing.DROP])
-of_streams = st.builds(filtered, st.just(CAMERA), windows, sizes, policings)
-passing = st.just(StreamFilter(of(CAMERA), 5, 0, FixedGate.OPEN, Policing.OFF))
-tables = st.lists(
-    st.one_of(
-        of_streams,
-        passing,
-        st.builds(filtered, st.just(MOTION), windows, sizes, policings),
-        st.builds(strangers, st.integers(0, 7), policings, st.sampled_from(["cam", "s2"])),
-    ),
-    unique_by=lambda its: (its.of, isinstance(its.of, Strangers) and its.priority),
-    max_size=4,
-).map(lambda its: told(*sorted(its, key=lambda each: isinstance(each.of, Strangers))))
 
 
 def as_read(forwarding: BridgeForwarding) -> set[StreamFilter]:
     return {normal(its) for its in forwarding[StreamFilters].filters}
-
-
-@given(tables)
-def test_what_is_sent_is_what_is_read_back(desired: BridgeForwarding) -> None:
-    stored = read(sent(desired))
-    assert stored[StoredBridge].forwarding
-    assert {*stored[StoredBridge].forwarding[StreamFilters].filters} == as_read(desired)
-    numbers = {each.number for each in stored[StoredBridge].tables[StoredFilters].entries}
-    assert len(numbers) == len(desired[StreamFilters].filters)
-    assert needs_change(asked(desired), stored, kernel(desired)) is None
-
-
-@given(tables, tables)
-def test_the_next_push_leaves_exactly_what_it_wants(
-    before: BridgeForwarding, after: BridgeForwarding
-) -> None:
-    first = sent(before)
-    for component in first.iter("{urn:ieee:std:802.1Q:yang:ieee802-dot1q-bridge}component"):
-        for name in ("stream-filters", "stream-gates"):
-            if component.find(f"{PSFP}{name}") is None:
-                etree.SubElement(component, f"{PSFP}{name}")
-    stored = read(applied(first, sent(after, read(first))))
-    assert stored[StoredBridge].forwarding
-    assert {*stored[StoredBridge].forwarding[StreamFilters].filters} == as_read(after)
-    of_gates = {each.gate for each in stored[StoredBridge].tables[StoredFilters].entries}
-    assert of_gates == {number for _, number in numbers(first, "gate")}
 
 
 def test_streams_are_asked_for_before_strangers_and_each_filter_has_a_gate() -> None:
@@ -388,18 +319,7 @@ def test_a_port_that_is_policed_belongs_to_the_bridge() -> None:
     ]
 
 
-@pytest.mark.parametrize("can", [True, False])
-def test_a_switch_tells_whether_it_has_the_module(can: bool) -> None:
-    data, library = sent(told()), module_filter()
-    (module_set,) = library
-    for module in list(module_set):
-        if module[0].text == POLICING and not can:
-            module_set.remove(module)
-    data.append(library)
-    assert reported_bridge(data).lacking_modules.isdisjoint({POLICING}) is can
-
-
-# --- history and what commands print -------------------------------------------------------------
+# --- what commands print -------------------------------------------------------------------------
 
 
 def test_a_bridge_is_summed_up_with_its_filters() -> None:

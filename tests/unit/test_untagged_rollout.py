@@ -1,38 +1,30 @@
-"""Translations of untagged streams as a part of rollouts: sent, read back, compared, refused,
-recorded, and followed by `cnc path`."""
+"""Translations of untagged streams as a part of rollouts: their entries, and what is said of them.
+
+`test_mechanisms.py` has what holds for all mechanisms.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
-
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from lxml import etree
 
 from cnc.data_tree.tree import NETCONF, STREAM_IDENTIFICATION, BridgeReport, PortReport
 from cnc.mechanisms.composition import settings_summary
 from cnc.mechanisms.forwarding.preflight import examine_bridge
-from cnc.mechanisms.handles import StoredIdentities
+from cnc.mechanisms.forwarding.tree import bridge_reports
 from cnc.mechanisms.identification.model import Inward, Outward, Translation, Translations
 from cnc.mechanisms.identification.registration import MODULE as IDENTIFICATION
-from cnc.mechanisms.modules import module_filter
 from cnc.model import (
     BridgeForwarding,
     IpIdentification,
     NextProtocol,
-    NullIdentification,
     Parts,
     PortRef,
-    SourceMacIdentification,
-    StoredBridge,
     StoredPort,
     StreamAddress,
 )
 from cnc.rollout.compare import difference_of, needs_change
 from cnc.rollout.preflight import Verdict
-from cnc.switch.filters import configuration_filter, state_filter
 from cnc.switch.payload import edit_config
 from cnc.switch.readback import stored_ports
 from cnc.switch.rollout_id import RolloutId
@@ -87,67 +79,6 @@ def numbers(config: etree._Element) -> list[tuple[str, int, int | None]]:
 
 # --- the payload ---------------------------------------------------------------------------------
 
-ports = st.sampled_from(["cam", "panel", "s2"])
-macs = st.binary(min_size=6, max_size=6).map(lambda octets: octets.hex(":"))
-tcp_ports = st.none() | st.integers(1, 65535)
-ips = st.ip_addresses().map(str)
-marks = st.one_of(
-    st.builds(SourceMacIdentification, macs),
-    st.builds(NullIdentification, macs),
-    st.builds(IpIdentification, ips, st.none() | ips, dscp=st.none() | st.integers(0, 63)),
-    st.builds(
-        IpIdentification,
-        ips,
-        protocol=st.sampled_from([NextProtocol.UDP, NextProtocol.TCP]),
-        source_port=tcp_ports,
-        destination_port=tcp_ports,
-    ),
-)
-inwards = st.builds(Inward, ports, marks, st.integers(0, 7))
-outwards = st.builds(Outward, ports, macs)
-translations = st.one_of(
-    st.builds(Translation, inwards),
-    st.builds(Translation, st.none(), outwards),
-    st.builds(Translation, inwards, outwards),
-)
-addresses = st.builds(StreamAddress, macs, st.just(10))
-tables = st.dictionaries(addresses, translations, max_size=4).map(
-    lambda its: told().having(Translations(its))
-)
-
-
-@given(tables)
-def test_what_is_sent_is_what_is_read_back(desired: BridgeForwarding) -> None:
-    assert read(sent(desired))[StoredBridge].forwarding == desired
-    report = reported_bridge(sent(desired))
-    assert report.forwarding[Translations].by_stream == desired[Translations].by_stream
-
-
-@given(tables, tables)
-def test_the_next_push_leaves_exactly_what_it_wants(
-    before: BridgeForwarding, after: BridgeForwarding
-) -> None:
-    """The edit is applied to what was stored, as a datastore does."""
-    first = sent(before)
-    edit = sent(after, read(first))
-    entries = {
-        entry.findtext(f"{SID}index"): entry for entry in first.iter(f"{SID}stream-identity")
-    }
-    for entry in edit.iter(f"{SID}stream-identity"):
-        index = entry.findtext(f"{SID}index")
-        if entry.get(f"{{{NETCONF}}}operation") == "remove":
-            del entries[index]
-        else:
-            entries[index] = entry
-    data = etree.Element("data")
-    data.extend([each for each in edit if each.tag != f"{SID}stream-identity"])
-    data.extend(entries.values())
-    stored = read(data)
-    assert stored[StoredBridge].forwarding
-    assert stored[StoredBridge].forwarding[Translations].by_stream == after[Translations].by_stream
-    identities = stored[StoredBridge].tables[StoredIdentities].entries
-    assert len({each.index for each in identities}) == len(identities)
-
 
 def test_the_first_switch_knows_frames_by_one_entry_and_addresses_them_by_another() -> None:
     identify, address = sent(told(camera=FIRST)).iter(f"{SID}stream-identity")
@@ -188,21 +119,6 @@ def test_streams_that_stay_keep_their_numbers() -> None:
         ("replace", 2, 2),
         ("replace", 3, 2),
     ]
-
-
-def test_numbers_and_entries_of_others_are_left_alone() -> None:
-    others = replace(told(), vlans={99: ("p9",)}).having(Translations({OTHERS: LAST}))
-    stored = read(sent(others))
-    assert numbers(sent(told(camera=FIRST), stored)) == [("replace", 2, 2), ("replace", 3, 2)]
-    assert numbers(sent(told(), stored)) == []
-
-
-def test_the_whole_list_is_asked_for_since_entries_refer_to_streams_by_number() -> None:
-    for of in (configuration_filter, state_filter):
-        asked = [
-            b"".join(map(etree.tostring, of(["p1"], bridges=bridges))) for bridges in ([], ["br0"])
-        ]
-        assert [b"<stream-identity" in each for each in asked] == [False, True]
 
 
 @pytest.mark.parametrize(("leaf", "text"), [("tagged", "all"), ("next-protocol", "sctp")])
@@ -301,17 +217,6 @@ def test_a_change_says_which_frames_are_translated_where(
     assert needs_change(asked(after), stored(before), kernel(before)) == f"{FRAMES} {change}"
 
 
-def test_a_switch_that_translates_what_is_desired_is_not_changed() -> None:
-    both = told(camera=FIRST, scanner=LAST)
-    assert needs_change(asked(both), stored(both), kernel(both)) is None
-
-
-def test_translations_of_others_in_other_vlans_are_no_difference() -> None:
-    desired = told(camera=FIRST)
-    whole = desired.having(Translations({**desired[Translations].by_stream, OTHERS: LAST}))
-    assert needs_change(asked(desired), stored(whole), kernel(whole)) is None
-
-
 # --- the checks before a change ------------------------------------------------------------------
 
 
@@ -326,29 +231,6 @@ def test_a_switch_without_the_module_prevents_a_change_that_needs_it() -> None:
         f"cannot translate frames of camera: the YANG module {IDENTIFICATION} is not installed"
     ]
     assert failures(told(), report) == []
-
-
-@pytest.mark.parametrize(
-    ("names", "can"),
-    [
-        ((IDENTIFICATION, "ieee802-dot1q-bridge"), True),
-        (("ieee802-dot1q-bridge",), False),
-        ((), True),
-    ],
-)
-def test_a_switch_tells_of_its_modules_if_it_may(names: Sequence[str], can: bool) -> None:
-    """A user who may not read the YANG library learns it from the refusal of the edit."""
-    data = sent(told())
-    library = module_filter()
-    (module_set,) = library
-    for module in list(module_set):
-        if module[0].text not in names:
-            module_set.remove(module)
-    data.append(library)
-    assert reported_bridge(data).lacking_modules.isdisjoint({IDENTIFICATION}) is can
-
-
-# --- history -------------------------------------------------------------------------------------
 
 
 # --- what commands print -------------------------------------------------------------------------
