@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 
 from agent.mechanisms.gates.model import GateSchedule, GateState
-from cnc.model import GateControlList, GateEntry, PortRef
+from cnc.model import GateControlList, GateEntry, PortRef, StoredGates
 from cnc.switch.device import Device, DeviceError
 from tests.scale.line import PORTS
 from tests.scale.simulation import Simulation, Switch

@@ -55,6 +55,7 @@ from cnc.model import (
     Parts,
     Plan,
     PortRef,
+    StoredBridge,
     StoredPort,
     StreamAddress,
 )
@@ -172,8 +173,8 @@ def test_a_stream_that_is_still_policed_loses_its_function(function: SequenceFun
     policed = StreamFilter(of, 6, 0, FixedGate.OPEN, Policing.OFF)
     before, after = (its.having(StreamFilters((policed,))) for its in (told(axis=function), told()))
     stored = read(applied(sent(before), sent(after, read(sent(before)))))
-    assert len(stored.tables[StoredIdentities].entries) == 1
-    assert stored.tables[StoredSequencing] == StoredSequencing()
+    assert len(stored[StoredBridge].tables[StoredIdentities].entries) == 1
+    assert stored[StoredBridge].tables[StoredSequencing] == StoredSequencing()
 
 
 @pytest.mark.parametrize(

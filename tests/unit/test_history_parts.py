@@ -12,7 +12,9 @@ from typing import Any, cast
 
 import pytest
 
-from cnc.mechanism import Kept, Mechanism
+from cnc.mechanism import AtPlace, Kept, Mechanism
+from cnc.mechanisms.composition import at_places
+from cnc.mechanisms.kept import UnknownPartError
 from cnc.mechanisms.registry import MECHANISMS
 from cnc.model import (
     BridgeForwarding,
@@ -119,7 +121,7 @@ def test_a_part_of_a_mechanism_that_is_not_installed_is_refused_by_name(
 ) -> None:
     octets = bridge_with(Colours(("red",)), monkeypatch)
     install(monkeypatch, *MECHANISMS)
-    with pytest.raises(encoding.UnknownPartError, match="it has 'colours' of a mechanism that"):
+    with pytest.raises(UnknownPartError, match="it has 'colours' of a mechanism that"):
         read(octets)
 
 
@@ -131,7 +133,7 @@ def test_a_part_of_a_newer_version_is_refused_and_of_an_older_one_is_read(
     install(
         monkeypatch, *MECHANISMS, cast("Mechanism[Any]", SimpleNamespace(part=Colours, kept=first))
     )
-    with pytest.raises(encoding.UnknownPartError, match="in version 2, and version 1 is installed"):
+    with pytest.raises(UnknownPartError, match="in version 2, and version 1 is installed"):
         read(octets)
     third = replace(
         COLOURS.kept, version=3, former={2: lambda rows: Colours(tuple(f"light {r}" for r in rows))}

@@ -17,11 +17,12 @@ import pytest
 
 from cnc.check import judge
 from cnc.mechanisms.composition import is_bridge
-from cnc.model import NO_PARTS, Plan, PortSettings, StoredPort
+from cnc.model import NO_PARTS, Plan, PortSettings, StoredBridge, StoredGates, StoredPort
 from cnc.rollout.history import Outcome, SwitchChange, encoding
 from cnc.switch.payload import desired_nodes, edit_config, with_former
 from cnc.switch.readback import stored_ports
 from cnc.switch.rollout_id import RolloutId
+from tests.unit.places import stored_gates
 
 RECORDED = Path(__file__).parent / "data" / "history"
 PLANS = sorted(RECORDED.glob("*/plan.json"))
@@ -44,17 +45,18 @@ def named(path: Path) -> str:
 
 def draft(recorded: Mapping[str, Any]) -> StoredPort:
     """A gate table that is no schedule: the first versions did not tell it from none."""
-    return StoredPort(None, 7, frozenset({8, 46}), is_draft=recorded.get("is_draft", False))
+    return stored_gates(None, 7, dscps={8, 46}, is_draft=recorded.get("is_draft", False))
 
 
 def with_foreign_settings(stored: StoredPort, recorded: Mapping[str, Any]) -> StoredPort:
     """A port with what no rollout sets, as far as the version looked at it."""
     extra = ("maximum SDU size of 500 octets in traffic class 5",)
-    return replace(
-        stored,
+    gates = replace(
+        stored[StoredGates],
         extras=extra if "extras" in recorded else (),
         has_interface_gates="has_interface_gates" in recorded,
     )
+    return stored.having(gates)
 
 
 def stored_after(settings: Mapping[str, PortSettings]) -> dict[str, StoredPort | None]:
@@ -62,7 +64,12 @@ def stored_after(settings: Mapping[str, PortSettings]) -> dict[str, StoredPort |
     bridges = [place for place, its in settings.items() if is_bridge(its)]
     edit = edit_config(settings, BASE_NS, {}, RolloutId("1", "operator", "now"))
     found = stored_ports(edit, bridges)
-    return {at: replace(found[at], tables=NO_PARTS) if at in found else None for at in settings}
+    return {at: without_tables(found[at]) if at in found else None for at in settings}
+
+
+def without_tables(stored: StoredPort) -> StoredPort:
+    bridge = stored.get(StoredBridge)
+    return stored.having(replace(bridge, tables=NO_PARTS)) if bridge else stored
 
 
 def plan_of(path: Path) -> Plan:

@@ -14,7 +14,7 @@ import yaml
 
 from cnc import intent as intents
 from cnc.mechanisms.composition import asked_at, previous
-from cnc.model import BridgeForwarding, Plan, PortSettings, StoredPort
+from cnc.model import NOTHING_STORED, BridgeForwarding, Plan, PortSettings, StoredPort
 from cnc.planner import plan
 from cnc.switch.payload import desired_nodes, edit_config
 from cnc.switch.readback import stored_ports
@@ -82,5 +82,5 @@ def test_what_was_not_sent_is_a_difference(network: str, node: str) -> None:
     for its in settings.values():
         for mechanism, part in asked_at(its):
             asks = mechanism.does(part) is not None
-            assert bool(mechanism.configured(part, None)) == asks
-            assert bool(mechanism.needs_change(part, None, None)) == asks
+            assert bool(mechanism.configured(part, NOTHING_STORED)) == asks
+            assert bool(mechanism.needs_change(part, NOTHING_STORED, None)) == asks

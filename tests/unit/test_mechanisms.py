@@ -17,7 +17,6 @@ from cnc.finding import Verdict
 from cnc.mechanism import Mechanism
 from cnc.mechanisms.composition import differences, settings_summary, within
 from cnc.mechanisms.forwarding.preflight import examine_bridge
-from cnc.mechanisms.forwarding.tree import bridge_reports
 from cnc.mechanisms.modules import module_filter, needs_modules
 from cnc.mechanisms.registry import MECHANISMS
 from cnc.model import (
@@ -26,6 +25,7 @@ from cnc.model import (
     Management,
     Parts,
     PortRef,
+    StoredBridge,
     StoredPort,
     StreamAddress,
 )
@@ -49,6 +49,7 @@ from tests.unit.mechanism_examples import (
     VLAN_ID,
     Streams,
 )
+from tests.unit.places import bridge_report, reported_bridge, stored_bridge
 from tests.unit.rollout_history import recorded_without
 from tests.unit.stored_edits import applied, as_reported, entries
 
@@ -192,6 +193,10 @@ def stored(config: etree._Element) -> StoredPort:
     return stored_ports(config, ["br0"])["br0"]
 
 
+def forwarding(config: etree._Element) -> BridgeForwarding | None:
+    return stored(config)[StoredBridge].forwarding
+
+
 @ALL
 @FEW
 @given(data=st.data())
@@ -200,8 +205,8 @@ def test_what_is_sent_to_a_switch_is_what_is_read_back(
 ) -> None:
     its = bridge(data.draw(examples(mechanism)))
     config = sent(its)
-    assert stored(config).forwarding == its
-    report = bridge_reports(as_reported(config), ["br0"])["br0"]
+    assert forwarding(config) == its
+    report = reported_bridge(as_reported(config))
     assert report.forwarding.parts == its.parts
 
 
@@ -223,9 +228,9 @@ def test_what_mechanisms_send_together_is_what_is_read_back(data: st.DataObject)
         for its in (streams, streams[1:] + streams[:1])
     )
     config = sent(first)
-    assert stored(config).forwarding == first
+    assert forwarding(config) == first
     config = applied(config, sent(second, stored(config)))
-    found = stored(config).forwarding
+    found = forwarding(config)
     assert found
     assert all(rows_of(each, found) == rows_of(each, second) for each in MECHANISMS)
     assert entries(config) == entries(sent(second))
@@ -241,7 +246,7 @@ def test_the_next_push_leaves_what_it_asks_for_and_what_others_have(
     foreign = foreign_rows(mechanism, data)
     config = sent(with_foreign_rows(mechanism, before, foreign))
     config = applied(config, sent(after, stored(config)))
-    found, wanted = stored(config).forwarding, with_foreign_rows(mechanism, after, foreign)
+    found, wanted = forwarding(config), with_foreign_rows(mechanism, after, foreign)
     assert found
     assert rows_of(mechanism, found) == rows_of(mechanism, wanted)
     assert entries(config) == entries(sent(wanted))
@@ -255,12 +260,12 @@ def test_what_others_have_in_other_vlans_is_no_difference(
 ) -> None:
     its = bridge(data.draw(examples(mechanism)))
     whole = with_foreign_rows(mechanism, its, foreign_rows(mechanism, data))
-    configured = StoredPort(None, 0, frozenset(), forwarding=whole)
+    configured = stored_bridge(whole)
     assert needs_change(asked(its), configured, kernel(whole)) is None
 
 
 def kernel(does: BridgeForwarding, *lacking: str) -> PortReport:
-    return PortReport.of_bridge(BridgeReport(PORTS, does, lacking_modules=frozenset(lacking)))
+    return bridge_report(BridgeReport(PORTS, does, lacking_modules=frozenset(lacking)))
 
 
 def failures(desired: BridgeForwarding, report: PortReport) -> list[tuple[str, str | None]]:
@@ -298,8 +303,8 @@ def test_a_switch_tells_of_its_modules_if_it_may(mechanism: Mechanism[Any], can:
             if each[0].text == module and not can:
                 module_set.remove(each)
         data.append(library)
-        assert (module not in bridge_reports(data, ["br0"])["br0"].lacking_modules) is can
-    nothing = bridge_reports(sent(bridge()), ["br0"])["br0"]
+        assert (module not in reported_bridge(data).lacking_modules) is can
+    nothing = reported_bridge(sent(bridge()))
     assert nothing.lacking_modules.isdisjoint(mechanism.switch.modules)
 
 

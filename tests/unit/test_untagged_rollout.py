@@ -11,7 +11,6 @@ from lxml import etree
 from cnc.data_tree.tree import NETCONF, STREAM_IDENTIFICATION, BridgeReport, PortReport
 from cnc.mechanisms.composition import settings_summary
 from cnc.mechanisms.forwarding.preflight import examine_bridge
-from cnc.mechanisms.forwarding.tree import bridge_reports
 from cnc.mechanisms.identification.model import Inward, Outward, Translation, Translations
 from cnc.mechanisms.identification.registration import MODULE as IDENTIFICATION
 from cnc.model import (
@@ -20,6 +19,7 @@ from cnc.model import (
     NextProtocol,
     Parts,
     PortRef,
+    StoredBridge,
     StoredPort,
     StreamAddress,
 )
