@@ -8,7 +8,7 @@ from math import lcm
 
 from cnc.account.openings import GateCycle
 from cnc.account.violation import Violation
-from cnc.account.wire import guard_ns, wire_ns
+from cnc.account.wire import guard_ns, slot_ns, wire_ns
 from cnc.model import (
     ClassRole,
     GateControlList,
@@ -142,13 +142,14 @@ def _judge_masks(port: PortRef, gates: GateControlList, intent: Intent) -> Itera
 
 def _judge_starvation(intent: Intent, link: Link, gates: GateCycle) -> Iterator[Violation]:
     for c in intent.classes_with(ClassRole.BEST_EFFORT):
-        frame = wire_ns(intent, link, c)
+        slot, frame = slot_ns(intent, link, c), wire_ns(intent, link, c)
         bit = 1 << c.number
-        if not any(run >= frame for run in gates.runs_ns(bit, bit)):
+        if not any(run >= slot for run in gates.runs_ns(bit, bit)):
             longest = max(gates.runs_ns(bit, bit), default=0)
+            late = f" from a gate that may open {slot - frame} ns late" if slot > frame else ""
             text = (
                 f"class {c.name} is never open for more than {longest} ns, its largest frame takes "
-                f"{frame} ns"
+                f"{frame} ns{late}"
             )
             yield Violation("starved-best-effort", str(link.source), text)
     scheduled = intent.classes_with(ClassRole.SCHEDULED)

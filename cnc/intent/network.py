@@ -181,6 +181,9 @@ def _links(document: shape.Document, problems: Problems) -> dict[PortRef, Link]:
         for source, target in (its.ends, its.ends[::-1]):
             switch = document.switches.get(source.node)
             port = switch.ports.get(source.port, _PLAIN_PORT) if switch else _PLAIN_PORT
+            fits_only = port.fits_only
+            if fits_only is None:
+                fits_only = switch is not None and switch.fits_only
             links[source] = Link(
                 source,
                 target,
@@ -193,6 +196,7 @@ def _links(document: shape.Document, problems: Problems) -> dict[PortRef, Link]:
                 gate_interval_max_ns=port.gate_interval_max_ns,
                 gate_cycle_max_ns=port.gate_cycle_max_ns,
                 gate_tick_ns=port.gate_tick_ns,
+                fits_only=fits_only,
                 preemption=port.preemption,
             )
     return links

@@ -195,6 +195,9 @@ class Port(Shape):
         validate_default=True,
         description="gates change only at multiples of it, a duration such as 8ns",
     )
+    fits_only: Boolean | None = Field(
+        None, description="as fits-only of the switch, for this port; default: that of the switch"
+    )
     preemption: Boolean = Field(
         False,
         description="only false: no switch is configured to preempt best-effort frames (IEEE "
@@ -233,6 +236,12 @@ class Switch(Shape):
     )
     processing: Processing | None = Field(None, description="default: defaults.processing")
     gates: Gates | None = Field(None, description="default: defaults.gates")
+    fits_only: Boolean = Field(
+        False,
+        description="true: its ports transmit a frame only if that ends before its gate closes "
+        "(IEEE 802.1Q-2022 8.6.8.4), so that a window needs no guard band as long as best effort's "
+        "largest frame",
+    )
 
 
 @with_keys(Level.END_STATION)

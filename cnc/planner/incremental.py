@@ -110,12 +110,14 @@ def _is_same(before: Intent, after: Intent, port: PortRef) -> bool:
 
 def _as_gated(intent: Intent, link: Link) -> Link:
     """A bridge's link with those limits on its list that may bind: a shorter list may let frames
-    leave early, and offsets rest on that. A running list keeps its cycle."""
+    leave early, and offsets rest on that. A running list keeps its cycle. Guard bands move nobody.
+    """
     return replace(
         link,
         gate_entries_max=intent.network.gate_entries_max(link) or 0,
         gate_interval_max_ns=interval_max_ns(link),
         gate_cycle_max_ns=0,
+        fits_only=False,
     )
 
 

@@ -3,7 +3,8 @@
 `single_plan` plans a network, `steady_plan` one in which jitter is limited, twice, `kept_plan` half
 of its streams and then all around them, `live_plans` adds and removes streams twelve times (fewer
 events never showed some faults). `ticked_plan` plans a network on ports that count in ticks, and
-takes a refusal for a fault that nothing but the ticks explains.
+takes a refusal for a fault that nothing but the ticks explains. `stated_plan` plans one whose
+operator states what most leave unsaid.
 `python -m tests.simulator.long` judges and simulates many of them.
 """
 
@@ -222,6 +223,23 @@ def _with_slack(wanted: Intent) -> Intent:
     }
     unsure = replace(net, clock_error_ns=net.clock_error_ns + 3 * TICK_NS)
     return replace(with_streams(wanted, *longer), classes=classes, network=unsure)
+
+
+def stated_plan(seed: int, entries_max: tuple[int, ...] = (0, 0, 16, 64)) -> Iterator[Plan]:
+    """A plan, and one around half of its streams, where some ports hold back what does not fit."""
+    random = seeded(~seed)
+    wanted = random_intent(seed, entries_max=entries_max)
+    for port in sorted(wanted.network.links):
+        if port.node in wanted.network.bridges:
+            wanted = with_links(wanted, port, fits_only=random.random() < 0.7)
+    running = _planned(wanted)
+    if running is None:
+        return
+    yield running
+    kept = [its for name, its in wanted.streams.items() if name in running.streams][::2]
+    running = _planned(with_streams(wanted, *kept))
+    if running and (planned := _planned(wanted, running)):
+        yield planned
 
 
 class RefusedForTicks(AssertionError):
