@@ -20,6 +20,7 @@ from cnc.model import (
     TrafficClass,
 )
 
+_WHOLE_PPB = 10**9
 _CYCLE_MAX_NS = 2**31 - 1  # what the kernel's taprio can hold
 
 
@@ -152,6 +153,8 @@ def _judge_starvation(intent: Intent, link: Link, gates: GateCycle) -> Iterator[
                 f"{frame} ns{late}"
             )
             yield Violation("starved-best-effort", str(link.source), text)
+        if link.source.node in intent.network.bridges:
+            yield from _judge_share(link, gates, c, slot)
     scheduled = intent.classes_with(ClassRole.SCHEDULED)
     for c in intent.classes_with(ClassRole.CONTROL):
         above = _mask(s for s in scheduled if s.number > c.number)
@@ -163,3 +166,17 @@ def _judge_starvation(intent: Intent, link: Link, gates: GateCycle) -> Iterator[
                 f"largest frame takes {frame} ns"
             )
             yield Violation("starved-control", str(link.source), text)
+
+
+def _judge_share(
+    link: Link, gates: GateCycle, best_effort: TrafficClass, slot_ns: int
+) -> Iterator[Violation]:
+    """Whether the openings that hold a largest frame add up to what the class is to keep."""
+    bit, wanted = 1 << best_effort.number, best_effort.min_share_ppb or 0
+    opened = sum(run for run in gates.runs_ns(bit, bit) if run >= slot_ns)
+    if opened * _WHOLE_PPB < wanted * gates.cycle_ns:
+        text = (
+            f"class {best_effort.name} is open for {opened} ns of {gates.cycle_ns} ns in turns "
+            f"long enough for its largest frame, its min-share is {wanted * 100 / _WHOLE_PPB:g}%"
+        )
+        yield Violation("best-effort-share", str(link.source), text)

@@ -14,7 +14,7 @@ from pydantic import BeforeValidator, Field
 from cnc.keys.contributed import with_keys
 from cnc.keys.keys import Level
 from cnc.keys.mapping import Shape
-from cnc.keys.units import DURATION, SIZE
+from cnc.keys.units import DURATION, SIZE, TIME_SHARE
 from cnc.keys.values import (
     BURST_MAX_FRAMES,
     CLOCK_ERROR_SCHEMA,
@@ -22,6 +22,7 @@ from cnc.keys.values import (
     FRAMES_MAX,
     HOST,
     HOST_SLIPS,
+    MIN_SHARE_MAX_PPB,
     PAYLOAD_MAX_OCTETS,
     RECOVERY_SCHEMA,
     Boolean,
@@ -154,6 +155,12 @@ class Class(Shape):
         None,
         description="of a control class: the most it sends on average, with preambles and gaps, a "
         "rate such as 1Mbps; default: a tenth of each link",
+    )
+    min_share_ppb: Annotated[int, quantity(TIME_SHARE, 1, MIN_SHARE_MAX_PPB)] | None = Field(
+        None,
+        description="of a best-effort class: the least share of its cycle that each gate control "
+        "list of a switch port leaves it, without guard bands, in turns of its max-frame or "
+        "longer, such as 25%; default: one such turn in each cycle",
     )
 
 

@@ -68,6 +68,10 @@ class TrafficClass:
     A control class sends at most `burst_frames` of its largest frames in a row, and `rate_bps` on
     average, counted on the wire with preamble and gap: a token bucket (RFC 2697). None is the
     default of `Intent.control_burst_octets` and `Intent.control_rate_bps`.
+
+    A best-effort class is to keep `min_share_ppb` parts of 10^9 of the cycle of each port of a
+    switch that has a gate control list, in turns of its largest frame or longer. None: such a turn
+    in each cycle.
     """
 
     name: str
@@ -78,6 +82,7 @@ class TrafficClass:
     max_frame_octets: int = 1522  # on the link layer: MAC header to FCS
     burst_frames: int | None = None
     rate_bps: int | None = None
+    min_share_ppb: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,6 +39,7 @@ from cnc.planner.ports import (
 )
 from cnc.planner.problem import Problem
 from cnc.planner.route import Placement
+from cnc.planner.shares import WHOLE_PPB, kept_ns, percent, wanted_ppb
 from cnc.planner.spare import Stays, stays_by_port, with_spare_room
 from cnc.planner.talker_gates import talker_list
 
@@ -349,6 +350,13 @@ def _objection(intent: Intent, link: Link, gates: GateControlList) -> str | None
             f"best effort would starve: its largest frame takes {us(frame)}{late}, the longest "
             f"time left for it in the cycle of {us(gates.cycle_ns)} is {us(longest)}. Fewer or "
             f"longer periods, or a smaller max-frame of best effort, would help"
+        )
+    wanted, kept = wanted_ppb(intent, link), kept_ns(intent, link, gates)
+    if kept * WHOLE_PPB < wanted * gates.cycle_ns:
+        return (
+            f"best effort would keep {percent(kept * WHOLE_PPB // gates.cycle_ns)} of the cycle of "
+            f"{us(gates.cycle_ns)} in turns of its largest frame or longer, its min-share is "
+            f"{percent(wanted)}"
         )
     scheduled = intent.classes_with(ClassRole.SCHEDULED)
     frame = longest_frame_ns(intent, link, ClassRole.CONTROL)
