@@ -105,6 +105,7 @@ def guard_ns(intent: Intent, link: Link, best_effort: TrafficClass) -> int:
 
 def slot_ns(intent: Intent, link: Link, best_effort: TrafficClass) -> int:
     """How long the gate of a best-effort class must be open at once to let its largest frame out,
-    which must end before it closes where the port starts nothing else, also if it opens late."""
+    which must end before it closes where the port starts nothing else, also if it opens late. It
+    may close early."""
     late = intent.network.gate_margin_ns if link.fits_only else 0
-    return wire_ns(intent, link, best_effort) + late
+    return wire_ns(intent, link, best_effort) + late + link.gate_early_ns

@@ -63,6 +63,7 @@ def readable_lists(plan: Plan) -> dict[PortRef, GateCycle]:
             gated=_mask(others),
             best_effort=_mask(best_effort),
             guard_ns=max((guard_ns(intent, link, c) for c in best_effort), default=0),
+            early_ns=link.gate_early_ns,
         )
     return readable
 
@@ -147,10 +148,10 @@ def _judge_starvation(intent: Intent, link: Link, gates: GateCycle) -> Iterator[
         bit = 1 << c.number
         if not any(run >= slot for run in gates.runs_ns(bit, bit)):
             longest = max(gates.runs_ns(bit, bit), default=0)
-            late = f" from a gate that may open {slot - frame} ns late" if slot > frame else ""
+            off = f" and its gate may be off by {slot - frame} ns" if slot > frame else ""
             text = (
                 f"class {c.name} is never open for more than {longest} ns, its largest frame takes "
-                f"{frame} ns{late}"
+                f"{frame} ns{off}"
             )
             yield Violation("starved-best-effort", str(link.source), text)
         if link.source.node in intent.network.bridges:
@@ -159,8 +160,9 @@ def _judge_starvation(intent: Intent, link: Link, gates: GateCycle) -> Iterator[
     for c in intent.classes_with(ClassRole.CONTROL):
         above = _mask(s for s in scheduled if s.number > c.number)
         frame = wire_ns(intent, link, c)
-        if not any(run >= frame for run in gates.runs_ns(above, 0)):
-            longest = max(gates.runs_ns(above, 0), default=0)
+        shut = [run - link.gate_early_ns for run in gates.runs_ns(above, 0)]
+        if not any(run >= frame for run in shut):
+            longest = max(shut, default=0)
             text = (
                 f"scheduled classes above class {c.name} leave it {longest} ns at a time, its "
                 f"largest frame takes {frame} ns"
@@ -173,7 +175,7 @@ def _judge_share(
 ) -> Iterator[Violation]:
     """Whether the openings that hold a largest frame add up to what the class is to keep."""
     bit, wanted = 1 << best_effort.number, best_effort.min_share_ppb or 0
-    opened = sum(run for run in gates.runs_ns(bit, bit) if run >= slot_ns)
+    opened = sum(run - link.gate_early_ns for run in gates.runs_ns(bit, bit) if run >= slot_ns)
     if opened * _WHOLE_PPB < wanted * gates.cycle_ns:
         text = (
             f"class {best_effort.name} is open for {opened} ns of {gates.cycle_ns} ns in turns "

@@ -181,9 +181,6 @@ def _links(document: shape.Document, problems: Problems) -> dict[PortRef, Link]:
         for source, target in (its.ends, its.ends[::-1]):
             switch = document.switches.get(source.node)
             port = switch.ports.get(source.port, _PLAIN_PORT) if switch else _PLAIN_PORT
-            fits_only = port.fits_only
-            if fits_only is None:
-                fits_only = switch is not None and switch.fits_only
             links[source] = Link(
                 source,
                 target,
@@ -196,10 +193,28 @@ def _links(document: shape.Document, problems: Problems) -> dict[PortRef, Link]:
                 gate_interval_max_ns=port.gate_interval_max_ns,
                 gate_cycle_max_ns=port.gate_cycle_max_ns,
                 gate_tick_ns=port.gate_tick_ns,
-                fits_only=fits_only,
+                gate_early_ns=_gate_early_ns(document, source, port),
+                fits_only=_fits_only(switch, port),
                 preemption=port.preemption,
             )
     return links
+
+
+def _fits_only(switch: shape.Switch | None, port: shape.Port) -> bool:
+    """Whether a port transmits only what fits, as it states or its switch; not an end station's."""
+    if switch is None:
+        return False
+    return switch.fits_only if port.fits_only is None else port.fits_only
+
+
+def _gate_early_ns(document: shape.Document, source: PortRef, port: shape.Port) -> int:
+    """How early the gates of a port may be; nothing for an end station that has none."""
+    default, switch = document.defaults.gate_early_ns, document.switches.get(source.node)
+    if switch:
+        stated = (port.gate_early_ns, switch.gate_early_ns)
+        return next((its for its in stated if its is not None), default)
+    station = document.end_stations.get(source.node)
+    return default if station and station.gates else 0
 
 
 def _check_ends(document: shape.Document, problems: Problems) -> None:

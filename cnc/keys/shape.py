@@ -106,6 +106,12 @@ class Defaults(Shape):
         "default: what the switches measured, or 1ms where they were not asked; 0ns without "
         "software gates",
     )
+    gate_early_ns: Duration = Field(
+        "0ns",
+        validate_default=True,
+        description="how much sooner than its list says a gate may open or close, such as the "
+        "jitter of an offload; a duration such as 100ns",
+    )
     recovery: Annotated[int | None, Leaf(recovery_time, RECOVERY_SCHEMA)] = Field(
         "100us",
         validate_default=True,
@@ -202,6 +208,11 @@ class Port(Shape):
         validate_default=True,
         description="gates change only at multiples of it, a duration such as 8ns",
     )
+    gate_early_ns: Duration | None = Field(
+        None,
+        description="how much sooner than its list says a gate may open or close; default: "
+        "gate-early of the switch",
+    )
     fits_only: Boolean | None = Field(
         None, description="as fits-only of the switch, for this port; default: that of the switch"
     )
@@ -243,6 +254,7 @@ class Switch(Shape):
     )
     processing: Processing | None = Field(None, description="default: defaults.processing")
     gates: Gates | None = Field(None, description="default: defaults.gates")
+    gate_early_ns: Duration | None = Field(None, description="default: defaults.gate-early")
     fits_only: Boolean = Field(
         False,
         description="true: its ports transmit a frame only if that ends before its gate closes "

@@ -166,6 +166,7 @@ class Link:
     gate_interval_max_ns: int = 0  # 0: no limit known
     gate_cycle_max_ns: int = 0  # 0: no limit known
     gate_tick_ns: int = 1  # gates change at multiples of it
+    gate_early_ns: int = 0  # gates may open and close so much sooner than their list says
     fits_only: bool = False  # it starts no frame that would not end before its gate closes
     preemption: bool = False  # asked for by a plan of before; nothing configures it
 

@@ -110,6 +110,7 @@ def hopeless(problem: Problem, route: Route) -> str | None:
     if taken > route.period_ns:
         link = problem.links[longest.link]
         tick = f", a tick of {us(link.gate_tick_ns)}" if link.gate_tick_ns > 1 else ""
+        tick += f", gates {us(link.gate_early_ns)} early" if link.gate_early_ns else ""
         what = "one frame takes" if stream.frames == 1 else f"its {stream.frames} frames take"
         return (
             f"{what} {us(taken)} of {link.source}{tick}, jitter and blocking included, "

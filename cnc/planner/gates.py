@@ -345,11 +345,11 @@ def _objection(intent: Intent, link: Link, gates: GateControlList) -> str | None
     slot, frame = slot_ns(intent, link), longest_frame_ns(intent, link, ClassRole.BEST_EFFORT)
     longest = _longest_run(gates, wanted=best_effort, unwanted=0, enough_ns=slot)
     if longest < slot:
-        late = f" after a gate that opens {us(slot - frame)} late" if slot > frame else ""
+        off = f", and its gate may be off by {us(slot - frame)}" if slot > frame else ""
         return (
-            f"best effort would starve: its largest frame takes {us(frame)}{late}, the longest "
-            f"time left for it in the cycle of {us(gates.cycle_ns)} is {us(longest)}. Fewer or "
-            f"longer periods, or a smaller max-frame of best effort, would help"
+            f"best effort would starve: its largest frame takes {us(frame)}{off}; the longest time "
+            f"left for it in the cycle of {us(gates.cycle_ns)} is {us(longest)}. Fewer or longer "
+            f"periods, or a smaller max-frame of best effort, would help"
         )
     wanted, kept = wanted_ppb(intent, link), kept_ns(intent, link, gates)
     if kept * WHOLE_PPB < wanted * gates.cycle_ns:
@@ -362,12 +362,13 @@ def _objection(intent: Intent, link: Link, gates: GateControlList) -> str | None
     frame = longest_frame_ns(intent, link, ClassRole.CONTROL)
     for control in intent.classes_with(ClassRole.CONTROL):
         above = _mask(c for c in scheduled if c.number > control.number)
-        longest = _longest_run(gates, wanted=0, unwanted=above, enough_ns=frame)
-        if longest < frame:
+        enough = frame + link.gate_early_ns
+        longest = _longest_run(gates, wanted=0, unwanted=above, enough_ns=enough)
+        if longest < enough:
             return (
                 f"class {control.name} would starve: it has lower priority than the scheduled "
-                f"frames, and they leave it {us(longest)} at a time, less than its largest frame's "
-                f"{us(frame)}. Give it the highest traffic class"
+                f"frames, and they leave it {us(longest - link.gate_early_ns)} at a time, less "
+                f"than its largest frame's {us(frame)}. Give it the highest traffic class"
             )
     return None
 

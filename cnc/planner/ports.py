@@ -27,10 +27,11 @@ def slot_ns(intent: Intent, link: Link) -> int:
     """How long best effort must be open at once for its largest frame to leave.
 
     Its gate may open late. Where a port starts only what fits, there must be time for it even then;
-    where it does not, the guard band has it.
+    where it does not, the guard band has it. The gate may also close early.
     """
     frame_ns = longest_frame_ns(intent, link, ClassRole.BEST_EFFORT)
-    return frame_ns + (intent.network.gate_margin_ns if link.fits_only else 0)
+    late_ns = intent.network.gate_margin_ns if link.fits_only else 0
+    return frame_ns + late_ns + link.gate_early_ns
 
 
 def interval_min_ns(link: Link) -> int:

@@ -23,7 +23,9 @@ and keep the link for so much longer, since the frame may come that much after i
 Any two clocks differ by one clock error at most, so that it does not add up over late hops.
 
 Where gates change at multiples of a tick only, a window opens up to a tick early and closes up to a
-tick late: a frame may leave that much too soon, and the link is reserved for so much longer.
+tick late: a frame may leave that much too soon, and the link is reserved for so much longer. So it
+is where gates are early for reasons of their port: they may close early as well, so that a window
+lasts so much longer.
 """
 
 from __future__ import annotations
@@ -331,11 +333,11 @@ class Problem:
         occupation = network.occupation_ns(link, octets)
         spread = (stream.frames - 1) * occupation
         bridge = network.bridges.get(link.target.node)
-        rounding = link.gate_tick_ns - 1
+        early = link.gate_tick_ns - 1 + link.gate_early_ns
         return _HopTimes(
             busy_ns=(busy := delay + spread + occupation),
-            window_ns=busy + rounding,
-            min_ns=flight + (bridge.processing_min_ns if bridge else 0) - rounding,
+            window_ns=busy + early,
+            min_ns=flight + (bridge.processing_min_ns if bridge else 0) - early,
             max_ns=delay
             + flight
             + (bridge.processing_max_ns if bridge else 0)
@@ -343,7 +345,7 @@ class Problem:
             delivery_ns=delay + spread + flight + network.clock_error_ns,
             spread_ns=spread,
             flight_ns=flight,
-            arrival_ns=flight - rounding - network.clock_error_ns,
+            arrival_ns=flight - early - network.clock_error_ns,
         )
 
     def delay_ns(self, link: Link, stream: Stream) -> int:

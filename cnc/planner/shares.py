@@ -34,7 +34,8 @@ def wanted_ppb(intent: Intent, link: Link) -> int:
 
 
 def kept_ns(intent: Intent, link: Link, gates: GateControlList) -> int:
-    """For how long of its cycle a list leaves best effort turns of its largest frame or longer."""
+    """For how long of its cycle a list leaves best effort turns of its largest frame or longer.
+    Each may end early."""
     best_effort = sum(1 << c.number for c in intent.classes_with(ClassRole.BEST_EFFORT))
     least = slot_ns(intent, link)
     kept = run = 0
@@ -46,7 +47,7 @@ def kept_ns(intent: Intent, link: Link, gates: GateControlList) -> int:
         if entry.gate_states & best_effort:
             run += entry.interval_ns
         else:
-            kept += run if run >= least else 0
+            kept += run - link.gate_early_ns if run >= least else 0
             run = 0
     return kept
 
@@ -84,6 +85,7 @@ class Turns:
     def __init__(self, intent: Intent, link: Link, reservations: Iterable[_Reservation]) -> None:
         self.wanted_ppb = wanted_ppb(intent, link)
         self._tick_ns = link.gate_tick_ns
+        self._early_ns = link.gate_early_ns
         self._shortest_ns = interval_min_ns(link)
         guard = round_up(guard_ns(intent, link), self._tick_ns)
         self._guard_ns = max(guard, self._shortest_ns)
@@ -159,6 +161,7 @@ class Turns:
         return sum(self._turn_ns(one[1], other[0]) for one, other in pairwise([*windows, again]))
 
     def _turn_ns(self, close_ns: int, open_ns: int) -> int:
-        """The turn between two windows; nothing where it is too short."""
+        """The turn between two windows, whose gate may close early; nothing where it is too
+        short."""
         turn = open_ns - self._guard_ns - close_ns
-        return turn if turn >= self._least_ns else 0
+        return turn - self._early_ns if turn >= self._least_ns else 0

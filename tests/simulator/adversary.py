@@ -26,6 +26,9 @@ class Adversary(Protocol):
     def lateness_ns(self, margin_ns: int) -> int:
         """How late a frame starts because of its sender."""
 
+    def early_ns(self, most_ns: int) -> int:
+        """How much sooner than its list says a gate moves; asked once for each edge of a list."""
+
     def sends_best_effort(self) -> bool:
         """Whether best effort takes the link at the last instant it may; asked once for each
         port."""
@@ -50,6 +53,9 @@ class Nobody:
         return 0
 
     def lateness_ns(self, _margin_ns: int) -> int:
+        return 0
+
+    def early_ns(self, _most_ns: int) -> int:
         return 0
 
     def sends_best_effort(self) -> bool:
@@ -114,6 +120,9 @@ class Chance:
 
     def lateness_ns(self, margin_ns: int) -> int:
         return self._between(0, margin_ns)
+
+    def early_ns(self, most_ns: int) -> int:
+        return self._between(0, most_ns)
 
     def sends_best_effort(self) -> bool:
         return self._random.random() < 0.8

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from cnc.model import ClassRole, GateControlList, Intent, Link, PortRef, TalkerInterference
 from tests.simulator.adversary import Adversary
-from tests.simulator.gates import Gate
+from tests.simulator.gates import Gate, moved
 from tests.simulator.octets import FrameTimes, octets_ns
 
 _WHOLE = 10**8  # parts of a link
@@ -122,6 +122,8 @@ class Port:
         self._times = FrameTimes.of(intent.network.overhead)
         self._margin_ns = intent.network.gate_margin_ns
         self._adversary = adversary
+        if gates is not None and link.gate_early_ns:
+            gates = moved(gates, lambda: adversary.early_ns(link.gate_early_ns))
         self._gates = {c.number: Gate(gates, 1 << c.number) for c in intent.classes.values()}
         self._queues: dict[int, deque[Frame]] = {
             number: deque() for number in sorted(self._gates, reverse=True)

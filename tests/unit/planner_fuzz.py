@@ -226,18 +226,25 @@ def _with_slack(wanted: Intent) -> Intent:
 
 
 def stated_plan(seed: int, entries_max: tuple[int, ...] = (0, 0, 16, 64)) -> Iterator[Plan]:
-    """A plan, and one around half of its streams, where some ports hold back what does not fit, and
-    best effort is to keep a share of all."""
+    """A plan, and one around half of its streams, where some ports hold back what does not fit, or
+    have gates that may be early, and best effort is to keep a share of all."""
     random = seeded(~seed)
     wanted = random_intent(seed, entries_max=entries_max)
     for port in sorted(wanted.network.links):
         if port.node in wanted.network.bridges:
-            wanted = with_links(wanted, port, fits_only=random.random() < 0.7)
+            early_ns = random.choice((0, 1, 100, 3000))
+            wanted = with_links(
+                wanted, port, fits_only=random.random() < 0.7, gate_early_ns=early_ns
+            )
     share = random.choice((None, 0.25, 0.8, 0.95))
     best_effort = replace(
         wanted.classes[BEST_EFFORT.name], min_share_ppb=share and int(share * 10**9)
     )
     wanted = replace(wanted, classes={**wanted.classes, BEST_EFFORT.name: best_effort})
+    recovering = replace(
+        wanted.network, disturbance_ns=random.choice((None, None, *DISTURBANCES_NS))
+    )
+    wanted = replace(wanted, network=recovering)
     running = _planned(wanted)
     if running is None:
         return
