@@ -21,6 +21,7 @@ TIMES = frozenset(
             "max",
             "clock-error",
             "gate-margin",
+            "gate-early",
             "talker-lateness",
             "gate-interval-min",
         ),
