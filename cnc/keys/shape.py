@@ -88,6 +88,24 @@ class Processing(Shape):
     max_ns: Duration = Field(description="the maximum processing time, a duration such as 5us")
 
 
+_ClockError = Annotated[int | None, Leaf(clock_error, CLOCK_ERROR_SCHEMA)]
+
+
+class ClockError(Shape):
+    """How far two clocks may differ: by their hops in the clock tree, and at most."""
+
+    network: _ClockError = Field(
+        description="maximum difference between any two clocks of the network, a duration such as "
+        "1us"
+    )
+    neighbours_ns: Duration | None = Field(
+        None,
+        description="maximum difference between a clock and the one that it follows, a duration "
+        "such as 100ns; two clocks differ by as much for each hop between them, whichever tree the "
+        "clocks choose; default: any two differ by the maximum of the network",
+    )
+
+
 @with_keys(Level.DEFAULTS)
 class Defaults(Shape):
     """Defaults of links and switches."""
@@ -95,9 +113,16 @@ class Defaults(Shape):
     rate_bps: Rate = Field(description="rate of a link, such as 1Gbps")
     propagation_ns: Duration = Field(description="delay of a cable, a duration such as 100ns")
     processing: Processing = Field(description="bounds on the time a frame spends in a switch")
-    clock_error_ns: Annotated[int | None, Leaf(clock_error, CLOCK_ERROR_SCHEMA)] = Field(
+    clock_error: Annotated[
+        ClockError,
+        BeforeValidator(
+            lambda value: value if isinstance(value, dict) else {"network": value},
+            json_schema_input_type=_ClockError | ClockError,
+        ),
+    ] = Field(
         description="maximum difference between two clocks of the network, a duration such as 1us; "
-        "or measured: from what ptp4l measures (clocks.md)"
+        "or measured: from what ptp4l measures (clocks.md); or a mapping, with what neighbours in "
+        "the clock tree differ by"
     )
     gate_margin_ns: Duration | None = Field(
         None,

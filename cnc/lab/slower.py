@@ -19,7 +19,7 @@ TIMES = frozenset(
             "jitter",
             "min",
             "max",
-            "clock-error",
+            *("clock-error", "network", "neighbours"),
             "gate-margin",
             "gate-early",
             "talker-lateness",

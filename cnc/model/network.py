@@ -200,7 +200,9 @@ class FrameOverhead:
 class Network:
     """Nodes and directed links.
 
-    `clock_error_ns` bounds the difference between any two clocks; `gate_margin_ns` how much later
+    `clock_error_ns` bounds the difference between any two clocks, and, if it is not None,
+    `clock_error_neighbours_ns` that for each hop between them in the clock tree
+    (`cnc.model.clock_error`); `gate_margin_ns` how much later
     than planned a frame may start for reasons of its sender, other frames apart, unless that is an
     end station with a lateness of its own.
     `disturbance_ns` is the longest time that a disturbance keeps a port from sending scheduled
@@ -215,6 +217,7 @@ class Network:
     gate_margin_ns: int = 0
     disturbance_ns: int | None = None
     forwarding: Forwarding = Forwarding.ROUTED
+    clock_error_neighbours_ns: int | None = None
 
     @property
     def managed(self) -> dict[str, Bridge | EndStation]:

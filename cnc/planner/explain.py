@@ -146,7 +146,7 @@ def _too_unsteady(problem: Problem, route: Route) -> str | None:
         late, key = ("late gates", gate_margin(intent))
         if is_stated:
             late, key = ("lateness", "talker-lateness")
-        error = 2 * intent.network.clock_error_ns
+        error = 2 * problem.clocks.between_ns(link.source.node, listener)
         rest = least - margin - own - blocking - error
         parts = [
             (f"{late} {us(margin)} ({key})", margin),

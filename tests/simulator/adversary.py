@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from random import Random
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from cnc.model import Bridge, Network
+
+_Choice = TypeVar("_Choice")
 
 
 class Adversary(Protocol):
@@ -13,6 +15,12 @@ class Adversary(Protocol):
 
     def clock_ns(self, network: Network) -> int:
         """How far a node's clock is ahead of time; asked once for each node."""
+
+    def chosen(self, several: list[_Choice]) -> _Choice:
+        """One of several, where any may be."""
+
+    def clock_step_ns(self, most_ns: int) -> int:
+        """How far a clock is ahead of the one that it follows."""
 
     def processing_ns(self, bridge: Bridge) -> int:
         """From the last bit received until the frame is in its queue."""
@@ -41,6 +49,12 @@ class Nobody:
     """A network of which everything is exact."""
 
     def clock_ns(self, _network: Network) -> int:
+        return 0
+
+    def chosen(self, several: list[_Choice]) -> _Choice:
+        return several[0]
+
+    def clock_step_ns(self, _most_ns: int) -> int:
         return 0
 
     def processing_ns(self, bridge: Bridge) -> int:
@@ -105,9 +119,18 @@ class Chance:
         self._random = Random(seed)  # noqa: S311  not for secrets
         # Some runs without a loss: a frame that is not there is in nobody's way.
         self._loss = self._random.choice((0, loss))
+        # The further from the grandmaster, the further off is the worst there is; 0: either way.
+        self._ahead = seed % 3 - 1
 
     def clock_ns(self, network: Network) -> int:
         return self._between(0, network.clock_error_ns)
+
+    def chosen(self, several: list[_Choice]) -> _Choice:
+        return self._random.choice(several)
+
+    def clock_step_ns(self, most_ns: int) -> int:
+        ahead = self._ahead or self._random.choice((-1, 1))
+        return ahead * self._between(0, most_ns)
 
     def processing_ns(self, bridge: Bridge) -> int:
         return self._between(bridge.processing_min_ns, bridge.processing_max_ns)

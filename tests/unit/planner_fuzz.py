@@ -227,9 +227,16 @@ def _with_slack(wanted: Intent) -> Intent:
 
 def stated_plan(seed: int, entries_max: tuple[int, ...] = (0, 0, 16, 64)) -> Iterator[Plan]:
     """A plan, and one around half of its streams, where some ports hold back what does not fit, or
-    have gates that may be early, and best effort is to keep a share of all."""
+    have gates that may be early, best effort is to keep a share of all, and clocks differ by their
+    hops."""
     random = seeded(~seed)
     wanted = random_intent(seed, entries_max=entries_max)
+    if random.random() < 0.3:
+        limited = (
+            replace(its, max_jitter_ns=min(_jitter_ns(random, wanted, its), its.max_latency_ns))
+            for its in wanted.streams.values()
+        )
+        wanted = with_streams(wanted, *limited)
     for port in sorted(wanted.network.links):
         if port.node in wanted.network.bridges:
             early_ns = random.choice((0, 1, 100, 3000))
@@ -241,6 +248,14 @@ def stated_plan(seed: int, entries_max: tuple[int, ...] = (0, 0, 16, 64)) -> Ite
         wanted.classes[BEST_EFFORT.name], min_share_ppb=share and int(share * 10**9)
     )
     wanted = replace(wanted, classes={**wanted.classes, BEST_EFFORT.name: best_effort})
+    if each_ns := random.choice((0, 50, 300)):
+        most_ns = wanted.network.clock_error_ns
+        by_hops = replace(
+            wanted.network,
+            clock_error_ns=max(most_ns, each_ns + 1),
+            clock_error_neighbours_ns=each_ns,
+        )
+        wanted = replace(wanted, network=by_hops)
     recovering = replace(
         wanted.network, disturbance_ns=random.choice((None, None, *DISTURBANCES_NS))
     )
