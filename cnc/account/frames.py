@@ -65,7 +65,7 @@ class Transmission(NamedTuple):
     due_ns: int  # its latest arrival by the clocks of those that may have sent it so late
     left: Clocked  # the first frame starts at all of these or later
     arrives: Clocked  # its last bit is at the far end at the last of these or before
-    elapsed_ns: int  # when the last bit of the last frame is, by whichever clock of its ends
+    elapsed_ns: int  # when the last bit of the last frame is; of a listener by the talker's, too
 
     @property
     def all_received_ns(self) -> int:
@@ -245,8 +245,8 @@ class _Travel:
                 on_way -= bridge.processing_min_ns
             # Any two clocks differ by no more than their clock error, so it counts once from the
             # clock that last held the frame back, however many bridges it has passed since.
-            left = tuple((clock, ns + on_way) for clock, ns in before.left)
-            earliest = max(ns - between(clock, node) for clock, ns in left)
+            left = tuple([(clock, ns + on_way) for clock, ns in before.left])
+            earliest = max([ns - between(clock, node) for clock, ns in left])
             # Links pass frames on one by one. The last is the one to come too late for its turn
             # where the link before is slower than this one, else the first.
             first = before.received_ns + bridge.processing_max_ns
@@ -255,21 +255,23 @@ class _Travel:
             opens = self._earliest_start_ns(stream, hop, earliest)
             if opens > earliest:
                 # What an earlier clock says of it counts no more where this one says as much.
-                kept = ((c, ns) for c, ns in left if ns + between(c, node) > opens)
+                kept = [(c, ns) for c, ns in left if ns + between(c, node) > opens]
                 left = (*kept, (node, opens))
-            leaves = max(ns for _, ns in left)
+            leaves = max([ns for _, ns in left])
             # A frame that no bridge holds back is no later by one clock than by another, but for
             # their clock error: it counts once from the clock that held it back for that long.
             behind = latest - before.received_ns
             came = [(clock, ns + behind) for clock, ns in before.arrives]
-            due = max(ns for _, ns in came)
-            late = ((c, ns) for c, ns in came if ns + between(c, node) > hop.offset_ns)
-            starts = (*late, *starts)
+            due = max([ns for _, ns in came])
+            if latest > hop.offset_ns:
+                late = [(c, ns) for c, ns in came if ns + between(c, node) > hop.offset_ns]
+                starts = (*late, *starts)
         flown = blocking + flight
-        arrives = tuple((clock, ns + flown) for clock, ns in starts)
+        arrives = tuple([(clock, ns + flown) for clock, ns in starts])
         target = link.target.node
-        received = max(ns + between(clock, target) for clock, ns in arrives)
-        by_talker = max(ns + between(clock, stream.talker) for clock, ns in arrives)
+        received = elapsed = max([ns + between(clock, target) for clock, ns in arrives])
+        if target in stream.listeners:
+            elapsed = max(received, *(ns + between(c, stream.talker) for c, ns in arrives))
         return Transmission(
             stream=stream.name,
             egress=hop.egress,
@@ -290,7 +292,7 @@ class _Travel:
             due_ns=due,
             left=left,
             arrives=arrives,
-            elapsed_ns=max(received, by_talker) + spread,
+            elapsed_ns=elapsed + spread,
         )
 
     def _octets(self, stream: Stream, added: int, link: Link, before: Transmission | None) -> int:

@@ -32,7 +32,7 @@ class ClockErrors:
 
     def between_ns(self, one: str, other: str) -> int:
         """How far the clocks of two nodes may differ, in nanoseconds."""
-        if self._hops is None or self._each_ns is None:
+        if self._each_ns is None or self._hops is None:
             return self._most_ns
         pair = (one, other) if one < other else (other, one)
         if pair not in self._known:
