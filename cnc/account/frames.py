@@ -91,7 +91,9 @@ def transmissions_of(
     links = plan.intent.network.links
     blocking = {port: blocking_ns(plan.intent, link) for port, link in links.items()}
     clocks = ClockErrors(plan.intent.network)
-    travel = _Travel(plan.intent, lists, blocking, drops_misfits, added_octets, clocks)
+    travel = _Travel(
+        plan.intent, lists, blocking, drops_misfits, added_octets, clocks, clocks.same_ns
+    )
     for name, stream in plan.intent.streams.items():
         if name not in plan.streams:
             if name not in plan.refused:
@@ -185,6 +187,7 @@ class _Travel:
     drops_misfits: Drops
     added_octets: AddedOctets
     clocks: ClockErrors
+    apart_ns: int | None  # any two clocks, if that is the same for all
     wire_ns: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
 
     def along(self, stream: Stream, hops: tuple[Hop, ...]) -> list[Transmission]:
@@ -232,7 +235,7 @@ class _Travel:
         # What the talker sends without a tag is shorter, and sooner at the first switch.
         is_untagged = before is None and stream.identification is not None
         lead = network.untagged_lead_ns(link, stream.payload_octets) if is_untagged else 0
-        node, between = hop.egress.node, self.clocks.between_ns
+        node = hop.egress.node
         leaves = earliest = latest = due = hop.offset_ns
         all_there = hop.offset_ns + spread
         left: Clocked = ((node, hop.offset_ns),)
@@ -245,8 +248,8 @@ class _Travel:
                 on_way -= bridge.processing_min_ns
             # Any two clocks differ by no more than their clock error, so it counts once from the
             # clock that last held the frame back, however many bridges it has passed since.
-            left = tuple([(clock, ns + on_way) for clock, ns in before.left])
-            earliest = max([ns - between(clock, node) for clock, ns in left])
+            left = _later(before.left, on_way)
+            earliest = self._by_ns(left, node, -1)
             # Links pass frames on one by one. The last is the one to come too late for its turn
             # where the link before is slower than this one, else the first.
             first = before.received_ns + bridge.processing_max_ns
@@ -255,23 +258,20 @@ class _Travel:
             opens = self._earliest_start_ns(stream, hop, earliest)
             if opens > earliest:
                 # What an earlier clock says of it counts no more where this one says as much.
-                kept = [(c, ns) for c, ns in left if ns + between(c, node) > opens]
-                left = (*kept, (node, opens))
-            leaves = max([ns for _, ns in left])
+                left = self._mattering(left, node, opens)
+            leaves = _last_ns(left)
             # A frame that no bridge holds back is no later by one clock than by another, but for
             # their clock error: it counts once from the clock that held it back for that long.
             behind = latest - before.received_ns
-            came = [(clock, ns + behind) for clock, ns in before.arrives]
-            due = max([ns for _, ns in came])
+            came = _later(before.arrives, behind)
+            due = _last_ns(came)
             if latest > hop.offset_ns:
-                late = [(c, ns) for c, ns in came if ns + between(c, node) > hop.offset_ns]
-                starts = (*late, *starts)
-        flown = blocking + flight
-        arrives = tuple([(clock, ns + flown) for clock, ns in starts])
+                starts = self._mattering(came, node, hop.offset_ns)
+        arrives = _later(starts, blocking + flight)
         target = link.target.node
-        received = elapsed = max([ns + between(clock, target) for clock, ns in arrives])
+        received = elapsed = self._by_ns(arrives, target, 1)
         if target in stream.listeners:
-            elapsed = max(received, *(ns + between(c, stream.talker) for c, ns in arrives))
+            elapsed = max(received, self._by_ns(arrives, stream.talker, 1))
         return Transmission(
             stream=stream.name,
             egress=hop.egress,
@@ -295,6 +295,22 @@ class _Travel:
             elapsed_ns=elapsed + spread,
         )
 
+    def _by_ns(self, times: Clocked, node: str, sign: int) -> int:
+        """The last of these by the clock of a node: with what it is apart, or less that."""
+        if self.apart_ns is not None:
+            return _last_ns(times) + sign * self.apart_ns
+        between = self.clocks.between_ns
+        return max([ns + sign * between(clock, node) for clock, ns in times])
+
+    def _mattering(self, times: Clocked, node: str, own_ns: int) -> Clocked:
+        """Those that the clock of a node does not rule out by what it says itself, and that."""
+        if self.apart_ns is not None:  # whichever clock says it, one time stands for all
+            last_ns = _last_ns(times)
+            return ((node, max(last_ns, own_ns)),)
+        between = self.clocks.between_ns
+        kept = [(clock, ns) for clock, ns in times if ns + between(clock, node) > own_ns]
+        return (*kept, (node, own_ns))
+
     def _octets(self, stream: Stream, added: int, link: Link, before: Transmission | None) -> int:
         """What a frame carries on a link. What the switch that it comes to first has put before
         its payload, and padding stays; the switch that sends it to a listener has taken that
@@ -310,6 +326,17 @@ class _Travel:
             return earliest_ns
         gate = gates.gate(hop.traffic_class)
         return gate.earliest_start_ns(earliest_ns, hop.offset_ns, stream.period_ns)
+
+
+def _later(times: Clocked, by_ns: int) -> Clocked:
+    if len(times) == 1:  # nearly always, and there are very many
+        ((clock, ns),) = times
+        return ((clock, ns + by_ns),)
+    return tuple([(clock, ns + by_ns) for clock, ns in times])
+
+
+def _last_ns(times: Clocked) -> int:
+    return times[0][1] if len(times) == 1 else max([ns for _, ns in times])
 
 
 def _judge_times(

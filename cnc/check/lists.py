@@ -154,15 +154,15 @@ def _judge_starvation(intent: Intent, link: Link, gates: GateCycle) -> Iterator[
                 f"{frame} ns{off}"
             )
             yield Violation("starved-best-effort", str(link.source), text)
-        if link.source.node in intent.network.bridges:
+        if c.min_share_ppb and link.source.node in intent.network.bridges:
             yield from _judge_share(link, gates, c, slot)
     scheduled = intent.classes_with(ClassRole.SCHEDULED)
     for c in intent.classes_with(ClassRole.CONTROL):
         above = _mask(s for s in scheduled if s.number > c.number)
         frame = wire_ns(intent, link, c)
-        shut = [run - link.gate_early_ns for run in gates.runs_ns(above, 0)]
-        if not any(run >= frame for run in shut):
-            longest = max(shut, default=0)
+        enough = frame + link.gate_early_ns
+        if not any(run >= enough for run in gates.runs_ns(above, 0)):
+            longest = max(max(gates.runs_ns(above, 0), default=0) - link.gate_early_ns, 0)
             text = (
                 f"scheduled classes above class {c.name} leave it {longest} ns at a time, its "
                 f"largest frame takes {frame} ns"

@@ -30,6 +30,11 @@ class ClockErrors:
         self._hops = None if self._each_ns is None else ClockHops(network.links)
         self._known: dict[tuple[str, str], int] = {}
 
+    @property
+    def same_ns(self) -> int | None:
+        """How far any two clocks may differ, if that is the same for all."""
+        return self._most_ns if self._hops is None else None
+
     def between_ns(self, one: str, other: str) -> int:
         """How far the clocks of two nodes may differ, in nanoseconds."""
         if self._each_ns is None or self._hops is None:

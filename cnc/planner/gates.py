@@ -351,7 +351,8 @@ def _objection(intent: Intent, link: Link, gates: GateControlList) -> str | None
             f"left for it in the cycle of {us(gates.cycle_ns)} is {us(longest)}. Fewer or longer "
             f"periods, or a smaller max-frame of best effort, would help"
         )
-    wanted, kept = wanted_ppb(intent, link), kept_ns(intent, link, gates)
+    wanted = wanted_ppb(intent, link)
+    kept = kept_ns(intent, link, gates) if wanted else 0
     if kept * WHOLE_PPB < wanted * gates.cycle_ns:
         return (
             f"best effort would keep {percent(kept * WHOLE_PPB // gates.cycle_ns)} of the cycle of "
