@@ -167,10 +167,15 @@ def steady_plan(seed: int, entries_max: tuple[int, ...] = (0, 0, 16, 64)) -> Ite
     if running is None:
         return
     yield running
-    kept = [its for name, its in wanted.streams.items() if name in running.streams][::2]
+    yield from _around_half(wanted, running)
+
+
+def _around_half(wanted: Intent, planned: Plan) -> Iterator[Plan]:
+    """A plan around one with half of the streams that have a place in `planned`."""
+    kept = [its for name, its in wanted.streams.items() if name in planned.streams][::2]
     running = _planned(with_streams(wanted, *kept))
-    if running and (planned := _planned(wanted, running)):
-        yield planned
+    if running and (around := _planned(wanted, running)):
+        yield around
 
 
 def _jitter_ns(random: Random, wanted: Intent, its: Stream) -> int:
@@ -264,10 +269,7 @@ def stated_plan(seed: int, entries_max: tuple[int, ...] = (0, 0, 16, 64)) -> Ite
     if running is None:
         return
     yield running
-    kept = [its for name, its in wanted.streams.items() if name in running.streams][::2]
-    running = _planned(with_streams(wanted, *kept))
-    if running and (planned := _planned(wanted, running)):
-        yield planned
+    yield from _around_half(wanted, running)
 
 
 class RefusedForTicks(AssertionError):

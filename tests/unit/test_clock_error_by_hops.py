@@ -19,6 +19,7 @@ from cnc.planner import plan
 from cnc.planner.incremental import unchanged
 from cnc.planner.problem import Problem
 from cnc.plans import file as planfile
+from tests.intent_documents import line3_with
 from tests.simulator.adversary import Chance, Slow
 from tests.simulator.clocks import clocks_ns
 from tests.simulator.outcome import is_kept, misses, unsteady
@@ -36,7 +37,6 @@ from tests.unit.planner_networks import (
 )
 from tests.unit.test_planner_late_hops import long_line
 
-LINE3 = Path(__file__).parents[2] / "schedules" / "line3.yaml"
 EACH_NS, MOST_NS = 100, 1000
 HOP_NS = 1140 + 1000  # a frame of 100 octets, its cable and the switch behind it
 
@@ -86,11 +86,7 @@ def late(planned: Plan) -> list[str]:
 
 
 def documented(tmp_path: Path, clock_error: str) -> Path:
-    text = LINE3.read_text()
-    assert "  clock-error: 1us " in text
-    path = tmp_path / "network.yaml"
-    path.write_text(text.replace("  clock-error: 1us ", f"  clock-error: {clock_error} "))
-    return path
+    return line3_with(tmp_path, ("  clock-error: 1us ", f"  clock-error: {clock_error} "))
 
 
 def test_an_intent_states_both_figures(tmp_path: Path) -> None:

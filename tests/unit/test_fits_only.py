@@ -14,11 +14,11 @@ from cnc.model import Intent, Plan, PortRef
 from cnc.planner import gates, moves, plan, ports
 from cnc.planner.margin_cost import best_effort_shares
 from cnc.plans import file as planfile
+from tests.intent_documents import LINE3, line3_with
 from tests.simulator.adversary import Slow
 from tests.simulator.outcome import is_kept, misses, starved
 from tests.unit.planner_networks import LINE, MS, US, intent, stream, with_links
 
-LINE3 = Path(__file__).parents[2] / "schedules" / "line3.yaml"
 FIRST, LAST = PortRef("s1", "s2"), PortRef("s2", "l")
 BEST_EFFORT = 0x01
 GAP_NS = 96
@@ -56,29 +56,18 @@ def with_fits_only(planned: Plan, *, fits_only: bool) -> Plan:
     return replace(planned, intent=with_links(planned.intent, fits_only=fits_only))
 
 
-def documented(tmp_path: Path, text: str, *changes: tuple[str, str]) -> Path:
-    for old, new in changes:
-        assert old in text
-        text = text.replace(old, new, 1)
-    path = tmp_path / "network.yaml"
-    path.write_text(text)
-    return path
-
-
 S2 = "ports: [s1, s3]"
 
 
 def test_a_switch_states_it_for_its_ports_and_a_port_for_itself(tmp_path: Path) -> None:
     ports_of_s2 = "fits-only: true, ports: {s1: {fits-only: false}, s3: {gate-tick: 1ns}}"
-    found = intents.load(documented(tmp_path, LINE3.read_text(), (S2, ports_of_s2)))
+    found = intents.load(line3_with(tmp_path, (S2, ports_of_s2)))
     stated = {str(port) for port, link in found.network.links.items() if link.fits_only}
     assert stated == {"s2/s3"}
 
 
 def test_what_is_no_truth_value_is_refused_with_its_line(tmp_path: Path) -> None:
-    path = documented(
-        tmp_path, LINE3.read_text(), (S2, "ports: {s1: {fits-only: 1}, s3: {gate-tick: 1ns}}")
-    )
+    path = line3_with(tmp_path, (S2, "ports: {s1: {fits-only: 1}, s3: {gate-tick: 1ns}}"))
     with pytest.raises(InputError) as refused:
         intents.load(path)
     assert ": switches.s2.ports.s1.fits-only: found 1, expected true or false" in str(refused.value)
@@ -115,7 +104,7 @@ def test_a_plan_around_one_without_the_key_moves_nothing(tmp_path: Path) -> None
 
 
 def test_a_plan_file_has_it(tmp_path: Path) -> None:
-    path = documented(tmp_path, LINE3.read_text(), (S2, f"{S2}, fits-only: true"))
+    path = line3_with(tmp_path, (S2, f"{S2}, fits-only: true"))
     planned = plan(intents.load(path))
     planfile.dump(planned, tmp_path / "plan.json")
     assert planfile.load(tmp_path / "plan.json") == planned

@@ -17,6 +17,7 @@ from cnc.planner.incremental import unchanged
 from cnc.planner.problem import Problem, _HopTimes
 from cnc.planner.shares import kept_ns
 from cnc.plans import file as planfile
+from tests.intent_documents import LINE3, line3_with
 from tests.simulator.adversary import Chance, Slow
 from tests.simulator.gates import moved
 from tests.simulator.outcome import is_kept, misses
@@ -31,7 +32,6 @@ from tests.unit.planner_networks import (
 )
 
 SCHEDULES = Path(__file__).parents[2] / "schedules"
-LINE3 = SCHEDULES / "line3.yaml"
 FIRST, LAST = PortRef("s1", "s2"), PortRef("s2", "l")
 EARLY_NS = 300
 FRAME_NS, CONTROL_NS = 142 * 8, 148 * 8
@@ -68,20 +68,10 @@ def busy() -> Intent:
     )
 
 
-def documented(tmp_path: Path, *changes: tuple[str, str]) -> Path:
-    text = LINE3.read_text()
-    for old, new in changes:
-        assert old in text
-        text = text.replace(old, new, 1)
-    path = tmp_path / "network.yaml"
-    path.write_text(text)
-    return path
-
-
 def test_the_port_comes_before_the_switch_and_the_switch_before_the_default(
     tmp_path: Path,
 ) -> None:
-    path = documented(
+    path = line3_with(
         tmp_path,
         ("  clock-error:", "  gate-early: 100ns\n  clock-error:"),
         ("ports: [s1, s3]", "gate-early: 50ns, ports: {s1: {gate-early: 20ns}, s3: {}}"),
@@ -97,7 +87,7 @@ def test_the_port_comes_before_the_switch_and_the_switch_before_the_default(
 
 
 def test_what_is_no_duration_is_refused_with_its_line(tmp_path: Path) -> None:
-    path = documented(tmp_path, ("ports: [s1, s3]", "gate-early: -5ns, ports: [s1, s3]"))
+    path = line3_with(tmp_path, ("ports: [s1, s3]", "gate-early: -5ns, ports: [s1, s3]"))
     with pytest.raises(InputError) as error:
         intents.load(path)
     assert f"{path}:40: switches.s2.gate-early: found '-5ns', expected a duration" in str(
@@ -216,7 +206,7 @@ def test_a_running_stream_is_placed_anew_where_its_gates_are_earlier_than_before
 
 
 def test_a_plan_file_has_it(tmp_path: Path) -> None:
-    path = documented(tmp_path, ("  clock-error:", "  gate-early: 100ns\n  clock-error:"))
+    path = line3_with(tmp_path, ("  clock-error:", "  gate-early: 100ns\n  clock-error:"))
     planned = plan(intents.load(path))
     planfile.dump(planned, tmp_path / "plan.json")
     assert planfile.load(tmp_path / "plan.json") == planned

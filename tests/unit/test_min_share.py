@@ -19,6 +19,7 @@ from cnc.planner import Live, exact, gates, plan, shares, timetable
 from cnc.planner.gates import Window, lists_of
 from cnc.planner.shares import Turns, kept_ns
 from cnc.plans import file as planfile
+from tests.intent_documents import LINE3
 from tests.unit.planner_networks import (
     US,
     examples,
@@ -30,7 +31,6 @@ from tests.unit.planner_networks import (
     with_streams,
 )
 
-LINE3 = Path(__file__).parents[2] / "schedules" / "line3.yaml"
 PERCENT = 10**7
 TALKERS = 60
 STAR = network(*(f"t{i}-s1" for i in range(TALKERS)), "s1-s2", "s2-l")
