@@ -7,6 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cnc import intent as intents
 from cnc.check import judge
@@ -20,16 +22,23 @@ from cnc.plans import file as planfile
 from tests.intent_documents import LINE3, line3_with
 from tests.simulator.adversary import Chance, Slow
 from tests.simulator.gates import moved
-from tests.simulator.outcome import is_kept, misses
+from tests.simulator.outcome import is_kept, missed, misses
+from tests.simulator.ports import Disturbance
 from tests.unit.planner_networks import (
     LINE,
     MS,
     US,
+    examples,
     intent,
     network,
+    seeded,
     stream,
     with_links,
 )
+from tests.unit.planner_networks import (
+    intents as random_intents,
+)
+from tests.unit.test_recovery import longest_needed_ns, planned_to_recover
 
 SCHEDULES = Path(__file__).parents[2] / "schedules"
 FIRST, LAST = PortRef("s1", "s2"), PortRef("s2", "l")
@@ -185,6 +194,31 @@ def test_a_shipped_network_recovers_though_its_gates_are_early(name: str) -> Non
     assert judge(planned) == []
     assert planned.streams.keys() == shipped.streams.keys()
     assert max(planned.recovery_ns.values()) >= max(plan(shipped).recovery_ns.values())
+
+
+@examples(max_examples=40)
+@given(random_intents(streams_max=5), st.sampled_from([100, 3000]), st.integers(0, 1000))
+def test_after_a_disturbance_all_is_as_before_when_it_is_promised(
+    wanted: Intent, early_ns: int, seed: int
+) -> None:
+    ports = [port for port in wanted.network.links if port.node in wanted.network.bridges]
+    stating = with_links(early(wanted, early_ns), *ports, fits_only=True)
+    planned = planned_to_recover(stating, 20 * US)
+    if planned is None:
+        return
+    random, error_ns = seeded(seed), planned.intent.network.clock_error_ns
+    for port in sorted(planned.gates):
+        hops = [h for its in planned.streams.values() for h in its.hops if h.egress == port]
+        begin_ns = planned.intent.hyperperiod_ns() + random.choice(hops).offset_ns - 1
+        disturbance = Disturbance(port, begin_ns, 20 * US)
+        for frame, _, _ in missed(
+            planned,
+            Chance(random.randrange(1000)),
+            duration_ns=longest_needed_ns(planned),
+            disturbance=disturbance,
+        ):
+            after_ns = frame.begin_ns - disturbance.end_ns
+            assert after_ns <= planned.recovery_ns[frame.flow.name] + error_ns
 
 
 def test_openings_that_end_early_serve_less(monkeypatch: pytest.MonkeyPatch) -> None:
