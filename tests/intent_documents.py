@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 from cnc.lab.rehearsal import Rehearsal
+
+LINE3 = Path(__file__).parents[1] / "schedules" / "line3.yaml"
 
 DEFAULTS: dict[str, Any] = {
     "rate": "1Gbps",
@@ -32,6 +35,17 @@ ROUTED_CLASSES = {
     name: {**CLASSES[name], "dscp": dscp}
     for name, dscp in (("control", 48), ("cyclic", 46), ("best-effort", 0))
 }
+
+
+def line3_with(folder: Path, *changes: tuple[str, str]) -> Path:
+    """A file with the text of line3 in which the first of each pair is replaced by the second."""
+    text = LINE3.read_text()
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new, 1)
+    path = folder / "network.yaml"
+    path.write_text(text)
+    return path
 
 
 def topology(

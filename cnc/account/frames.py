@@ -20,11 +20,15 @@ from cnc.model import (
     Stream,
     StreamPlan,
 )
+from cnc.model.clock_error import ClockErrors
 from cnc.support.format import counted
 
 Drops = Callable[[str, int], bool]
 """Whether the first switch is to drop frames of a stream, in a class by its number, that come
 otherwise than planned."""
+
+Clocked = tuple[tuple[str, int], ...]
+"""Times by the clocks of nodes."""
 
 AddedOctets = Callable[[Stream], int]
 """What the first switch puts before the payload of a stream's frames, and the last one takes away,
@@ -58,6 +62,10 @@ class Transmission(NamedTuple):
     earliest_ns: int
     latest_ns: int
     all_there_ns: int
+    due_ns: int  # its latest arrival by the clocks of those that may have sent it so late
+    left: Clocked  # the first frame starts at all of these or later
+    arrives: Clocked  # its last bit is at the far end at the last of these or before
+    elapsed_ns: int  # when the last bit of the last frame is; of a listener by the talker's, too
 
     @property
     def all_received_ns(self) -> int:
@@ -82,7 +90,10 @@ def transmissions_of(
     ]
     links = plan.intent.network.links
     blocking = {port: blocking_ns(plan.intent, link) for port, link in links.items()}
-    travel = _Travel(plan.intent, lists, blocking, drops_misfits, added_octets)
+    clocks = ClockErrors(plan.intent.network)
+    travel = _Travel(
+        plan.intent, lists, blocking, drops_misfits, added_octets, clocks, clocks.same_ns
+    )
     for name, stream in plan.intent.streams.items():
         if name not in plan.streams:
             if name not in plan.refused:
@@ -103,12 +114,9 @@ def transmissions_of(
             (t.offset_ns for path in paths for t in path if t.ingress is None), default=0
         )
         transmissions += _sent(plan.intent, paths)
-        violations += _judge_jitter(plan, stream, paths)
+        violations += _judge_jitter(plan, stream, paths, travel.clocks)
         for path in paths:
-            error_ns = plan.intent.network.clock_error_ns
-            violations += _judge_times(
-                stream, path, start_ns, planned.latency_bound_ns, clock_error_ns=error_ns
-            )
+            violations += _judge_times(stream, path, start_ns, planned.latency_bound_ns)
     return transmissions, violations
 
 
@@ -178,6 +186,8 @@ class _Travel:
     blocking_ns: Mapping[PortRef, int]
     drops_misfits: Drops
     added_octets: AddedOctets
+    clocks: ClockErrors
+    apart_ns: int | None  # any two clocks, if that is the same for all
     wire_ns: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
 
     def along(self, stream: Stream, hops: tuple[Hop, ...]) -> list[Transmission]:
@@ -225,36 +235,53 @@ class _Travel:
         # What the talker sends without a tag is shorter, and sooner at the first switch.
         is_untagged = before is None and stream.identification is not None
         lead = network.untagged_lead_ns(link, stream.payload_octets) if is_untagged else 0
-        leaves = earliest = latest = hop.offset_ns
+        node = hop.egress.node
+        leaves = earliest = latest = due = hop.offset_ns
         all_there = hop.offset_ns + spread
+        left: Clocked = ((node, hop.offset_ns),)
+        starts: Clocked = left
         if before is not None:
-            bridge = network.bridges[hop.egress.node]
-            leaves = before.leaves_ns + before.flight_ns + bridge.processing_min_ns
+            bridge = network.bridges[node]
+            on_way = before.flight_ns + bridge.processing_min_ns
             if before.ingress is None and self.drops_misfits(stream.name, hop.traffic_class):
                 # Its filter may look at a frame last of all: what passes as it opens is here then.
-                leaves -= bridge.processing_min_ns
-            # Any two clocks differ by no more than the clock error, so it counts once from the
+                on_way -= bridge.processing_min_ns
+            # Any two clocks differ by no more than their clock error, so it counts once from the
             # clock that last held the frame back, however many bridges it has passed since.
-            earliest = leaves - network.clock_error_ns
+            left = _later(before.left, on_way)
+            earliest = self._by_ns(left, node, -1)
             # Links pass frames on one by one. The last is the one to come too late for its turn
             # where the link before is slower than this one, else the first.
             first = before.received_ns + bridge.processing_max_ns
             all_there = first + before.spread_ns
             latest = max(first, all_there - spread)
-            leaves = max(leaves, self._earliest_start_ns(stream, hop, earliest))
-        # A frame that no bridge holds back is no later by one clock than by another, but for the
-        # clock error: it counts once from the clock that last held the frame back for that long.
-        started = max(hop.offset_ns, latest - network.clock_error_ns) + blocking
+            opens = self._earliest_start_ns(stream, hop, earliest)
+            if opens > earliest:
+                # What an earlier clock says of it counts no more where this one says as much.
+                left = self._mattering(left, node, opens)
+            leaves = _last_ns(left)
+            # A frame that no bridge holds back is no later by one clock than by another, but for
+            # their clock error: it counts once from the clock that held it back for that long.
+            behind = latest - before.received_ns
+            came = _later(before.arrives, behind)
+            due = _last_ns(came)
+            if latest > hop.offset_ns:
+                starts = self._mattering(came, node, hop.offset_ns)
+        arrives = _later(starts, blocking + flight)
+        target = link.target.node
+        received = elapsed = self._by_ns(arrives, target, 1)
+        if target in stream.listeners:
+            elapsed = max(received, self._by_ns(arrives, stream.talker, 1))
         return Transmission(
             stream=stream.name,
             egress=hop.egress,
-            target=link.target.node,
+            target=target,
             traffic_class=hop.traffic_class,
             period_ns=stream.period_ns,
             offset_ns=hop.offset_ns,
             busy_until_ns=max(hop.offset_ns, latest) + blocking + spread + occupation,
             spread_ns=spread,
-            received_ns=started + flight + network.clock_error_ns,
+            received_ns=received,
             flight_ns=flight - lead,
             leaves_ns=leaves,
             ingress=before.egress if before else None,
@@ -262,7 +289,27 @@ class _Travel:
             earliest_ns=earliest,
             latest_ns=latest,
             all_there_ns=all_there,
+            due_ns=due,
+            left=left,
+            arrives=arrives,
+            elapsed_ns=elapsed + spread,
         )
+
+    def _by_ns(self, times: Clocked, node: str, sign: int) -> int:
+        """The last of these by the clock of a node: with what it is apart, or less that."""
+        if self.apart_ns is not None:
+            return _last_ns(times) + sign * self.apart_ns
+        between = self.clocks.between_ns
+        return max([ns + sign * between(clock, node) for clock, ns in times])
+
+    def _mattering(self, times: Clocked, node: str, own_ns: int) -> Clocked:
+        """Those that the clock of a node does not rule out by what it says itself, and that."""
+        if self.apart_ns is not None:  # whichever clock says it, one time stands for all
+            last_ns = _last_ns(times)
+            return ((node, max(last_ns, own_ns)),)
+        between = self.clocks.between_ns
+        kept = [(clock, ns) for clock, ns in times if ns + between(clock, node) > own_ns]
+        return (*kept, (node, own_ns))
 
     def _octets(self, stream: Stream, added: int, link: Link, before: Transmission | None) -> int:
         """What a frame carries on a link. What the switch that it comes to first has put before
@@ -281,13 +328,22 @@ class _Travel:
         return gate.earliest_start_ns(earliest_ns, hop.offset_ns, stream.period_ns)
 
 
+def _later(times: Clocked, by_ns: int) -> Clocked:
+    if len(times) == 1:  # nearly always, and there are very many
+        ((clock, ns),) = times
+        return ((clock, ns + by_ns),)
+    return tuple([(clock, ns + by_ns) for clock, ns in times])
+
+
+def _last_ns(times: Clocked) -> int:
+    return times[0][1] if len(times) == 1 else max([ns for _, ns in times])
+
+
 def _judge_times(
     stream: Stream,
     path: list[Transmission],
     start_ns: int,
     bound_ns: int,
-    *,
-    clock_error_ns: int,
 ) -> Iterator[Violation]:
     """What is wrong with the times of a path, if the latency counts from `start_ns`."""
     last_start = stream.period_ns - 1 if stream.latest_ns is None else stream.latest_ns
@@ -299,16 +355,16 @@ def _judge_times(
             )
             yield Violation("talker-window", stream.name, text)
         # One clock error later it may come: then its gate and the link have to wait for it.
-        if t.ingress is not None and t.offset_ns < t.latest_ns - clock_error_ns:
+        if t.ingress is not None and t.offset_ns < t.due_ns:
             text = (
                 f"is planned to leave {t.egress} at {t.offset_ns} ns but may not be there before "
-                f"{t.latest_ns} ns, more than the clock error of {clock_error_ns} ns later"
+                f"{t.latest_ns} ns, more than the clock error of {t.latest_ns - t.due_ns} ns later"
             )
             yield Violation("precedence", stream.name, text)
     for t in path:
         if t.target not in stream.listeners:
             continue
-        latency = t.all_received_ns - start_ns
+        latency = t.elapsed_ns - start_ns
         if latency > stream.max_latency_ns:
             text = f"may reach {t.target} after {latency} ns, {stream.max_latency_ns} ns allowed"
             yield Violation("deadline", stream.name, text)
@@ -318,7 +374,7 @@ def _judge_times(
 
 
 def _judge_jitter(
-    plan: Plan, stream: Stream, paths: Iterable[list[Transmission]]
+    plan: Plan, stream: Stream, paths: Iterable[list[Transmission]], clocks: ClockErrors
 ) -> Iterator[Violation]:
     """What is wrong with the spread of arrivals at each listener, by whichever path frames come."""
     promised_ns = plan.jitter_ns.get(stream.name, {})
@@ -330,7 +386,8 @@ def _judge_jitter(
     latest: dict[str, int] = {}
     for t in (t for path in paths for t in path if t.target in stream.listeners):
         # The clock that lets the frame start may be ahead of the listener's by the clock error.
-        first = t.leaves_ns + t.flight_ns - plan.intent.network.clock_error_ns
+        left = max(ns - clocks.between_ns(clock, t.target) for clock, ns in t.left)
+        first = left + t.flight_ns
         earliest[t.target] = min(first, earliest.get(t.target, first))
         latest[t.target] = max(t.received_ns, latest.get(t.target, t.received_ns))
     for listener, last in latest.items():

@@ -19,12 +19,20 @@ class GateCycle:
     """A gate control list that repeats for ever, from time 0 on.
 
     `gated` has a bit for each class whose gate must be shut at the planned time of another,
-    `best_effort` for those of them that also must have been shut for `guard_ns` before.
+    `best_effort` for those of them that also must have been shut for `guard_ns` before. Gates may
+    open and close up to `early_ns` sooner than the list says.
     """
 
     def __init__(
-        self, gates: GateControlList, *, gated: int, best_effort: int, guard_ns: int
+        self,
+        gates: GateControlList,
+        *,
+        gated: int,
+        best_effort: int,
+        guard_ns: int,
+        early_ns: int = 0,
     ) -> None:
+        self.early_ns = early_ns
         self.cycle_ns = gates.cycle_ns
         self._gated = gated
         self._best_effort = best_effort
@@ -103,7 +111,7 @@ class GateCycle:
                 if noisy < 0 or edges[again] - edges[noisy + 1] >= self._guard_ns:
                     clear.append((edges[begin], edges[stop]))
                 begin = alone.find(1, stop, end)
-        return Gate(self.cycle_ns, stretches, clear)
+        return Gate(self.cycle_ns, stretches, clear, self.early_ns)
 
 
 class Gate:
@@ -114,8 +122,13 @@ class Gate:
     """
 
     def __init__(
-        self, cycle_ns: int, stretches: list[tuple[int, int]], clear: list[tuple[int, int]]
+        self,
+        cycle_ns: int,
+        stretches: list[tuple[int, int]],
+        clear: list[tuple[int, int]],
+        early_ns: int,
     ) -> None:
+        self._early_ns = early_ns
         # Times count from the first opening, so that no stretch crosses the end of the cycle.
         zero = stretches[0][0] if stretches else 0
         self._cycle_ns = cycle_ns
@@ -134,7 +147,7 @@ class Gate:
         return time_ns - max(0, phase - self._closes[stretch])
 
     def earliest_start_ns(self, earliest_ns: int, planned_ns: int, period_ns: int) -> int:
-        """The least time into any period, from `earliest_ns` on, at which the gate is open.
+        """The least time into any period, from `earliest_ns` on, at which the gate may be open.
 
         `planned_ns` at the latest: there the gate is open if the plan is sound.
         """
@@ -146,11 +159,13 @@ class Gate:
             following = bisect_right(opens, phase)
             if phase < closes[following - 1]:
                 return earliest_ns
-            wait = min(wait, opens[following] - phase)
+            wait = min(wait, max(opens[following] - phase - self._early_ns, 0))
         return earliest_ns + wait
 
     def doubtful(self, offset_ns: int, duration_ns: int, period_ns: int) -> Iterator[int]:
-        """The multiples of the period at which a frame is not all in one clear stretch."""
+        """The multiples of the period at which a frame is not all in one clear stretch, which may
+        end early."""
+        duration_ns += self._early_ns
         clear_from, clear_until, cycle = self._clear_from, self._clear_until, self._cycle_ns
         first = offset_ns - self._zero_ns
         for shift in range(0, lcm(cycle, period_ns), period_ns):

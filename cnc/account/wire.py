@@ -94,6 +94,18 @@ def _largest_ns(intent: Intent, link: Link, role: ClassRole) -> int:
 def guard_ns(intent: Intent, link: Link, best_effort: TrafficClass) -> int:
     """How long after its gate closes a best-effort class may still keep the link busy.
 
-    A frame that was let through may start the network's gate margin later.
+    A frame that was let through may start the network's gate margin later. Where only what ends
+    before its gate closes is let through, it is that margin and the gap after the frame.
     """
+    if link.fits_only:
+        gap = transmission_ns(intent.network.overhead.gap_octets, link.rate_bps)
+        return gap + intent.network.gate_margin_ns
     return wire_ns(intent, link, best_effort) + intent.network.gate_margin_ns
+
+
+def slot_ns(intent: Intent, link: Link, best_effort: TrafficClass) -> int:
+    """How long the gate of a best-effort class must be open at once to let its largest frame out,
+    which must end before it closes where the port starts nothing else, also if it opens late. It
+    may close early."""
+    late = intent.network.gate_margin_ns if link.fits_only else 0
+    return wire_ns(intent, link, best_effort) + late + link.gate_early_ns

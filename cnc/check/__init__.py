@@ -22,6 +22,7 @@ worst and best cases itself, and looks whether each rule holds:
     gate-talker                      a talker's list shuts best effort alone
     gate-control, starved-control, starved-best-effort
                                      control may always be sent, best effort often enough
+    best-effort-share                and for as much of the cycle as it is to keep
     loop, loop-deadline              control loops take as long as the plan says, and no longer
                                      than they may
     recovery                         frames are in time again as soon as promised

@@ -8,7 +8,7 @@ from math import lcm
 
 from cnc.account.openings import GateCycle
 from cnc.account.violation import Violation
-from cnc.account.wire import guard_ns, wire_ns
+from cnc.account.wire import guard_ns, slot_ns, wire_ns
 from cnc.model import (
     ClassRole,
     GateControlList,
@@ -20,6 +20,7 @@ from cnc.model import (
     TrafficClass,
 )
 
+_WHOLE_PPB = 10**9
 _CYCLE_MAX_NS = 2**31 - 1  # what the kernel's taprio can hold
 
 
@@ -62,6 +63,7 @@ def readable_lists(plan: Plan) -> dict[PortRef, GateCycle]:
             gated=_mask(others),
             best_effort=_mask(best_effort),
             guard_ns=max((guard_ns(intent, link, c) for c in best_effort), default=0),
+            early_ns=link.gate_early_ns,
         )
     return readable
 
@@ -142,23 +144,41 @@ def _judge_masks(port: PortRef, gates: GateControlList, intent: Intent) -> Itera
 
 def _judge_starvation(intent: Intent, link: Link, gates: GateCycle) -> Iterator[Violation]:
     for c in intent.classes_with(ClassRole.BEST_EFFORT):
-        frame = wire_ns(intent, link, c)
+        slot, frame = slot_ns(intent, link, c), wire_ns(intent, link, c)
         bit = 1 << c.number
-        if not any(run >= frame for run in gates.runs_ns(bit, bit)):
+        if not any(run >= slot for run in gates.runs_ns(bit, bit)):
             longest = max(gates.runs_ns(bit, bit), default=0)
+            off = f" and its gate may be off by {slot - frame} ns" if slot > frame else ""
             text = (
                 f"class {c.name} is never open for more than {longest} ns, its largest frame takes "
-                f"{frame} ns"
+                f"{frame} ns{off}"
             )
             yield Violation("starved-best-effort", str(link.source), text)
+        if c.min_share_ppb and link.source.node in intent.network.bridges:
+            yield from _judge_share(link, gates, c, slot)
     scheduled = intent.classes_with(ClassRole.SCHEDULED)
     for c in intent.classes_with(ClassRole.CONTROL):
         above = _mask(s for s in scheduled if s.number > c.number)
         frame = wire_ns(intent, link, c)
-        if not any(run >= frame for run in gates.runs_ns(above, 0)):
-            longest = max(gates.runs_ns(above, 0), default=0)
+        enough = frame + link.gate_early_ns
+        if not any(run >= enough for run in gates.runs_ns(above, 0)):
+            longest = max(max(gates.runs_ns(above, 0), default=0) - link.gate_early_ns, 0)
             text = (
                 f"scheduled classes above class {c.name} leave it {longest} ns at a time, its "
                 f"largest frame takes {frame} ns"
             )
             yield Violation("starved-control", str(link.source), text)
+
+
+def _judge_share(
+    link: Link, gates: GateCycle, best_effort: TrafficClass, slot_ns: int
+) -> Iterator[Violation]:
+    """Whether the openings that hold a largest frame add up to what the class is to keep."""
+    bit, wanted = 1 << best_effort.number, best_effort.min_share_ppb or 0
+    opened = sum(run - link.gate_early_ns for run in gates.runs_ns(bit, bit) if run >= slot_ns)
+    if opened * _WHOLE_PPB < wanted * gates.cycle_ns:
+        text = (
+            f"class {best_effort.name} is open for {opened} ns of {gates.cycle_ns} ns in turns "
+            f"long enough for its largest frame, its min-share is {wanted * 100 / _WHOLE_PPB:g}%"
+        )
+        yield Violation("best-effort-share", str(link.source), text)

@@ -305,6 +305,11 @@ class _Recovery:
             shut=_mask({c.number for c in best_effort if c.number > min(numbers)}),
             within_ns=cycle,
         )
+        stretches = [
+            (start, end - gates.early_ns)
+            for start, end in stretches
+            if end - start > gates.early_ns
+        ]
         beside = max((wire_ns(intent, link, c) for c in best_effort), default=0)
         longest = max(a.wire_ns for a in arrivals)
         # A frame that its talker sends at any time comes here only if no filter drops it.

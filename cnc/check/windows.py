@@ -49,6 +49,9 @@ def _judge_period(
     where = str(t.egress)
     start, end = t.offset_ns + shift_ns, t.busy_until_ns + shift_ns
     frame = f"for {t.stream}, planned for {start} to {end} ns"
+    if gates.early_ns:
+        end += gates.early_ns
+        frame += f", and gates may change {gates.early_ns} ns early"
     if shut := end - start - gates.open_ns(t.traffic_class, start, end):
         text = f"the gate of class {t.traffic_class} is closed for {shut} ns {frame}"
         yield Violation("gate-window", where, text)

@@ -34,7 +34,7 @@ _UNMEASURED_NS = 1_000_000
 def network(document: shape.Document, problems: Problems) -> Network:
     """The network of `document`; what is wrong with it is added to `problems`."""
     frame = document.frame
-    clock_error_ns = document.defaults.clock_error_ns
+    clock_error_ns = _clock_error_ns(document.defaults.clock_error, problems)
     if frame.gap_octets > frame.physical_octets:
         problems.add(
             ("frame", "gap"),
@@ -58,7 +58,29 @@ def network(document: shape.Document, problems: Problems) -> Network:
         gate_margin_ns=_gate_margin_ns(document),
         disturbance_ns=document.defaults.recovery,
         forwarding=document.forwarding,
+        clock_error_neighbours_ns=document.defaults.clock_error.neighbours_ns,
     )
+
+
+def _clock_error_ns(stated: shape.ClockError, problems: Problems) -> int | None:
+    """How far any two clocks may differ; None if that is to be measured. What neighbours may differ
+    by has no effect where it is no less, and is not measured."""
+    path, most_ns = ("defaults", "clock-error"), stated.network
+    if stated.neighbours_ns is None:
+        return most_ns
+    if most_ns is None:
+        problems.add(
+            (*path, "network"),
+            "measured",
+            "a duration such as 1us, as neighbours are stated",
+        )
+    elif stated.neighbours_ns >= most_ns:
+        problems.add(
+            (*path, "neighbours"),
+            DURATION.format(stated.neighbours_ns),
+            f"less than network, {DURATION.format(most_ns)}: two clocks differ by no more",
+        )
+    return most_ns
 
 
 def _gate_margin_ns(document: shape.Document) -> int:
@@ -193,9 +215,28 @@ def _links(document: shape.Document, problems: Problems) -> dict[PortRef, Link]:
                 gate_interval_max_ns=port.gate_interval_max_ns,
                 gate_cycle_max_ns=port.gate_cycle_max_ns,
                 gate_tick_ns=port.gate_tick_ns,
+                gate_early_ns=_gate_early_ns(document, source, port),
+                fits_only=_fits_only(switch, port),
                 preemption=port.preemption,
             )
     return links
+
+
+def _fits_only(switch: shape.Switch | None, port: shape.Port) -> bool:
+    """Whether a port transmits only what fits, as it states or its switch; not an end station's."""
+    if switch is None:
+        return False
+    return switch.fits_only if port.fits_only is None else port.fits_only
+
+
+def _gate_early_ns(document: shape.Document, source: PortRef, port: shape.Port) -> int:
+    """How early the gates of a port may be; nothing for an end station that has none."""
+    default, switch = document.defaults.gate_early_ns, document.switches.get(source.node)
+    if switch:
+        stated = (port.gate_early_ns, switch.gate_early_ns)
+        return next((its for its in stated if its is not None), default)
+    station = document.end_stations.get(source.node)
+    return default if station and station.gates else 0
 
 
 def _check_ends(document: shape.Document, problems: Problems) -> None:

@@ -86,6 +86,7 @@ def _class(name: str, its: shape.Class) -> TrafficClass:
         its.max_frame_octets,
         its.burst,
         its.rate_bps,
+        its.min_share_ppb,
     )
 
 
@@ -124,6 +125,13 @@ def _check_control(its: TrafficClass, problems: Problems) -> None:
             problems.add(("classes", its.name, key), found, "a class with the role control")
 
 
+def _check_best_effort(its: TrafficClass, problems: Problems) -> None:
+    """Only best effort is promised a share of what the others leave."""
+    if its.min_share_ppb is not None and its.role is not ClassRole.BEST_EFFORT:
+        found = f"a min-share, and the role {its.role}"
+        problems.add(("classes", its.name, "min-share"), found, "a class with the role best-effort")
+
+
 def _check_classes(intent: Intent, problems: Problems) -> None:
     owners: dict[tuple[str, int], str] = {}
     for name, its in intent.classes.items():
@@ -135,6 +143,7 @@ def _check_classes(intent: Intent, problems: Problems) -> None:
                 found = f"{value}, which class {owner} has" if owner != name else f"{value} twice"
                 problems.add(("classes", name, key), found, f"a {key} of its own")
         _check_control(its, problems)
+        _check_best_effort(its, problems)
         if its.role is not ClassRole.SCHEDULED:
             continue
         for key, value in marks:

@@ -14,7 +14,7 @@ from pydantic import BeforeValidator, Field
 from cnc.keys.contributed import with_keys
 from cnc.keys.keys import Level
 from cnc.keys.mapping import Shape
-from cnc.keys.units import DURATION, SIZE
+from cnc.keys.units import DURATION, SIZE, TIME_SHARE
 from cnc.keys.values import (
     BURST_MAX_FRAMES,
     CLOCK_ERROR_SCHEMA,
@@ -22,6 +22,7 @@ from cnc.keys.values import (
     FRAMES_MAX,
     HOST,
     HOST_SLIPS,
+    MIN_SHARE_MAX_PPB,
     PAYLOAD_MAX_OCTETS,
     RECOVERY_SCHEMA,
     Boolean,
@@ -87,6 +88,24 @@ class Processing(Shape):
     max_ns: Duration = Field(description="the maximum processing time, a duration such as 5us")
 
 
+_ClockError = Annotated[int | None, Leaf(clock_error, CLOCK_ERROR_SCHEMA)]
+
+
+class ClockError(Shape):
+    """How far two clocks may differ: by their hops in the clock tree, and at most."""
+
+    network: _ClockError = Field(
+        description="maximum difference between any two clocks of the network, a duration such as "
+        "1us"
+    )
+    neighbours_ns: Duration | None = Field(
+        None,
+        description="maximum difference between a clock and the one that it follows, a duration "
+        "such as 100ns; two clocks differ by as much for each hop between them, whichever tree the "
+        "clocks choose; default: any two differ by the maximum of the network",
+    )
+
+
 @with_keys(Level.DEFAULTS)
 class Defaults(Shape):
     """Defaults of links and switches."""
@@ -94,9 +113,16 @@ class Defaults(Shape):
     rate_bps: Rate = Field(description="rate of a link, such as 1Gbps")
     propagation_ns: Duration = Field(description="delay of a cable, a duration such as 100ns")
     processing: Processing = Field(description="bounds on the time a frame spends in a switch")
-    clock_error_ns: Annotated[int | None, Leaf(clock_error, CLOCK_ERROR_SCHEMA)] = Field(
+    clock_error: Annotated[
+        ClockError,
+        BeforeValidator(
+            lambda value: value if isinstance(value, dict) else {"network": value},
+            json_schema_input_type=_ClockError | ClockError,
+        ),
+    ] = Field(
         description="maximum difference between two clocks of the network, a duration such as 1us; "
-        "or measured: from what ptp4l measures (clocks.md)"
+        "or measured: from what ptp4l measures (clocks.md); or a mapping, with what neighbours in "
+        "the clock tree differ by"
     )
     gate_margin_ns: Duration | None = Field(
         None,
@@ -104,6 +130,12 @@ class Defaults(Shape):
         "wake-up latency of a timer; a duration such as 50us; kept free after each planned frame; "
         "default: what the switches measured, or 1ms where they were not asked; 0ns without "
         "software gates",
+    )
+    gate_early_ns: Duration = Field(
+        "0ns",
+        validate_default=True,
+        description="how much sooner than its list says a gate may open or close, such as the "
+        "jitter of an offload; a duration such as 100ns",
     )
     recovery: Annotated[int | None, Leaf(recovery_time, RECOVERY_SCHEMA)] = Field(
         "100us",
@@ -155,6 +187,12 @@ class Class(Shape):
         description="of a control class: the most it sends on average, with preambles and gaps, a "
         "rate such as 1Mbps; default: a tenth of each link",
     )
+    min_share_ppb: Annotated[int, quantity(TIME_SHARE, 1, MIN_SHARE_MAX_PPB)] | None = Field(
+        None,
+        description="of a best-effort class: the least share of its cycle that each gate control "
+        "list of a switch port leaves it, without guard bands, in turns of its max-frame or "
+        "longer, such as 25%; default: one such turn in each cycle",
+    )
 
 
 class Management(Shape):
@@ -195,6 +233,14 @@ class Port(Shape):
         validate_default=True,
         description="gates change only at multiples of it, a duration such as 8ns",
     )
+    gate_early_ns: Duration | None = Field(
+        None,
+        description="how much sooner than its list says a gate may open or close; default: "
+        "gate-early of the switch",
+    )
+    fits_only: Boolean | None = Field(
+        None, description="as fits-only of the switch, for this port; default: that of the switch"
+    )
     preemption: Boolean = Field(
         False,
         description="only false: no switch is configured to preempt best-effort frames (IEEE "
@@ -233,6 +279,13 @@ class Switch(Shape):
     )
     processing: Processing | None = Field(None, description="default: defaults.processing")
     gates: Gates | None = Field(None, description="default: defaults.gates")
+    gate_early_ns: Duration | None = Field(None, description="default: defaults.gate-early")
+    fits_only: Boolean = Field(
+        False,
+        description="true: its ports transmit a frame only if that ends before its gate closes "
+        "(IEEE 802.1Q-2022 8.6.8.4), so that a window needs no guard band as long as best effort's "
+        "largest frame",
+    )
 
 
 @with_keys(Level.END_STATION)

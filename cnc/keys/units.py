@@ -93,6 +93,7 @@ FREQUENCY_WALK = Quantity(
     {"ppm": 1_000_000, "ppb": 1_000, "ppt": 1},
 )
 FRAME_LOSS = Quantity("a share of frames", "0.1%, 1ppm", {"%": 10_000_000, "ppm": 1_000, "ppb": 1})
+TIME_SHARE = Quantity("a share of the cycle", "25%, 12.5%", FRAME_LOSS.factors)
 BIT_ERROR_RATIO = Quantity(
     "a bit error ratio",
     "1ppb (one bit of 10^9), 10ppt",

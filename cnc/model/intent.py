@@ -116,7 +116,10 @@ class Intent:
     @property
     def wants_measured_clock_error(self) -> bool:
         """Whether the operator leaves the clock error to what the clocks measure."""
-        return bool(self.document.get("defaults", {}).get("clock-error") == "measured")
+        stated = self.document.get("defaults", {}).get("clock-error")
+        if isinstance(stated, Mapping):
+            stated = stated.get("network")
+        return bool(stated == "measured")
 
     def with_clock_error(self, measured: MeasuredClockError) -> Intent:
         """The same to carry, by clocks that differ by no more than this."""

@@ -68,6 +68,10 @@ class TrafficClass:
     A control class sends at most `burst_frames` of its largest frames in a row, and `rate_bps` on
     average, counted on the wire with preamble and gap: a token bucket (RFC 2697). None is the
     default of `Intent.control_burst_octets` and `Intent.control_rate_bps`.
+
+    A best-effort class is to keep `min_share_ppb` parts of 10^9 of the cycle of each port of a
+    switch that has a gate control list, in turns of its largest frame or longer. None: such a turn
+    in each cycle.
     """
 
     name: str
@@ -78,6 +82,7 @@ class TrafficClass:
     max_frame_octets: int = 1522  # on the link layer: MAC header to FCS
     burst_frames: int | None = None
     rate_bps: int | None = None
+    min_share_ppb: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +166,8 @@ class Link:
     gate_interval_max_ns: int = 0  # 0: no limit known
     gate_cycle_max_ns: int = 0  # 0: no limit known
     gate_tick_ns: int = 1  # gates change at multiples of it
+    gate_early_ns: int = 0  # gates may open and close so much sooner than their list says
+    fits_only: bool = False  # it starts no frame that would not end before its gate closes
     preemption: bool = False  # asked for by a plan of before; nothing configures it
 
     def within(self, limits: GateLimits) -> Link:
@@ -193,7 +200,9 @@ class FrameOverhead:
 class Network:
     """Nodes and directed links.
 
-    `clock_error_ns` bounds the difference between any two clocks; `gate_margin_ns` how much later
+    `clock_error_ns` bounds the difference between any two clocks, and, if it is not None,
+    `clock_error_neighbours_ns` that for each hop between them in the clock tree
+    (`cnc.model.clock_error`); `gate_margin_ns` how much later
     than planned a frame may start for reasons of its sender, other frames apart, unless that is an
     end station with a lateness of its own.
     `disturbance_ns` is the longest time that a disturbance keeps a port from sending scheduled
@@ -208,6 +217,7 @@ class Network:
     gate_margin_ns: int = 0
     disturbance_ns: int | None = None
     forwarding: Forwarding = Forwarding.ROUTED
+    clock_error_neighbours_ns: int | None = None
 
     @property
     def managed(self) -> dict[str, Bridge | EndStation]:

@@ -4,7 +4,7 @@ planner and judge leave none."""
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from importlib.util import find_spec
 from itertools import combinations_with_replacement
@@ -16,6 +16,7 @@ from cnc.planner.algorithm import Budget, Progress, Result
 from cnc.planner.greedy import Dense, NoWait, Waiting
 from cnc.planner.problem import Problem, complete
 from cnc.planner.route import Member, Placement
+from cnc.planner.timetable import Timetable
 
 if TYPE_CHECKING:
     from cnc.planner.exact_model import Outcome
@@ -112,6 +113,18 @@ class Exact:
                 hint="pip install 'tsn-control-plane[exact]'",
             )
         return _Search(problem, budget, self._patience).run()
+
+
+def _within_shares(
+    problem: Problem, placements: Mapping[Member, Placement]
+) -> dict[Member, Placement]:
+    """Without those that would leave best effort less than its share of a link, of which the solver
+    knows nothing."""
+    table = Timetable(problem)
+    for placement in placements.values():
+        if not table.crowded(placement):
+            table.place(placement)
+    return complete(problem, {m: its for m, its in table.placements.items() if m in placements})
 
 
 class _Search:
@@ -214,7 +227,7 @@ class _Search:
             constraints, seed=seed, limit=limit * self._patience, improve=improve
         )
         if outcome.values is not None:
-            placements = self._model.placements(outcome.values)
+            placements = _within_shares(self._problem, self._model.placements(outcome.values))
             if len(placements) >= len(self._best):
                 self._best = placements
         if outcome.interrupted:

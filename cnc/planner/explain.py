@@ -16,6 +16,8 @@ from cnc.planner.floor import floor, gate_margin, us
 from cnc.planner.ports import CYCLE_MAX_NS
 from cnc.planner.problem import Problem
 from cnc.planner.route import Leg, Route
+from cnc.planner.search import first_free
+from cnc.planner.shares import Turns, percent, wanted_ppb
 from cnc.planner.timetable import Resource, Timetable
 
 INTERRUPTED = "had no place yet when the search was interrupted"
@@ -108,12 +110,20 @@ def hopeless(problem: Problem, route: Route) -> str | None:
     if taken > route.period_ns:
         link = problem.links[longest.link]
         tick = f", a tick of {us(link.gate_tick_ns)}" if link.gate_tick_ns > 1 else ""
+        tick += f", gates {us(link.gate_early_ns)} early" if link.gate_early_ns else ""
         what = "one frame takes" if stream.frames == 1 else f"its {stream.frames} frames take"
         return (
             f"{what} {us(taken)} of {link.source}{tick}, jitter and blocking included, "
             f"more than its period of {us(route.period_ns)}. A longer period, {_less(stream)} or "
             "a faster link would help"
         )
+    for leg, offset in zip(route.legs, route.offsets_ns, strict=True):
+        link = problem.links[leg.link]
+        if wanted := wanted_ppb(problem.intent, link):
+            alone = Turns(problem.intent, link, [(offset, leg.window_ns, route.period_ns)])
+            if alone.share_ppb() < wanted:
+                before = ", even with no other stream in the network"
+                return _share_text(problem, leg.link, alone.share_ppb(), before, stream)
     return None
 
 
@@ -136,7 +146,7 @@ def _too_unsteady(problem: Problem, route: Route) -> str | None:
         late, key = ("late gates", gate_margin(intent))
         if is_stated:
             late, key = ("lateness", "talker-lateness")
-        error = 2 * intent.network.clock_error_ns
+        error = 2 * problem.clocks.between_ns(link.source.node, listener)
         rest = least - margin - own - blocking - error
         parts = [
             (f"{late} {us(margin)} ({key})", margin),
@@ -185,6 +195,8 @@ class _Place(NamedTuple):
 def no_place(table: Timetable, route: Route) -> str:
     """No start of the talker's window is free: names the link or queue that leaves the fewest."""
     problem, period = table.problem, route.period_ns
+    if too_little := _too_little_left(table, route):
+        return too_little
     tightest = min(_places(table, route), key=lambda place: place.room)
     first, last = problem.window_ns(route.member)
     helps = ["a longer period", _less(problem.stream(route.member)), "a faster link"]
@@ -216,6 +228,36 @@ def no_place(table: Timetable, route: Route) -> str:
         f"{why}. {taken} {load:.0%} of the time; with this stream "
         f"{load + tightest.stay_ns / period:.0%}. What would help: {', '.join(helps[:-1])} or "
         f"{helps[-1]}"
+    )
+
+
+def _too_little_left(table: Timetable, route: Route) -> str | None:
+    """That there is a place, where best effort would keep less of a link than its `min-share`."""
+    placement = first_free(table, route) if table.promises_shares else None
+    crowded = table.crowded(placement) if placement else []
+    if placement is None or not crowded:
+        return None
+
+    def share_ppb(index: int) -> int:
+        leg = route.legs[index]
+        its = placement.offsets_ns[index], leg.window_ns, route.period_ns
+        return table.turns(leg.link).share_ppb(*its)
+
+    index = min(crowded, key=share_ppb)
+    number = route.legs[index].link
+    turns, stream = table.turns(number), table.problem.stream(route.member)
+    before = f"; without this stream it keeps {percent(turns.share_ppb())}"
+    return _share_text(table.problem, number, share_ppb(index), before, stream)
+
+
+def _share_text(problem: Problem, link: int, share_ppb: int, before: str, stream: Stream) -> str:
+    """What best effort would keep beside a stream, and what would help."""
+    port = problem.links[link].source
+    return (
+        f"best effort would keep {percent(share_ppb)} of {port} in turns of its largest frame or "
+        f"longer, its min-share is {percent(wanted_ppb(problem.intent, problem.links[link]))}"
+        f"{before}. What would help: a smaller min-share, {_less(stream)}, a longer period, a "
+        "smaller max-frame of best effort or a faster link"
     )
 
 

@@ -4,6 +4,7 @@ common."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -33,7 +34,9 @@ def gate_margin(intent: Intent) -> str:
 def clock_error(intent: Intent) -> str:
     """The clock error of the intent, and whether it was stated or measured."""
     source = "stated" if intent.measured_clock_error is None else "measured"
-    return f"clock-error {duration(intent.network.clock_error_ns)}, {source}"
+    each = intent.network.clock_error_neighbours_ns
+    by_hops = "" if each is None else f", {duration(each)} between neighbours"
+    return f"clock-error {duration(intent.network.clock_error_ns)}{by_hops}, {source}"
 
 
 class Part(NamedTuple):
@@ -131,8 +134,20 @@ def floor(problem: Problem, route: Route) -> Floor:
         processing_ns=sum(
             intent.network.bridges[link.source.node].processing_max_ns for link in links[1:]
         ),
-        clock_error=Part(intent.network.clock_error_ns, 1 + waited_out),
+        clock_error=_clock_error(problem, route, 1 + waited_out),
     )
+
+
+def _clock_error(problem: Problem, route: Route, times: int) -> Part:
+    """What clock errors add to a route that waits one out so many times; in one sum where they
+    depend on who differs from whom."""
+    network = problem.intent.network
+    if network.clock_error_neighbours_ns is None:
+        return Part(network.clock_error_ns, times)
+    exact = replace(network, clock_error_ns=0, clock_error_neighbours_ns=None)
+    by_one_clock = Problem(replace(problem.intent, network=exact), {}, loose=problem.loose)
+    least_ns = by_one_clock.quickest(route.member, route.tree).least_latency_ns
+    return Part(route.least_latency_ns - least_ns, 1)
 
 
 def common_cause(intent: Intent, floors: Sequence[Floor]) -> str:
@@ -152,6 +167,8 @@ def common_cause(intent: Intent, floors: Sequence[Floor]) -> str:
             [own._replace(times=its.interference_ns) for its in floors],
         ),
     ]
+    if intent.network.clock_error_neighbours_ns is not None:
+        causes = [cause for cause in causes if cause[0] != "the clock error"]  # of no one value
     what, source, parts = max(causes, key=lambda cause: sum(part.ns for part in cause[2]))
     share = sum(part.ns for part in parts) / least_ns
     text = (

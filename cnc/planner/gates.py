@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise, repeat
 from math import lcm
 from types import MappingProxyType
@@ -34,9 +35,11 @@ from cnc.planner.ports import (
     interval_max_ns,
     interval_min_ns,
     round_up,
+    slot_ns,
 )
 from cnc.planner.problem import Problem
 from cnc.planner.route import Placement
+from cnc.planner.shares import WHOLE_PPB, kept_ns, percent, wanted_ppb
 from cnc.planner.spare import Stays, stays_by_port, with_spare_room
 from cnc.planner.talker_gates import talker_list
 
@@ -118,17 +121,16 @@ def lists_of(
         if reason := _cannot_run(link, cycle, {period for period, _ in windows[number]}, limit):
             refused[link.source] = reason
             continue
-        port = _Port(problem.intent, link, cycle)
         frames = _unrolled(windows[number], cycle, link.gate_tick_ns)
         if link.source.node in problem.intent.network.end_stations:
             gates = talker_list(problem.intent, link, cycle, frames, limit)
         elif link.source in problem.loose:
-            gates = port.shortened(frames, limit)
+            gates = _shortened(problem.intent, link, cycle, frames, limit)
             if limit is not None and len(gates.entries) > limit:
                 refused[link.source] = _list_too_long(link, gates, limit)
                 continue
         else:
-            gates = port.exact(frames)
+            gates = _exact(problem.intent, link, cycle, frames, limit)
             if limit is not None and len(gates.entries) > limit:
                 too_long.add(link.source)
         if number in stays:
@@ -164,7 +166,7 @@ def shortened_list(
     """
     cycle_ns = lcm(*{period for period, _ in windows})
     frames = _unrolled(windows, cycle_ns, link.gate_tick_ns)
-    return _Port(intent, link, cycle_ns).shortened(frames, limit)
+    return _shortened(intent, link, cycle_ns, frames, limit)
 
 
 # When a gate must be open for one frame of the cycle, and for which class: as a Window, which takes
@@ -188,6 +190,39 @@ def _unrolled(windows: Iterable[tuple[int, Window]], cycle_ns: int, tick_ns: int
         frames = [(start - start % tick_ns, end - end % tick_ns, c) for start, end, c in frames]
     frames.sort()
     return frames
+
+
+def _exact(
+    intent: Intent, link: Link, cycle_ns: int, frames: Sequence[_Frame], limit: int | None
+) -> GateControlList:
+    """A list that holds every frame back until its time; it may be longer than `limit`."""
+    ports = (_Port(intent, each, cycle_ns) for each in _guarded(link))
+    return _first_fitting((port.exact(frames) for port in ports), limit)
+
+
+def _shortened(
+    intent: Intent, link: Link, cycle_ns: int, frames: Sequence[_Frame], limit: int | None
+) -> GateControlList:
+    """A list of at most `limit` entries, if the gaps between `frames` allow it."""
+    ports = (_Port(intent, each, cycle_ns) for each in _guarded(link))
+    return _first_fitting((port.shortened(frames, limit) for port in ports), limit)
+
+
+def _guarded(link: Link) -> Iterator[Link]:
+    """The link, and as it would be if its guard bands had to be as long as best effort's largest
+    frame: best effort then has no turn in small gaps between frames, each of which takes entries of
+    the list."""
+    yield link
+    if link.fits_only:
+        yield replace(link, fits_only=False)
+
+
+def _first_fitting(lists: Iterable[GateControlList], limit: int | None) -> GateControlList:
+    """The first list of at most `limit` entries; the last one if there is none."""
+    for gates in lists:
+        if limit is None or len(gates.entries) <= limit:
+            break
+    return gates
 
 
 def _mask(classes: Iterable[TrafficClass]) -> int:
@@ -307,24 +342,34 @@ class _Port:
 def _objection(intent: Intent, link: Link, gates: GateControlList) -> str | None:
     """Why the port cannot do its work with this list, if so."""
     best_effort = _mask(intent.classes_with(ClassRole.BEST_EFFORT))
-    frame = longest_frame_ns(intent, link, ClassRole.BEST_EFFORT)
-    longest = _longest_run(gates, wanted=best_effort, unwanted=0, enough_ns=frame)
-    if longest < frame:
+    slot, frame = slot_ns(intent, link), longest_frame_ns(intent, link, ClassRole.BEST_EFFORT)
+    longest = _longest_run(gates, wanted=best_effort, unwanted=0, enough_ns=slot)
+    if longest < slot:
+        off = f", and its gate may be off by {us(slot - frame)}" if slot > frame else ""
         return (
-            f"best effort would starve: its largest frame takes {us(frame)}, the longest time left "
-            f"for it in the cycle of {us(gates.cycle_ns)} is {us(longest)}. Fewer or longer "
+            f"best effort would starve: its largest frame takes {us(frame)}{off}; the longest time "
+            f"left for it in the cycle of {us(gates.cycle_ns)} is {us(longest)}. Fewer or longer "
             f"periods, or a smaller max-frame of best effort, would help"
+        )
+    wanted = wanted_ppb(intent, link)
+    kept = kept_ns(intent, link, gates) if wanted else 0
+    if kept * WHOLE_PPB < wanted * gates.cycle_ns:
+        return (
+            f"best effort would keep {percent(kept * WHOLE_PPB // gates.cycle_ns)} of the cycle of "
+            f"{us(gates.cycle_ns)} in turns of its largest frame or longer, its min-share is "
+            f"{percent(wanted)}"
         )
     scheduled = intent.classes_with(ClassRole.SCHEDULED)
     frame = longest_frame_ns(intent, link, ClassRole.CONTROL)
     for control in intent.classes_with(ClassRole.CONTROL):
         above = _mask(c for c in scheduled if c.number > control.number)
-        longest = _longest_run(gates, wanted=0, unwanted=above, enough_ns=frame)
-        if longest < frame:
+        enough = frame + link.gate_early_ns
+        longest = _longest_run(gates, wanted=0, unwanted=above, enough_ns=enough)
+        if longest < enough:
             return (
                 f"class {control.name} would starve: it has lower priority than the scheduled "
-                f"frames, and they leave it {us(longest)} at a time, less than its largest frame's "
-                f"{us(frame)}. Give it the highest traffic class"
+                f"frames, and they leave it {us(longest - link.gate_early_ns)} at a time, less "
+                f"than its largest frame's {us(frame)}. Give it the highest traffic class"
             )
     return None
 

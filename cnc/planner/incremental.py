@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
+from itertools import combinations
 from math import gcd, lcm
 from typing import NamedTuple, Protocol
 
 from cnc.errors import InputError
 from cnc.mechanisms.terms import may_be_dropped, start_delay_ns
-from cnc.model import ClassRole, Intent, Link, Plan, PortRef, StreamPlan, TrafficClass
+from cnc.model import ClassRole, Hop, Intent, Link, Plan, PortRef, StreamPlan, TrafficClass
+from cnc.model.clock_error import ClockErrors
 from cnc.planner.gates import gate_control_lists
 from cnc.planner.graph import Tree
 from cnc.planner.ports import interval_max_ns
@@ -18,7 +20,10 @@ from cnc.planner.problem import Problem
 from cnc.planner.route import Member, Placement
 
 _FOUNDATIONS: Mapping[str, Callable[[Intent], object]] = {
-    "clock error": lambda intent: intent.network.clock_error_ns,
+    "clock error": lambda intent: (
+        intent.network.clock_error_ns,
+        intent.network.clock_error_neighbours_ns,
+    ),
     "gate margin": lambda intent: intent.network.gate_margin_ns,
     "forwarding": lambda intent: intent.network.forwarding,
     "frame overhead": lambda intent: intent.network.overhead,
@@ -64,9 +69,24 @@ def _change(intent: Intent, running: Plan, name: str) -> str | None:
     traffic_class = running.class_of(name)
     if _unnamed(traffic_class) not in map(_unnamed, after.classes.values()):
         return f"class {traffic_class.name} changed"
-    ports = (hop.egress for hop in running.streams[name].hops)
+    hops = running.streams[name].hops
+    if _clocks(before, hops) != _clocks(after, hops):
+        return "what its clocks may differ changed"
+    ports = (hop.egress for hop in hops)
     changed = next((port for port in ports if not _is_same(before, after, port)), None)
     return changed and f"{changed} changed"
+
+
+def _clocks(intent: Intent, hops: Sequence[Hop]) -> list[int]:
+    """What the clocks of all nodes that send frames of a stream, or get them, may differ. Another
+    cable may have made their tree another one."""
+    network = intent.network
+    if network.clock_error_neighbours_ns is None:
+        return []  # `_FOUNDATIONS` has it
+    clocks, links = ClockErrors(network), network.links
+    nodes = {hop.egress.node for hop in hops}
+    nodes |= {links[hop.egress].target.node for hop in hops if hop.egress in links}
+    return [clocks.between_ns(one, other) for one, other in combinations(sorted(nodes), 2)]
 
 
 def _unnamed(traffic_class: TrafficClass) -> TrafficClass:
@@ -110,12 +130,14 @@ def _is_same(before: Intent, after: Intent, port: PortRef) -> bool:
 
 def _as_gated(intent: Intent, link: Link) -> Link:
     """A bridge's link with those limits on its list that may bind: a shorter list may let frames
-    leave early, and offsets rest on that. A running list keeps its cycle."""
+    leave early, and offsets rest on that. A running list keeps its cycle. Guard bands move nobody.
+    """
     return replace(
         link,
         gate_entries_max=intent.network.gate_entries_max(link) or 0,
         gate_interval_max_ns=interval_max_ns(link),
         gate_cycle_max_ns=0,
+        fits_only=False,
     )
 
 

@@ -108,8 +108,9 @@ def in_step(links: Sequence[Link], route: Route, other: Route, max_jitter_ns: in
 
 
 def _in_turn_ns(leg: Leg, delivery_ns: int) -> int:
-    """What the last frame of a period takes to the listener, less what it waits for its turn."""
-    return delivery_ns - leg.spread_ns
+    """What the last frame of a period takes to the listener by its clock, less what it waits for
+    its turn."""
+    return delivery_ns - leg.spread_ns - leg.by_talker_ns
 
 
 def _is_held_to_the_end(leg: Leg, index: int) -> bool:

@@ -9,7 +9,7 @@ from cnc.planner.algorithm import Budget, Progress, Result
 from cnc.planner.ejection import cheapest_ejection
 from cnc.planner.greedy import Greedy
 from cnc.planner.problem import Problem
-from cnc.planner.route import Member
+from cnc.planner.route import Member, Placement
 
 _REPORT_EVERY = 16
 _GIVE_UP_AFTER = 1500  # ejections without a new best: this start leads nowhere
@@ -97,7 +97,21 @@ class _Search:
             placement, leaving = ejection
             for other in sorted(leaving):
                 self._eject(other)
+            if not self._leave_share(placement):
+                self._stuck += 1
+                return
         self._table.place(placement)
+
+    def _leave_share(self, placement: Placement) -> bool:
+        """Eject members from links of which best effort would keep too little beside a placement,
+        those that cost least; whether there were enough that could leave."""
+        while crowded := self._table.crowded(placement):
+            link = placement.route.legs[crowded[0]].link
+            others = self._table.links[link].reservations.keys() & self._cost.keys()
+            if not others:
+                return False
+            self._eject(min(others, key=lambda member: (self._cost[member], member)))
+        return True
 
     def _eject_other_copy(self, member: Member) -> bool:
         """Let the stream's other path be placed again, if it is what leaves this one no room."""

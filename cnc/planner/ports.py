@@ -12,9 +12,26 @@ CYCLE_MAX_NS = 2**31 - 1  # the kernel keeps a cycle in a signed 32-bit number
 def guard_ns(intent: Intent, link: Link) -> int:
     """How long best effort must be shut before a scheduled window opens.
 
-    Its last frame may start as late as any other for reasons of its sender.
+    Its last frame may start as late as any other for reasons of its sender. A port that starts only
+    what fits has sent its last bit when the gate closes, and the gap follows (802.1Q 8.6.8.4).
     """
-    return longest_frame_ns(intent, link, ClassRole.BEST_EFFORT) + intent.network.gate_margin_ns
+    network = intent.network
+    if link.fits_only:
+        last_ns = transmission_ns(network.overhead.gap_octets, link.rate_bps)
+    else:
+        last_ns = longest_frame_ns(intent, link, ClassRole.BEST_EFFORT)
+    return last_ns + network.gate_margin_ns
+
+
+def slot_ns(intent: Intent, link: Link) -> int:
+    """How long best effort must be open at once for its largest frame to leave.
+
+    Its gate may open late. Where a port starts only what fits, there must be time for it even then;
+    where it does not, the guard band has it. The gate may also close early.
+    """
+    frame_ns = longest_frame_ns(intent, link, ClassRole.BEST_EFFORT)
+    late_ns = intent.network.gate_margin_ns if link.fits_only else 0
+    return frame_ns + late_ns + link.gate_early_ns
 
 
 def interval_min_ns(link: Link) -> int:

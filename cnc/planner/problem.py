@@ -20,10 +20,15 @@ by the same port, of which one may then leave at another's time.
 A hop that is planned for that latest time waits out one clock error. Where the latency of a stream
 has no room for all of them, some of its hops are *late*: they are planned one clock error sooner
 and keep the link for so much longer, since the frame may come that much after its planned start.
-Any two clocks differ by one clock error at most, so that it does not add up over late hops.
+Any two clocks differ by one clock error at most, so that it does not add up over late hops. Where
+clocks differ by their hops in the clock tree, it is the greatest between this bridge and those that
+the frame may have been late from: then late hops are the last ones of a way, since a hop behind
+them would wait out as much.
 
 Where gates change at multiples of a tick only, a window opens up to a tick early and closes up to a
-tick late: a frame may leave that much too soon, and the link is reserved for so much longer.
+tick late: a frame may leave that much too soon, and the link is reserved for so much longer. So it
+is where gates are early for reasons of their port: they may close early as well, so that a window
+lasts so much longer.
 """
 
 from __future__ import annotations
@@ -50,6 +55,7 @@ from cnc.model import (
     Stream,
     StreamPlan,
 )
+from cnc.model.clock_error import ClockErrors
 from cnc.planner import jitter
 from cnc.planner.copies import talkers_with_one_link
 from cnc.planner.graph import Tree
@@ -183,7 +189,8 @@ class Problem:
     def _in_time(self, route: Route) -> Route:
         """The route with as few late hops as its stream needs to be in time; with all late if
         that is not enough."""
-        error = self.intent.network.clock_error_ns
+        network = self.intent.network
+        error = network.clock_error_ns
         excess = route.least_latency_ns - self.stream(route.member).max_latency_ns
         hops = route.hops_max
         if excess <= 0 or not error or not hops:
@@ -191,7 +198,10 @@ class Problem:
         # Spread over the way, for each stream from another hop on: every late hop takes link time.
         first = crc32(route.member.stream.encode())
         for count in range(min(hops, -(-excess // error)), hops + 1):
-            late = [1 + (first + step * hops // count) % hops for step in range(count)]
+            if network.clock_error_neighbours_ns is None:
+                late = [1 + (first + step * hops // count) % hops for step in range(count)]
+            else:
+                late = list(range(hops - count + 1, hops + 1))
             found = self._route(route.member, route.tree, None, held=route.is_held, late=late)
             if found.least_latency_ns - route.least_latency_ns <= -excess:
                 break
@@ -201,7 +211,11 @@ class Problem:
         """For each link the time that a frame of the stream needs, at most, to the next queue."""
         its = self.intent.streams[stream]
         added = added_octets(its)
-        return [self._hop(number, its, added).max_ns for number in range(len(self.links))]
+        between = self.clocks.between_ns
+        return [
+            self._hop(number, its, added).max_ns + between(link.source.node, link.target.node)
+            for number, link in enumerate(self.links)
+        ]
 
     def busy_ns(self, stream: str, link: int) -> int:
         """How long no other stream may use the link, for any planner: the window of a leg without
@@ -236,31 +250,32 @@ class Problem:
         inbound: dict[str, int] = {}
         legs: list[Leg] = []
         offsets: list[int] = []
-        error = self.intent.network.clock_error_ns
-        early: list[int] = []  # from the leg's anchor to the earliest start, without clock error
-        depths: list[int] = []
+        ways: list[_Way] = []
         for index, number in enumerate(tree):
             link = self.links[number]
             hop = self._hop(number, stream, added)
             parent = inbound.get(link.source.node)
             anchor, least, greatest, window, edge, offset = index, 0, 0, hop.window_ns, 0, 0
             early_here = depth = late_here = seam = 0
+            due: tuple[str, ...] = (link.source.node,)
             if parent is not None:
-                depth = depths[parent] + 1
-                late_here = error if depth in late else 0
+                depth = ways[parent].depth + 1
+                error = self.clocks.most_ns(ways[parent].due, link.source.node)
+                if depth in late:
+                    late_here, due = error, (*ways[parent].due, *due)
                 before = self._hop(tree[parent], stream, added)
                 # The frames fall behind each other where the link before is the slower one.
                 greatest = before.max_ns + max(0, before.spread_ns - hop.spread_ns)
                 if pace is not None:
                     paced = self._hop(tree[parent], pace, added_octets(pace))
                     greatest = max(greatest, paced.max_ns)
+                greatest += error - late_here
                 passed = parent if legs[parent].parent is None else legs[parent].anchor
                 anchor = parent if held and tree[parent] not in self._loose_links else passed
-                early_here = before.min_ns + (early[parent] if anchor != parent else 0)
+                early_here = before.min_ns + (ways[parent].early_ns if anchor != parent else 0)
                 if legs[parent].parent is None:
                     early_here -= self._ahead_of_talker_ns(tree[parent], stream)
-                least = early_here - error
-                greatest -= late_here
+                least = early_here - self._apart_ns(tree, anchor, index)
                 edge = interval_min_ns(link)
                 window = max(window + late_here, edge)
                 if number in self._loose_links or not held:
@@ -271,16 +286,15 @@ class Problem:
             comes = hop.spread_ns + late_here
             hold = comes + 1 if number in self._loose_links else window + edge
             window += seam
-            listens = link.target.node in stream.listeners
-            delivery = hop.delivery_ns if listens else None
-            times = least, greatest, window, hold, delivery, edge, late_here, seam
+            times = least, greatest, window, hold, None, edge, late_here, seam
             is_copied = parent is None and self.starts_with_copy(member)
             leg = Leg(number, parent, anchor, *times, is_copied, hop.spread_ns)
-            if listens and stream.max_jitter_ns is not None:
-                leg = self._steady(leg, index, hop, held=held)
+            if link.target.node in stream.listeners:
+                is_held = parent is None or (held and number not in self._loose_links)
+                steady = index if is_held else anchor
+                leg = self._delivering(leg, tree, stream, due=due, steady=steady)
             legs.append(leg)
-            early.append(early_here)
-            depths.append(depth)
+            ways.append(_Way(depth, early_here, due))
             offsets.append(offset)
             inbound[link.target.node] = index
         least_latency = max(
@@ -290,11 +304,43 @@ class Problem:
         )
         return Route(member, stream.period_ns, tuple(legs), tuple(offsets), least_latency, held)
 
-    def _steady(self, leg: Leg, index: int, hop: _HopTimes, *, held: bool) -> Leg:
-        """A leg to a listener, with when the last bit of the first frame comes at the earliest."""
-        if leg.parent is None or (held and leg.link not in self._loose_links):
-            return leg._replace(steady_leg=index, arrival_ns=hop.arrival_ns)
-        return leg._replace(steady_leg=leg.anchor, arrival_ns=leg.min_ns + hop.flight_ns)
+    def _delivering(
+        self,
+        leg: Leg,
+        tree: Tree,
+        stream: Stream,
+        *,
+        due: tuple[str, ...],
+        steady: int,
+    ) -> Leg:
+        """A leg to a listener, with when the last bit comes at the latest by its clock and by the
+        talker's, if the frame is sent as planned by one of the clocks `due`; and, where jitter is
+        limited, with when that of the first frame comes at the earliest after the leg `steady`."""
+        between, link = self.clocks.between_ns, self.links[leg.link]
+        hop, target = self._hop(leg.link, stream, added_octets(stream)), link.target.node
+        by_listener = self.clocks.most_ns(due, target)
+        by_talker = max(self.clocks.most_ns(due, stream.talker) - by_listener, 0)
+        leg = leg._replace(delivery_ns=hop.delivery_ns + by_listener + by_talker)
+        if stream.max_jitter_ns is None:
+            return leg
+        first, sender = hop.arrival_ns, self._sender(tree, steady)
+        if sender != link.source.node:
+            first = leg.min_ns + between(sender, link.source.node) + hop.flight_ns
+        first -= between(sender, target)
+        return leg._replace(steady_leg=steady, arrival_ns=first, by_talker_ns=by_talker)
+
+    @cached_property
+    def clocks(self) -> ClockErrors:
+        """How far any two clocks of the network may differ."""
+        return ClockErrors(self.intent.network)
+
+    def _apart_ns(self, tree: Tree, one: int, other: int) -> int:
+        """How far the clocks of the nodes of two legs may differ."""
+        return self.clocks.between_ns(self._sender(tree, one), self._sender(tree, other))
+
+    def _sender(self, tree: Tree, index: int) -> str:
+        """The node of a leg."""
+        return self.links[tree[index]].source.node
 
     def _seam_ns(self, link: Link) -> int:
         """How long before another class's frame a gate shuts that may let early frames through."""
@@ -331,19 +377,16 @@ class Problem:
         occupation = network.occupation_ns(link, octets)
         spread = (stream.frames - 1) * occupation
         bridge = network.bridges.get(link.target.node)
-        rounding = link.gate_tick_ns - 1
+        early = link.gate_tick_ns - 1 + link.gate_early_ns
         return _HopTimes(
             busy_ns=(busy := delay + spread + occupation),
-            window_ns=busy + rounding,
-            min_ns=flight + (bridge.processing_min_ns if bridge else 0) - rounding,
-            max_ns=delay
-            + flight
-            + (bridge.processing_max_ns if bridge else 0)
-            + network.clock_error_ns,
-            delivery_ns=delay + spread + flight + network.clock_error_ns,
+            window_ns=busy + early,
+            min_ns=flight + (bridge.processing_min_ns if bridge else 0) - early,
+            max_ns=delay + flight + (bridge.processing_max_ns if bridge else 0),
+            delivery_ns=delay + spread + flight,
             spread_ns=spread,
             flight_ns=flight,
-            arrival_ns=flight - rounding - network.clock_error_ns,
+            arrival_ns=flight - early,
         )
 
     def delay_ns(self, link: Link, stream: Stream) -> int:
@@ -426,7 +469,19 @@ def jitter_bounds(
     return {name: jitter.bounds_ns(problem.links, its) for name, its in by_stream.items()}
 
 
+class _Way(NamedTuple):
+    """How a frame comes to a leg: over so many links, from the leg's anchor on in `early_ns` at
+    least, by one clock; and it starts no later than planned and delayed by the clock of one of the
+    nodes `due`."""
+
+    depth: int
+    early_ns: int
+    due: tuple[str, ...]
+
+
 class _HopTimes(NamedTuple):
+    """Times on a link, without what clocks may differ."""
+
     busy_ns: int
     window_ns: int
     min_ns: int

@@ -241,7 +241,7 @@ class _Search:
         once = odd + longest_frame_ns(intent, its, ClassRole.BEST_EFFORT)
         backlog = Backlog(
             gates.cycle_ns,
-            _openings(gates, opened, shut),
+            _openings(gates, opened, shut, its.gate_early_ns),
             [Coming(v.period_ns, v.earliest_ns, v.gone_ns, v.wire_ns) for v in visits],
             Ahead(
                 once + start_delay_ns(intent, its),
@@ -302,8 +302,11 @@ _MORE_ROOM = (
 _SEND_LESS = "Fewer or shorter streams of this talker, or longer periods,"
 
 
-def _openings(gates: GateControlList, opened: int, shut: int) -> list[tuple[int, int]]:
-    """When all gates of `opened` are open and none of `shut`; the last may end a cycle later."""
+def _openings(
+    gates: GateControlList, opened: int, shut: int, early_ns: int
+) -> list[tuple[int, int]]:
+    """When all gates of `opened` are open and none of `shut`, even if gates change `early_ns` too
+    soon; the last may end a cycle later."""
     found: list[tuple[int, int]] = []
     wanted = opened | shut
     edges = accumulate((entry.interval_ns for entry in gates.entries), initial=0)
@@ -315,4 +318,4 @@ def _openings(gates: GateControlList, opened: int, shut: int) -> list[tuple[int,
                 found.append((begin, end))
     if len(found) > 1 and found[0][0] == 0 and found[-1][1] == gates.cycle_ns:
         found[-1] = found[-1][0], gates.cycle_ns + found.pop(0)[1]
-    return found
+    return [(begin, end - early_ns) for begin, end in found if end - begin > early_ns]

@@ -33,7 +33,8 @@ class Leg(NamedTuple):
     `spread_ns` is how much later than the first the last frame of the period has its turn.
     To a listener of a stream that limits its jitter, the last bit of the first frame comes
     `arrival_ns` after the planned start at `steady_leg` at the earliest, by the listener's clock:
-    of this leg where its port holds the frame back, else of the anchor.
+    of this leg where its port holds the frame back, else of the anchor. Of `delivery_ns` then
+    `by_talker_ns` are only there because the talker's clock may be further off than the listener's.
     """
 
     link: int
@@ -51,6 +52,7 @@ class Leg(NamedTuple):
     spread_ns: int = 0
     steady_leg: int = 0
     arrival_ns: int = 0
+    by_talker_ns: int = 0
 
     @property
     def gate_ns(self) -> int:

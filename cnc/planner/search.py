@@ -21,6 +21,13 @@ def without_waiting(table: Timetable, route: Route) -> Placement | None:
     return found[1] if found else None
 
 
+def first_free(table: Timetable, route: Route) -> Placement | None:
+    """The same, whatever best effort keeps of the links."""
+    search = _WithoutWaiting(table, route)
+    found = search.earliest(*table.window_ns(route), crowds=True)
+    return found[1] if found else None
+
+
 def in_beat(table: Timetable, route: Route) -> Placement | None:
     """Such a start nearest to the begin of a beat: the shortest period that divides the stream's.
 
@@ -54,8 +61,11 @@ class _WithoutWaiting:
         # Looked up when first needed: mostly one is.
         self._queues: dict[int, list[_Stay]] = {}
 
-    def earliest(self, first_ns: int, last_ns: int) -> tuple[int, Placement] | None:
-        """The first free start from `first_ns` to `last_ns`, and the placement it gives."""
+    def earliest(
+        self, first_ns: int, last_ns: int, *, crowds: bool = False
+    ) -> tuple[int, Placement] | None:
+        """The first free start from `first_ns` to `last_ns`, and the placement it gives. Unless it
+        `crowds` them, it leaves best effort its share of the links."""
         route = self._route
         offset = first_ns
         while True:
@@ -70,12 +80,23 @@ class _WithoutWaiting:
                 delay = _queue_delay(self._queues[number], offset)
                 if delay == 0:
                     offsets = tuple(offset + after for after in route.offsets_ns)
-                    return offset, Placement(route, offsets, number)
+                    placement = Placement(route, offsets, number)
+                    crowded = [] if crowds else self._table.crowded(placement)
+                    if not crowded:
+                        return offset, placement
+                    delay = min(self._behind_next(index, offset) for index in crowded)
                 if delay is not None:
                     delays.append(delay)
             if not delays:
                 return None
             offset += min(delays)
+
+    def _behind_next(self, index: int, offset_ns: int) -> int:
+        """How much later the frame of a leg is right behind the next one on its link, with which it
+        then shares a guard band."""
+        circle, after, _ = self._links[index]
+        *_, until = circle.gap(offset_ns + after)
+        return until
 
 
 def _clear_of_links(
@@ -190,7 +211,10 @@ class _Waiting:
                 late = self._late_ns()
                 if late <= 0:
                     placement = Placement(self._route, tuple(self._offsets), self._number)
-                    return placement if self._table.is_steady(placement) else None
+                    is_good = self._table.is_steady(placement) and not self._table.crowded(
+                        placement
+                    )
+                    return placement if is_good else None
                 start = self._route.start_ns(self._offsets)
                 if self._other_start_ns is not None and start >= self._other_start_ns:
                     return None

@@ -10,6 +10,7 @@ from cnc.planner import jitter
 from cnc.planner.circle import Circle
 from cnc.planner.problem import Problem
 from cnc.planner.route import Leg, Member, Placement, Route
+from cnc.planner.shares import Turns, wanted_ppb
 
 
 class Resource:
@@ -71,6 +72,11 @@ class Timetable:
         # By link and class; of frames that are not held also by the link they come in by.
         self._held: defaultdict[tuple[int, int], Resource] = defaultdict(Resource)
         self._early: defaultdict[tuple[int, int], dict[int, Resource]] = defaultdict(dict)
+        # Of links of which best effort is to keep a share, as far as they are known.
+        self._turns: dict[int, Turns] = {}
+        self._shared = {
+            number for number, link in enumerate(problem.links) if wanted_ppb(problem.intent, link)
+        }
         for placement in problem.kept.values():
             self.place(placement)
 
@@ -141,6 +147,8 @@ class Timetable:
         for leg, offset in zip(route.legs, offsets, strict=True):
             if not leg.is_copied:
                 self.links[leg.link].reserve(member, offset, leg.window_ns, period)
+                if leg.link in self._turns:
+                    self._turns[leg.link].add(offset, leg.window_ns, period)
             if leg.parent is not None:
                 earliest = offsets[leg.anchor] + leg.min_ns
                 queue = self._queue(route, leg, number)
@@ -151,8 +159,37 @@ class Timetable:
         for leg in route.legs:
             if not leg.is_copied:
                 self.links[leg.link].release(member)
+                self._turns.pop(leg.link, None)
             if leg.parent is not None:
                 self._queue(route, leg, number).release(member)
+
+    @property
+    def promises_shares(self) -> bool:
+        """Whether best effort is to keep a share of any link."""
+        return bool(self._shared)
+
+    def crowded(self, placement: Placement) -> list[int]:
+        """The legs of a placement, by index, on whose links best effort would keep less than its
+        `min-share`."""
+        if not self.promises_shares:
+            return []
+        route, offsets, _ = placement
+        return [
+            index
+            for index, (leg, offset) in enumerate(zip(route.legs, offsets, strict=True))
+            if leg.link in self._shared
+            and not leg.is_copied
+            and self.turns(leg.link).share_ppb(offset, leg.window_ns, route.period_ns)
+            < self.turns(leg.link).wanted_ppb
+        ]
+
+    def turns(self, link: int) -> Turns:
+        """The turns that best effort has on a link now."""
+        if link not in self._turns:
+            reservations = self.links[link].reservations.values()
+            its = Turns(self.problem.intent, self.problem.links[link], reservations)
+            self._turns[link] = its
+        return self._turns[link]
 
     def others_on_link(self, route: Route, leg: Leg) -> Circle:
         """When the link of a leg is taken, as far as that hinders its frame."""

@@ -7,6 +7,7 @@ shares no code with planner and judge: of a `Plan` it reads lists, offsets and t
     octets        how long frames take
     ports         what leaves a port when: by the standard, or as Linux's taprio does it
     adversary     clocks, switches, control frames and losses, as bad as they are allowed to be
+    clocks        how far they are off, each from the one that it follows
     filters       what first switches let pass of what talkers send
     motion        the frames of all flows, from port to port
     outcome       which frames came too late, or never

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from random import Random
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from cnc.model import Bridge, Network
+
+_Choice = TypeVar("_Choice")
 
 
 class Adversary(Protocol):
@@ -13,6 +15,12 @@ class Adversary(Protocol):
 
     def clock_ns(self, network: Network) -> int:
         """How far a node's clock is ahead of time; asked once for each node."""
+
+    def chosen(self, several: list[_Choice]) -> _Choice:
+        """One of several, where any may be."""
+
+    def clock_step_ns(self, most_ns: int) -> int:
+        """How far a clock is ahead of the one that it follows."""
 
     def processing_ns(self, bridge: Bridge) -> int:
         """From the last bit received until the frame is in its queue."""
@@ -25,6 +33,9 @@ class Adversary(Protocol):
 
     def lateness_ns(self, margin_ns: int) -> int:
         """How late a frame starts because of its sender."""
+
+    def early_ns(self, most_ns: int) -> int:
+        """How much sooner than its list says a gate moves; asked once for each edge of a list."""
 
     def sends_best_effort(self) -> bool:
         """Whether best effort takes the link at the last instant it may; asked once for each
@@ -40,6 +51,12 @@ class Nobody:
     def clock_ns(self, _network: Network) -> int:
         return 0
 
+    def chosen(self, several: list[_Choice]) -> _Choice:
+        return several[0]
+
+    def clock_step_ns(self, _most_ns: int) -> int:
+        return 0
+
     def processing_ns(self, bridge: Bridge) -> int:
         return bridge.processing_min_ns
 
@@ -50,6 +67,9 @@ class Nobody:
         return 0
 
     def lateness_ns(self, _margin_ns: int) -> int:
+        return 0
+
+    def early_ns(self, _most_ns: int) -> int:
         return 0
 
     def sends_best_effort(self) -> bool:
@@ -99,9 +119,18 @@ class Chance:
         self._random = Random(seed)  # noqa: S311  not for secrets
         # Some runs without a loss: a frame that is not there is in nobody's way.
         self._loss = self._random.choice((0, loss))
+        # The further from the grandmaster, the further off is the worst there is; 0: either way.
+        self._ahead = seed % 3 - 1
 
     def clock_ns(self, network: Network) -> int:
         return self._between(0, network.clock_error_ns)
+
+    def chosen(self, several: list[_Choice]) -> _Choice:
+        return self._random.choice(several)
+
+    def clock_step_ns(self, most_ns: int) -> int:
+        ahead = self._ahead or self._random.choice((-1, 1))
+        return ahead * self._between(0, most_ns)
 
     def processing_ns(self, bridge: Bridge) -> int:
         return self._between(bridge.processing_min_ns, bridge.processing_max_ns)
@@ -114,6 +143,9 @@ class Chance:
 
     def lateness_ns(self, margin_ns: int) -> int:
         return self._between(0, margin_ns)
+
+    def early_ns(self, most_ns: int) -> int:
+        return self._between(0, most_ns)
 
     def sends_best_effort(self) -> bool:
         return self._random.random() < 0.8

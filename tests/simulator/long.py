@@ -1,5 +1,5 @@
-"""Many random networks: plans, plans around kept streams, live plans on ports with short lists, and
-plans on ports that count in ticks.
+"""Many random networks: plans, plans around kept streams, live plans on ports with short lists,
+plans on ports that count in ticks, and plans where the operator states what most leave unsaid.
 
     python -m tests.simulator.long --networks 1000 --mutations 10
     python -m tests.simulator.long --networks 10000 --check keep --without-exact
@@ -26,6 +26,7 @@ from tests.unit.planner_fuzz import (
     kept_plan,
     live_plans,
     single_plan,
+    stated_plan,
     steady_plan,
     ticked_plan,
 )
@@ -36,6 +37,7 @@ CHECKS: dict[str, Callable[[int, tuple[int, ...]], Iterator[Plan]]] = {
     "jitter": steady_plan,
     "live": live_plans,
     "ticks": ticked_plan,
+    "stated": stated_plan,
 }
 # Which limits the lists of ports have; 0: none.
 _LISTS = {
@@ -44,6 +46,7 @@ _LISTS = {
     "jitter": (0, 0, *SHORT_LISTS),
     "live": SHORT_LISTS,
     "ticks": (0, 0, 16, 64),
+    "stated": (0, 0, 16, 64),
 }
 
 

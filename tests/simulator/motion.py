@@ -9,6 +9,7 @@ from typing import Protocol
 
 from cnc.model import Link, Network, PortRef
 from tests.simulator.adversary import Adversary
+from tests.simulator.clocks import clocks_ns
 from tests.simulator.filters import DroppingFilters
 from tests.simulator.ports import Flow, Frame, Step
 from tests.simulator.recovery import VectorRecovery
@@ -60,8 +61,7 @@ class Motion:
         self._adversary = adversary
         self._last_bit_ns = last_bit_ns
         self._filters = filters
-        nodes = sorted({*network.bridges, *network.end_stations})
-        self._clocks = {node: adversary.clock_ns(network) for node in nodes}
+        self._clocks = clocks_ns(network, adversary)
         self._make_port = port
         self._ports: dict[PortRef, Egress] = {}
         self._wakes: dict[PortRef, int] = {}

@@ -9,11 +9,12 @@ from typing import NamedTuple
 
 from cnc.model import ClassRole, GateControlList, Intent, Link, PortRef, TalkerInterference
 from tests.simulator.adversary import Adversary
-from tests.simulator.gates import Gate
+from tests.simulator.gates import Gate, moved
 from tests.simulator.octets import FrameTimes, octets_ns
 
 _WHOLE = 10**8  # parts of a link
 _NOT_PREEMPTABLE_OCTETS = 123  # IEEE 802.3br: of so few left nothing gives way
+_SMALLEST_OCTETS = 64  # IEEE 802.3: from MAC header to FCS
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -121,6 +122,8 @@ class Port:
         self._times = FrameTimes.of(intent.network.overhead)
         self._margin_ns = intent.network.gate_margin_ns
         self._adversary = adversary
+        if gates is not None and link.gate_early_ns:
+            gates = moved(gates, lambda: adversary.early_ns(link.gate_early_ns))
         self._gates = {c.number: Gate(gates, 1 << c.number) for c in intent.classes.values()}
         self._queues: dict[int, deque[Frame]] = {
             number: deque() for number in sorted(self._gates, reverse=True)
@@ -151,9 +154,10 @@ class Port:
         self._best_effort_ns = max(
             (octets_ns(size + physical, link.rate_bps) for size in sizes), default=0
         )
-        if gates is not None:
-            # Before its gate closes it may start as late as any other frame.
-            self._best_effort_ns += self._margin_ns
+        self._smallest_ns = octets_ns(_SMALLEST_OCTETS + physical, link.rate_bps)
+        self._gap_ns = octets_ns(intent.network.overhead.gap_octets, link.rate_bps)
+        self._fits_only = link.fits_only
+        self._gated_margin_ns = 0 if gates is None else self._margin_ns
         talker = intent.network.end_stations.get(link.source.node)
         if talker is not None and talker.lateness_ns is not None:
             self._margin_ns = talker.lateness_ns
@@ -198,13 +202,28 @@ class Port:
 
     def _is_taken(self, now_ns: int) -> bool:
         """Whether a best-effort frame is on the link: it started at the last moment at which it
-        could, while nobody else wanted the link."""
+        could, while nobody else wanted the link; where it must end before its gate closes, it is
+        as long as that. Before its gate closes it may start as late as any other frame."""
         if not self._has_best_effort:
             return False
         started = self._best_effort.last_open_ns(now_ns)
-        if started is None or not self._free_ns < started > now_ns - self._best_effort_ns:
+        if started is None:
             return False
-        self._free_ns = started + self._best_effort_ns
+        longest = self._best_effort_ns
+        if self._fits_only:
+            stretch = self._best_effort.stretch(started - 1)
+            if stretch is None:
+                return False
+            # The gap is behind the frame: it may follow after the gate has closed.
+            latest = stretch.close_ns + self._gap_ns - self._smallest_ns
+            started = max(min(started, latest), stretch.open_ns)
+            longest = min(longest, stretch.close_ns + self._gap_ns - started)
+            if longest < self._smallest_ns:
+                return False
+        longest += self._gated_margin_ns
+        if not self._free_ns < started > now_ns - longest:
+            return False
+        self._free_ns = started + longest
         return True
 
     def _start(self, frame: Frame, now_ns: int, takes_ns: int, closes_ns: int) -> Step | None:

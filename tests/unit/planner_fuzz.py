@@ -3,7 +3,8 @@
 `single_plan` plans a network, `steady_plan` one in which jitter is limited, twice, `kept_plan` half
 of its streams and then all around them, `live_plans` adds and removes streams twelve times (fewer
 events never showed some faults). `ticked_plan` plans a network on ports that count in ticks, and
-takes a refusal for a fault that nothing but the ticks explains.
+takes a refusal for a fault that nothing but the ticks explains. `stated_plan` plans one whose
+operator states what most leave unsaid.
 `python -m tests.simulator.long` judges and simulates many of them.
 """
 
@@ -166,10 +167,15 @@ def steady_plan(seed: int, entries_max: tuple[int, ...] = (0, 0, 16, 64)) -> Ite
     if running is None:
         return
     yield running
-    kept = [its for name, its in wanted.streams.items() if name in running.streams][::2]
+    yield from _around_half(wanted, running)
+
+
+def _around_half(wanted: Intent, planned: Plan) -> Iterator[Plan]:
+    """A plan around one with half of the streams that have a place in `planned`."""
+    kept = [its for name, its in wanted.streams.items() if name in planned.streams][::2]
     running = _planned(with_streams(wanted, *kept))
-    if running and (planned := _planned(wanted, running)):
-        yield planned
+    if running and (around := _planned(wanted, running)):
+        yield around
 
 
 def _jitter_ns(random: Random, wanted: Intent, its: Stream) -> int:
@@ -222,6 +228,48 @@ def _with_slack(wanted: Intent) -> Intent:
     }
     unsure = replace(net, clock_error_ns=net.clock_error_ns + 3 * TICK_NS)
     return replace(with_streams(wanted, *longer), classes=classes, network=unsure)
+
+
+def stated_plan(seed: int, entries_max: tuple[int, ...] = (0, 0, 16, 64)) -> Iterator[Plan]:
+    """A plan, and one around half of its streams, where some ports hold back what does not fit, or
+    have gates that may be early, best effort is to keep a share of all, and clocks differ by their
+    hops."""
+    random = seeded(~seed)
+    wanted = random_intent(seed, entries_max=entries_max)
+    if random.random() < 0.3:
+        limited = (
+            replace(its, max_jitter_ns=min(_jitter_ns(random, wanted, its), its.max_latency_ns))
+            for its in wanted.streams.values()
+        )
+        wanted = with_streams(wanted, *limited)
+    for port in sorted(wanted.network.links):
+        if port.node in wanted.network.bridges:
+            early_ns = random.choice((0, 1, 100, 3000))
+            wanted = with_links(
+                wanted, port, fits_only=random.random() < 0.7, gate_early_ns=early_ns
+            )
+    share = random.choice((None, 0.25, 0.8, 0.95))
+    best_effort = replace(
+        wanted.classes[BEST_EFFORT.name], min_share_ppb=share and int(share * 10**9)
+    )
+    wanted = replace(wanted, classes={**wanted.classes, BEST_EFFORT.name: best_effort})
+    if each_ns := random.choice((0, 50, 300)):
+        most_ns = wanted.network.clock_error_ns
+        by_hops = replace(
+            wanted.network,
+            clock_error_ns=max(most_ns, each_ns + 1),
+            clock_error_neighbours_ns=each_ns,
+        )
+        wanted = replace(wanted, network=by_hops)
+    recovering = replace(
+        wanted.network, disturbance_ns=random.choice((None, None, *DISTURBANCES_NS))
+    )
+    wanted = replace(wanted, network=recovering)
+    running = _planned(wanted)
+    if running is None:
+        return
+    yield running
+    yield from _around_half(wanted, running)
 
 
 class RefusedForTicks(AssertionError):

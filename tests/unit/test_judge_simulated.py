@@ -13,7 +13,7 @@ from cnc.model import GateEntry, Hop, Intent, Network, Plan, PortRef
 from cnc.planner import plan
 from tests.simulator.campaign import is_kept_by_chance, verdict, verdict_of_mutation
 from tests.simulator.mutations import with_list, with_stream
-from tests.unit.planner_fuzz import SHORT_LISTS, kept_plan, live_plans, single_plan
+from tests.unit.planner_fuzz import SHORT_LISTS, kept_plan, live_plans, single_plan, stated_plan
 from tests.unit.planner_networks import MS, US, intent, network, stream
 
 LINE = network("t-s1", "u-s1", "s1-s2", "s2-l", processing_ns=(20_000, 20_000))
@@ -36,6 +36,15 @@ def test_plans_around_kept_streams_keep_their_promises(seed: int) -> None:
 def test_live_plans_keep_their_promises_after_each_event(seed: int) -> None:
     for planned in live_plans(seed, SHORT_LISTS):
         assert verdict(planned, seed) == "kept"
+
+
+@pytest.mark.parametrize("seed", range(1, 13))
+def test_plans_of_networks_that_state_more_keep_their_promises(seed: int) -> None:
+    for planned in stated_plan(seed):
+        assert verdict(planned, seed) == "kept"
+        for change in range(5 if planned.gates else 0):
+            kind, became = verdict_of_mutation(planned, 5 * seed + change)
+            assert became in {"noticed", "kept"}, kind
 
 
 @pytest.mark.parametrize("seed", range(2, 15))

@@ -324,7 +324,7 @@ def test_best_effort_that_a_port_lets_be_longer_than_its_guard_bands_is_a_warnin
     states = answered(plan, {"s2/s3": {"mtu_octets": 9000}})
     ((where, verdict, text),) = mtus(examined(plan, states))
     assert (where, verdict) == ("s2/s3", Verdict.WARNING)
-    assert "guard bands leave time for packets of 1500 of best effort" in text
+    assert "the plan leaves time for packets of 1500 of best effort" in text
 
 
 def test_ordinary_packets_through_ordinary_ports_are_not_worth_a_word(plan):

@@ -133,6 +133,7 @@ def plan(computed: Plan, output: Path | None) -> None:
     _mtus(computed)
     _lacking(computed)
     figures(computed)
+    _shares(computed)
     if computed.recovery_ns:
         _recovery(computed)
     refused(computed)
@@ -211,6 +212,18 @@ def figures(planned: Plan) -> None:
     for each in (figure for its in registry.MEASURED for figure in its.figures(planned)):
         costs = _costs(planned) if each.takes_share else ""
         echo(f"{each.name} {duration(each.value_ns)} ({each.source}){costs}")
+
+
+def _shares(computed: Plan) -> None:
+    """What best effort keeps of the port that leaves it the least; nothing where the intent states
+    no share."""
+    from cnc.planner.shares import least_kept  # noqa: PLC0415
+
+    if least := least_kept(computed):
+        echo(
+            f"best effort keeps {least.kept} of {least.port}, the port that leaves it the least, "
+            f"in turns of its largest frame or longer (min-share {least.wanted})"
+        )
 
 
 def _costs(planned: Plan) -> str:

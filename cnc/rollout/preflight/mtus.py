@@ -28,7 +28,7 @@ def examine_mtu(
         yield Finding(*ref, Check.MTU, Verdict.FAILED, text, f"{hint}payload")
     elif mtu_octets > max(best_effort_octets, ORDINARY_MTU_OCTETS):
         text = (
-            f"its MTU is {mtu_octets} octets, and guard bands leave time for packets of "
+            f"its MTU is {mtu_octets} octets, and the plan leaves time for packets of "
             f"{best_effort_octets} of best effort"
         )
         hint = "state the longest frame of best effort as its `max-frame`, or lower the MTU"
