@@ -149,7 +149,8 @@ class PortReport:
     the longest packet that the port sends. `not_applied` is why what is stored of the port is not
     in force, where the agent cannot apply it.
     `software_gates_refused` is why gates of mode software would not hold all its frames back; None:
-    they would.
+    they would. `transmit_quota_frames` is how many frames the kernel sends in one run of a queue
+    that such gates hold, None where it does not say so, or an older agent reports.
     """
 
     root_qdisc: str
@@ -175,6 +176,7 @@ class PortReport:
     mtu_octets: int | None = None
     not_applied: str | None = None
     software_gates_refused: str | None = None
+    transmit_quota_frames: int | None = None
 
     @classmethod
     def of_bridge(cls, report: BridgeReport) -> PortReport:

@@ -288,6 +288,7 @@ def port_reports(
             wake_ups=wake_ups(kernel, "gate-wake-ups", TSN_LINUX),
             mtu_octets=_number(kernel, "t:mtu"),
             software_gates_refused=_text(kernel, "t:software-gates-refused"),
+            transmit_quota_frames=_limit(kernel, "t:transmit-quota") or None,
         )
     return reports
 
