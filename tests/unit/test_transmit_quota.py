@@ -10,6 +10,7 @@ import pytest
 from agent.boot import BOOT_ID
 from agent.composition import Contribution
 from agent.mechanisms import MECHANISMS
+from agent.mechanisms.classification.model import DscpState
 from agent.mechanisms.gates.dev_weight import DevWeight
 from agent.mechanisms.gates.model import (
     GateConfig,
@@ -119,6 +120,13 @@ def test_a_quota_is_raised_beside_gates_that_a_link_that_is_down_would_not_take(
     assert list(problems(ports, {"p1": configured("p1", SOFTWARE)}, {"p1": down})) == []
     other = replace(SOFTWARE, schedule=replace(SCHEDULE, base_time_ns=1))
     assert list(problems(ports, {"p1": configured("p1", other)}, {"p1": down}))
+
+
+def test_the_rules_of_a_port_whose_gates_run_change_while_its_link_is_down():
+    down = replace(state("p1", None, SOFTWARE), link_speed_bps=None, oper_status=OperStatus.DOWN)
+    kernel = RecordingKernel(down)
+    kernel.apply({"p1": configured("p1", SOFTWARE, {46: 1})})
+    assert kernel.states["p1"][DscpState].priorities == {46: 1}
 
 
 def test_a_port_that_is_left_as_it_is_keeps_asking_for_the_quota():
