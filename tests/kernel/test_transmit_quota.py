@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -153,18 +153,40 @@ def test_what_an_agent_left_that_was_killed_before_its_gates_is_taken_back(switc
     assert bias() == "1"
 
 
-def test_where_the_sysctl_is_read_only_gates_run_with_the_quota_that_is_there(start, client):
-    """As in a container."""
+@contextmanager
+def read_only():
+    """As /proc/sys is in a container."""
     run("mount", "--bind", str(BIAS), str(BIAS))
     try:
         run("mount", "-o", "remount,bind,ro", str(BIAS))
+        yield
+    finally:
+        run("umount", str(BIAS))
+
+
+def test_where_the_sysctl_is_read_only_gates_run_with_the_quota_that_is_there(start, client):
+    with read_only():
         start()
         assert quota(client, "p1") == 64
         client.replace(gated("p1"))
         assert (bias(), quota(client, "p1")) == ("1", 64)
         client.replace()
-    finally:
-        run("umount", str(BIAS))
+
+
+def test_an_agent_that_may_not_take_the_quota_back_is_stopped_by_nothing(start, client):
+    """As one whose sandbox was made stricter while its gates ran."""
+    agent = start()
+    client.replace(gated("p1"))
+    agent.kill()
+    agent.wait()
+    with read_only():
+        start()
+        client.replace(gated("p1"), gated("p2"))
+        client.replace()
+        assert (bias(), quota(client, "p1")) == (RAISED, 1024)
+    client.replace(gated("p1"))
+    client.replace()
+    assert bias() == "1"
 
 
 def test_in_another_network_namespace_the_kernel_does_not_show_it(tmp_path):

@@ -238,8 +238,9 @@ def test_a_smaller_weight_does_not_hide_the_bias_that_was_found(dev_weight, sysc
     [
         {"boot-id": "of-yesterday"},
         {"found": "1"},
-        {"set": 0},
-        {"set": 2**31},
+        {"found": 2**31},
+        {"set": True},
+        {"set": -(2**31)},
     ],
 )
 def test_a_record_of_another_boot_or_of_no_use_is_not_acted_on(dev_weight, record, bias, changed):

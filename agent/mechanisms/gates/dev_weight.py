@@ -13,6 +13,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from agent import whole_file
 from agent.boot import boot_id
@@ -119,11 +120,14 @@ class DevWeight:
             return None
 
 
-def _decoded(kept: dict[str, object]) -> _Record:
-    found, raised = kept["found"], kept["set"]
-    if type(found) is not int or type(raised) is not int or not 0 < raised <= INT_MAX:
-        raise ValueError(f"found {found!r}, set {raised!r}")
-    return _Record(found, raised)
+def _decoded(kept: Any) -> _Record:
+    return _Record(_bias(kept["found"]), _bias(kept["set"]))
+
+
+def _bias(value: Any) -> int:
+    if type(value) is not int or abs(value) > INT_MAX:
+        raise ValueError(f"{value!r} is no value of the sysctl")
+    return value
 
 
 def _frames(weight: int, bias: int) -> int:

@@ -64,9 +64,9 @@ class GateAdapter(KernelAdapter):
             )
             for name, state in states.items()
         }
-        self._is_quota_left = self._dev_weight.is_raised and not any(
-            list(transmit_quota.contributions(each)) for each in found.values()
-        )
+        is_asked_for = any(list(transmit_quota.contributions(each)) for each in found.values())
+        is_settable = quota is not None and quota.is_settable
+        self._is_quota_left = is_settable and not is_asked_for and self._dev_weight.is_raised
         return found
 
     def repairs(self) -> Iterator[Change]:
