@@ -112,7 +112,7 @@ def parser() -> argparse.ArgumentParser:
         "--withdraw",
         action="store_true",
         help="remove the qdiscs, rules, filtering entries and members of VLANs that an agent has "
-        "set, leave those of others, and end; "
+        "set, set net.core.dev_weight_tx_bias back, leave what is of others, and end; "
         "stop the agent first",
     )
     return result

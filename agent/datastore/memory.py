@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from agent import whole_file
+from agent.boot import boot_id
 from agent.mechanisms.gates.history import GateHistory
 from agent.mechanisms.gates.model import GateEntry, GateOperation, GateSchedule
 from agent.model import Clock, LastChange
@@ -22,8 +23,6 @@ from agent.run_context import Link, RunContext
 
 LOG = logging.getLogger(__name__)
 T = TypeVar("T")
-
-BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 # What reading a value raises that is not what was written.
 _UNREADABLE = (ValueError, KeyError, TypeError, AttributeError)
@@ -51,7 +50,7 @@ class MemoryFile:
         try:
             with self._path.open("rb") as file:
                 kept = json.loads(file.read(MAX_FILE_OCTETS))
-            return self._decode(kept) if kept["boot-id"] == _boot_id() else Memory()
+            return self._decode(kept) if kept["boot-id"] == boot_id() else Memory()
         except FileNotFoundError:
             return Memory()
         # RecursionError: brackets nested a thousand deep.
@@ -96,7 +95,7 @@ class MemoryFile:
 def _encode(memory: Memory) -> dict[str, Any]:
     last = memory.last_change
     return {
-        "boot-id": _boot_id(),
+        "boot-id": boot_id(),
         "surroundings": {
             "clock-offsets-ns": memory.run_context.clock_offsets_ns,
             "links": {
@@ -123,10 +122,6 @@ def _encode_schedule(schedule: GateSchedule) -> dict[str, Any]:
         "cycle-time-ns": schedule.cycle_time_ns,
         "entries": [[e.operation, e.gate_states, e.interval_ns] for e in schedule.entries],
     }
-
-
-def _boot_id() -> str:
-    return BOOT_ID.read_text(encoding="ascii").strip()
 
 
 def _decode_history(kept: Any) -> GateHistory:

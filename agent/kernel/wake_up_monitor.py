@@ -9,12 +9,12 @@ import time
 from pathlib import Path
 
 from agent import whole_file
+from agent.boot import boot_id
 from agent.kernel.timer_probe import BATCH_S, ProbeRefused, TimerProbe
 from agent.wake_ups import WakeUpRecord, WakeUps
 
 LOG = logging.getLogger(__name__)
 
-_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _FILE_MAX_OCTETS = 2**20
 _HOUR_S = 3600
 _BATCHES_KEPT = 60  # what a killed agent forgets: five minutes
@@ -66,7 +66,7 @@ class WakeUpMonitor:
 
     def _write(self) -> None:
         with self._lock:
-            kept = {"boot-id": _boot_id(), "hours": self._record.encode()}
+            kept = {"boot-id": boot_id(), "hours": self._record.encode()}
         try:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             whole_file.replace(self._path, json.dumps(kept).encode(), durable=False)
@@ -88,7 +88,7 @@ def _read(path: Path) -> WakeUpRecord:
     try:
         with path.open("rb") as file:
             kept = json.loads(file.read(_FILE_MAX_OCTETS))
-        return WakeUpRecord.decode(kept["hours"] if kept["boot-id"] == _boot_id() else {})
+        return WakeUpRecord.decode(kept["hours"] if kept["boot-id"] == boot_id() else {})
     except FileNotFoundError:
         return WakeUpRecord()
     # RecursionError: brackets nested a thousand deep.
@@ -99,7 +99,3 @@ def _read(path: Path) -> WakeUpRecord:
 
 def _hour() -> int:
     return int(time.clock_gettime(time.CLOCK_BOOTTIME)) // _HOUR_S
-
-
-def _boot_id() -> str:
-    return _BOOT_ID.read_text(encoding="ascii").strip()

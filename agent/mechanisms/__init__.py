@@ -13,7 +13,7 @@ from agent.mechanisms.classification import CLASSIFICATION
 from agent.mechanisms.clock import clock
 from agent.mechanisms.forwarding import FORWARDING
 from agent.mechanisms.frer import frer
-from agent.mechanisms.gates import GATES
+from agent.mechanisms.gates import gates_with
 from agent.mechanisms.identification import IDENTIFICATION
 from agent.mechanisms.received_priority import RECEIVED_PRIORITY
 from agent.mechanisms.sent_priority import SENT_PRIORITY
@@ -25,13 +25,14 @@ GROUP = "agent.mechanisms"
 
 
 def mechanisms(state_dir: Path, *, shared_clock: bool = False) -> tuple[Mechanism, ...]:
-    """Those of an agent with this directory for local programs, PTP daemons and BPF objects.
+    """Those of an agent with this directory for its records, local programs, PTP daemons and BPF
+    objects.
 
     `shared_clock`: all switches of the network have the clock of this machine. Raises ImportError
     where that of another package cannot be had, or has a name that is taken.
     """
     ours = (
-        GATES,
+        gates_with(state_dir / "transmit-quota.json"),
         CLASSIFICATION,
         RECEIVED_PRIORITY,
         BRIDGED_CLASSIFICATION,

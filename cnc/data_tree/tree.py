@@ -148,7 +148,8 @@ class GatesReport:
     the rules for the frames that it forwards, None where the agent has none. `wake_ups` are those
     of timers that open its gates, None where none do or nothing was measured.
     `software_gates_refused` is why gates of mode software would not hold all its frames back; None:
-    they would.
+    they would. `transmit_quota_frames` is how many frames the kernel sends in one run of a queue
+    that such gates hold, None where it does not say so, or an older agent reports.
     """
 
     root_qdisc: str = "noqueue"
@@ -167,6 +168,7 @@ class GatesReport:
     bridged_priorities: Mapping[int, int] | None = None
     wake_ups: WakeUps | None = None
     software_gates_refused: str | None = None
+    transmit_quota_frames: int | None = None
 
     @property
     def foreign_qdisc(self) -> str | None:

@@ -106,6 +106,16 @@ def test_the_agent_keeps_a_stream_filter_where_its_rights_suffice(brought_up: Sw
     assert brought_up.machine.run("tc filter show dev p1 ingress").stdout == listed
 
 
+def test_the_agent_may_set_one_sysctl_and_no_other(brought_up: Switch):
+    """Gates in software count on a quota of the kernel, which the sandbox lets the agent raise."""
+    assert brought_up.machine.run("sysctl -n net.core.dev_weight_tx_bias").stdout.strip() == "16"
+    seen_by_it = f"nsenter --mount --target {brought_up.property(AGENT, 'MainPID')}"
+    refused = brought_up.machine.run(
+        f"{seen_by_it} sh -c 'echo 64 > /proc/sys/net/core/dev_weight'", check=False
+    )
+    assert "Read-only file system" in refused.stderr
+
+
 def test_the_kernel_takes_all_that_the_agent_may_ask_of_it(brought_up: Switch):
     """Its BPF programs, too, which a verifier of another Linux may refuse to these rights."""
     said = brought_up.machine.run(f"journalctl --quiet --unit {AGENT}").stdout

@@ -175,11 +175,13 @@ def test_an_upgrade_keeps_the_configuration_and_never_takes_the_schedule_away(
 def test_removing_the_package_takes_our_qdiscs_and_rules_and_leaves_those_of_others(
     switch: Switch,
 ):
+    assert switch.machine.run("sysctl -n net.core.dev_weight_tx_bias").stdout == "16\n"
     switch.machine.run("tc qdisc add dev p1 root handle 5: pfifo limit 77")
     foreign = f"-A POSTROUTING -o {PORT} -j DSCP --set-dscp 0x0a"
     switch.machine.run(f"iptables -t mangle {foreign}")
     switch.machine.run("dpkg --remove tsn-switch")
     assert "taprio" not in switch.machine.run("tc qdisc show").stdout
+    assert switch.machine.run("sysctl -n net.core.dev_weight_tx_bias").stdout == "1\n"
     assert "TSN-CLASSIFY" not in switch.rules()
     assert foreign in switch.rules()
     qdiscs = json.loads(switch.machine.run("tc -j qdisc show dev p1").stdout)

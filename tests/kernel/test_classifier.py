@@ -13,15 +13,16 @@ import pytest
 from pyroute2 import IPRoute
 
 from agent.kernel.ports import KernelPorts
+from agent.mechanisms import MECHANISMS
 from agent.mechanisms.classification import CLASSIFICATION
 from agent.mechanisms.classification.classifier import Classifier, choose
 from agent.mechanisms.classification.iptables_restore import Flavour, RestoreTables
 from agent.mechanisms.classification.kernel import RuleAdapter
-from agent.mechanisms.gates import GATES
 from agent.model import AgentError
 from agent.switch import Switch
 from tests.stack.recording_kernel import configured
 
+GATES = next(each for each in MECHANISMS if each.name == "gates")
 FAMILIES = ("iptables", "ip6tables")
 NETLINK_NETFILTER, NFNLGRP_NFTABLES = 12, 7  # linux/netlink.h, linux/netfilter/nfnetlink.h
 RULES = {"p1": {0: 10, 46: 7, 63: 3}, "p2": {16: 5}}

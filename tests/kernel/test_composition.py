@@ -18,7 +18,8 @@ import pytest
 from pyroute2 import IPRoute
 
 from agent.kernel.ports import KernelPorts
-from agent.mechanisms.gates import GATES, children
+from agent.mechanisms import MECHANISMS
+from agent.mechanisms.gates import children
 from agent.mechanisms.gates.model import GateState, Taprio
 from agent.model import AgentError
 from agent.switch import Switch
@@ -37,6 +38,7 @@ from tests.stack.recording_kernel import configured
 
 FRAMES = 1000
 CYCLE_NS = 1_000_000
+GATES = next(each for each in MECHANISMS if each.name == "gates")
 NS_PER_S = 1_000_000_000
 WINDOWS = (0x1, 200_000), (0x2, 200_000), (0x1, 600_000)
 

@@ -237,7 +237,7 @@ def _add_membership(port, bridge, wanted):
             bridged_frames.append(element("t:received-priority", *row))
     late = leaves("t", count=200_000, quantile_ns=0, maximum_ns=0)
     kernel.append(element("t:gate-wake-ups", *late))
-    kernel.extend([*leaves("t", bridge=bridge, mtu=1500), bridged_frames])
+    kernel.extend([*leaves("t", bridge=bridge, mtu=1500, transmit_quota=1024), bridged_frames])
     counters = leaves("f", handle=1, direction_out_facing="true", rx_passed_pkts=9)
     rows = element("f:per-port-per-stream-counters", *counters)
     port.append(element("if:statistics", element("f:frer", rows)))

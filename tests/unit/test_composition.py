@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from agent.mechanisms.gates import GATES
+from agent.mechanisms import MECHANISMS
 from agent.mechanisms.gates.model import (
     GateEntry,
     GateSchedule,
@@ -29,6 +29,7 @@ from tests.kernel.toy_mechanisms import (
 )
 from tests.stack.recording_kernel import configured
 
+GATES = next(each for each in MECHANISMS if each.name == "gates")
 SCHEDULE = GateSchedule(0, 1_000_000, (GateEntry(1, 1_000_000),))
 TAPRIO = Taprio((0,) * 16, (QueueRange(1, 0),), TaprioMode.SOFTWARE, Clock.TAI, SCHEDULE)
 BOTH = asking(configured("p1"), Counted(is_on=True), Priority(5))

@@ -8,7 +8,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from agent.datastore.memory import BOOT_ID, Memory, MemoryFile
+from agent.boot import BOOT_ID
+from agent.datastore.memory import Memory, MemoryFile
 from agent.mechanisms.gates.history import GateHistory
 from agent.mechanisms.gates.model import GateEntry, GateOperation, GateSchedule
 from agent.model import Clock, LastChange

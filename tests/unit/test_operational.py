@@ -19,6 +19,7 @@ from agent.mechanisms.gates.model import (
     QueueRange,
     Taprio,
     TaprioMode,
+    TransmitQuotaState,
 )
 from agent.mechanisms.gates.operational import gate_states
 from agent.model import Clock, OperStatus
@@ -71,6 +72,25 @@ def test_the_gates_are_those_of_the_entry_the_cycle_is_in(now_ns, states):
 
 def test_the_last_entry_stays_until_the_cycle_ends():
     assert gate_states(SCHEDULE, 1095) == 2
+
+
+@pytest.mark.parametrize(
+    ("quota", "taprio", "said"),
+    [
+        ((64, True), None, 1024),
+        ((64, True), TWO_CLASSES, 64),
+        ((1024, True), TWO_CLASSES, 1024),
+        ((6400, True), None, 6400),
+        ((64, False), None, 64),
+        (None, TWO_CLASSES, None),
+        ((1024, True), dataclasses.replace(TWO_CLASSES, mode=TaprioMode.FULL_OFFLOAD), None),
+    ],
+)
+def test_the_frames_of_one_run_are_those_that_software_gates_have_or_will_have(quota, taprio, said):
+    state = altered(
+        port("p1"), taprio=taprio, transmit_quota=TransmitQuotaState(*quota) if quota else None
+    )
+    assert kernel_of(state).get("transmit-quota") == said
 
 
 def test_a_foreign_qdisc_is_named():

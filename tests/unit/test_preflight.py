@@ -134,6 +134,16 @@ def test_what_is_wrong_with_a_port_is_said_of_that_port(plan, changes, check, ve
     assert words in findings[0].text
 
 
+def test_the_frames_of_one_run_are_told_with_the_limits_of_software_gates(plan):
+    def told(node):
+        states = answered(plan, {"s2/s3": {"transmit_quota_frames": 1024}})
+        findings = [each for each in examined(plan, states) if each.check is Check.LIMITS]
+        return {each.text.partition("; ")[2] for each in findings if each.where.startswith(node)}
+
+    assert told("s2/s3") == {"1024 frames leave in one run of a queue"}
+    assert told("s1") == {""}
+
+
 @pytest.mark.parametrize(
     ("speed_bps", "verdict"), [(None, Verdict.WARNING), (100_000_000, Verdict.FAILED)]
 )

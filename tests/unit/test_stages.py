@@ -13,6 +13,7 @@ from agent.mechanisms.classification.rules import RuleTable
 from agent.mechanisms.clock.rules import PtpDaemons
 from agent.mechanisms.forwarding.rules import FilteringDatabase
 from agent.mechanisms.frer.rules import FrerFunctions
+from agent.mechanisms.gates.transmit_quota import TransmitQuota
 from agent.mechanisms.identification.rules import StreamFilters as StreamIdentities
 from agent.mechanisms.received_priority.rules import IngressFilters
 from agent.mechanisms.sent_priority.rules import CodePointFilters
@@ -26,6 +27,7 @@ PRIORITIES = (RuleTable, IngressFilters, EgressFilters)
 WHEN_SET = [
     (PtpDaemons, RootQdisc, "gates start by a clock that nothing steers yet"),
     *((each, RootQdisc, "frames meet gates of another class") for each in PRIORITIES),
+    (TransmitQuota, RootQdisc, "the first windows are late again after 64 frames"),
     *((each, FilteringDatabase, "streams are forwarded in another class") for each in PRIORITIES),
     (CodePointFilters, FilteringDatabase, "the next switch puts streams into another class"),
     (FilteringDatabase, StreamIdentities, "frames get an address that leads nowhere"),
@@ -39,6 +41,7 @@ WHEN_SET = [
 ]
 WHEN_REMOVED = [
     *((RootQdisc, each, "frames meet gates of another class") for each in PRIORITIES),
+    (RootQdisc, TransmitQuota, "the last windows are late again after 64 frames"),
     (StreamIdentities, FilteringDatabase, "frames get an address that leads nowhere"),
     (RootQdisc, StreamFilters, "strangers get into open windows"),
     (FilteringDatabase, FrerFunctions, "listeners get copies, with their tags"),

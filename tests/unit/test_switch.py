@@ -409,11 +409,11 @@ def test_a_limit_that_the_gates_imply_asks_for_no_change():
 
 
 @pytest.fixture
-def old_kernel(monkeypatch):
+def old_kernel(monkeypatch, tmp_path):
     """The gates' kernel side, on a kernel with taprio but without frame size limits."""
     monkeypatch.setattr("agent.mechanisms.gates.taprio.capability", lambda _ipr: None)
     monkeypatch.setattr("platform.release", lambda: "5.10")
-    return GateAdapter(None)
+    return GateAdapter(None, tmp_path / "quota.json")
 
 
 def test_a_kernel_without_frame_size_limits_says_so_only_where_one_is_asked_for(old_kernel):
@@ -424,9 +424,9 @@ def test_a_kernel_without_frame_size_limits_says_so_only_where_one_is_asked_for(
     assert list(old_kernel.problems(configured("p1", TAPRIO))) == []
 
 
-def test_a_kernel_without_taprio_says_so_only_where_gates_are_asked_for(monkeypatch):
+def test_a_kernel_without_taprio_says_so_only_where_gates_are_asked_for(monkeypatch, tmp_path):
     monkeypatch.setattr("agent.mechanisms.gates.taprio.capability", lambda _ipr: "no sch_taprio")
-    adapter = GateAdapter(None)
+    adapter = GateAdapter(None, tmp_path / "quota.json")
     assert list(adapter.problems(configured("p1", TAPRIO))) == ["no sch_taprio"]
     assert list(adapter.problems(configured("p1", None, {46: 1}))) == []
     assert adapter.leaves() == {"gates-refused": "no sch_taprio"}

@@ -151,7 +151,10 @@ def test_a_lab_names_the_package_of_a_module_that_cannot_be_had(
     [
         ("1 / 0", "cannot be loaded: ZeroDivisionError: division by zero"),
         ("IT = 5", "is a int, not an agent.mechanism.Mechanism"),
-        ("from agent.mechanisms.gates import GATES as IT", f"{TAKEN} the name 'gates' already"),
+        (
+            "from agent.mechanisms.forwarding import FORWARDING as IT",
+            f"{TAKEN} the name 'forwarding' already",
+        ),
     ],
 )
 def test_a_mechanism_that_an_agent_cannot_have_is_named_with_its_package(

@@ -7,13 +7,13 @@ from dataclasses import replace
 
 from agent.composition import Change, Contribution
 from agent.mechanism import Contributions
-from agent.mechanisms.gates.model import GateConfig, GateSchedule, GateState, Taprio
+from agent.mechanisms.gates import transmit_quota
+from agent.mechanisms.gates.model import NAME, GateConfig, GateSchedule, GateState, Taprio
 from agent.mechanisms.gates.openings import binding_max_sdu_octets
 from agent.model import PortConfig, PortState
 from agent.root_qdisc import ROOT, RootQdisc
 from agent.wording import counted
 
-NAME = "gates"
 _PARTS = {
     "mode": "mode",
     "clock": "clock",
@@ -27,14 +27,20 @@ def contributions(state: PortState) -> Contributions:
     """Its taprio is the root of the port's qdiscs."""
     if taprio := state[GateState].taprio:
         yield _root_qdisc(state), _contribution(state, taprio)
+    yield from transmit_quota.contributions(state)
 
 
 def diff(config: PortConfig, state: PortState) -> Iterator[Change]:
-    """One change, or none where the gates do what is asked; a base time whole cycles away does."""
+    """One change of the gates, or none where they do what is asked; a base time whole cycles away
+    does. And one of the quota that they count on."""
     before, after = state[GateState].taprio, config[GateConfig].taprio
-    if _agrees(after, state):
-        return
-    yield Change(
+    if not agrees(after, state):
+        yield _change_of_root(before, after, state)
+    yield from transmit_quota.changes(config, state)
+
+
+def _change_of_root(before: Taprio | None, after: Taprio | None, state: PortState) -> Change:
+    return Change(
         port=state.name,
         target=_root_qdisc(state),
         before=(_contribution(state, before),) if before else (),
@@ -52,7 +58,7 @@ def _contribution(state: PortState, taprio: Taprio) -> Contribution:
     return Contribution(NAME, state.name, ROOT, taprio)
 
 
-def _agrees(desired: Taprio | None, state: PortState) -> bool:
+def agrees(desired: Taprio | None, state: PortState) -> bool:
     """Whether the gates move as desired already, now and for ever.
 
     Frame size limits that the gates imply already ask for nothing.

@@ -6,20 +6,30 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 from pyroute2 import IPRoute
 
-from agent.composition import Contribution, KernelObject
+from agent.composition import Change, Contribution, KernelObject
 from agent.kernel import clock
 from agent.mechanism import KernelAdapter, Node
-from agent.mechanisms.gates import children, hardware, limits, taprio, taprio_dump
+from agent.mechanisms.gates import (
+    children,
+    hardware,
+    limits,
+    taprio,
+    taprio_dump,
+    transmit_quota,
+)
 from agent.mechanisms.gates.children import Children
+from agent.mechanisms.gates.dev_weight import DevWeight
 from agent.mechanisms.gates.model import (
     GateConfig,
     GateSchedule,
     GateState,
     Taprio,
     TaprioMode,
+    TransmitQuotaState,
 )
 from agent.mechanisms.gates.taprio_dump import DumpedQdisc, LinkSpeed
 from agent.model import NS_PER_S, AgentError, PortConfig, PortState
@@ -27,13 +37,19 @@ from agent.root_qdisc import ROOT, RootQdisc
 
 
 class GateAdapter(KernelAdapter):
-    """Sets the root qdisc of a port, its children included. Not to be used by two threads."""
+    """Sets the root qdisc of a port, its children included, and the quota that software gates count
+    on. Not to be used by two threads."""
 
-    def __init__(self, ipr: IPRoute) -> None:
+    def __init__(self, ipr: IPRoute, quota_record: Path) -> None:
         self._ipr = ipr
+        self._dev_weight = DevWeight(quota_record)
+        self._is_quota_left = False
         # The newest taprio set on each interface: the kernel hides a waiting one's frame sizes.
         self._sent: dict[int, Taprio] = {}
-        self.objects = {RootQdisc: self._replace}
+        self.objects = {
+            RootQdisc: self._replace,
+            transmit_quota.TransmitQuota: self._dev_weight.replace,
+        }
 
     def read(self, states: Mapping[str, PortState]) -> dict[str, PortState]:
         links = {
@@ -41,15 +57,34 @@ class GateAdapter(KernelAdapter):
             for state in states.values()
         }
         qdiscs = taprio_dump.read(self._ipr, clock.now_ns, links)
-        return {
-            name: self._with_gates(state, qdiscs.get(state.ifindex), hardware.peers(state, states))
+        quota = self._dev_weight.read()
+        found = {
+            name: self._with_gates(
+                state, qdiscs.get(state.ifindex), hardware.peers(state, states), quota
+            )
             for name, state in states.items()
         }
+        is_asked_for = any(list(transmit_quota.contributions(each)) for each in found.values())
+        is_settable = quota is not None and quota.is_settable
+        self._is_quota_left = is_settable and not is_asked_for and self._dev_weight.is_raised
+        return found
+
+    def repairs(self) -> Iterator[Change]:
+        if self._is_quota_left:
+            yield transmit_quota.repair()
 
     def _with_gates(
-        self, state: PortState, qdisc: DumpedQdisc | None, peers: tuple[str, ...]
+        self,
+        state: PortState,
+        qdisc: DumpedQdisc | None,
+        peers: tuple[str, ...],
+        quota: TransmitQuotaState | None,
     ) -> PortState:
-        gates = GateState(limits_by_mode=limits.limits_by_mode(state.driver), hardware_peers=peers)
+        gates = GateState(
+            limits_by_mode=limits.limits_by_mode(state.driver),
+            hardware_peers=peers,
+            transmit_quota=quota,
+        )
         if qdisc is None:
             return state.with_part(gates)
         gates = replace(

@@ -11,6 +11,12 @@ from enum import StrEnum
 
 from agent.model import Clock, EmulatedLink
 
+NAME = "gates"
+
+# What the agent has the kernel send at least in one run of a queue, so that the frames of one
+# window leave in one go (agent.mechanisms.gates.transmit_quota).
+TRANSMIT_QUOTA_FRAMES = 1024
+
 UNKNOWN_LENGTHS = EmulatedLink(0, 0)  # a size table that is none of the agent's
 
 
@@ -117,6 +123,14 @@ class ClassCounters:
 
 
 @dataclass(frozen=True, slots=True)
+class TransmitQuotaState:
+    """How many frames the kernel sends in one run of a queue, and whether the agent may set it."""
+
+    frames: int
+    is_settable: bool
+
+
+@dataclass(frozen=True, slots=True)
 class GateConfig:
     """What the gates of a port are asked to do; None: they are not enabled."""
 
@@ -131,7 +145,8 @@ class GateState:
     `pending` the one that waits for its base time. `taprio` carries the fixed part (map, queues,
     mode, clock) with the newest schedule. `counters[t]` belongs to traffic class t.
     `hardware_peers` are the ports from which hardware forwards frames to this one, past software
-    gates (agent.mechanisms.gates.hardware).
+    gates (agent.mechanisms.gates.hardware). `transmit_quota` is the whole machine's, None where the
+    kernel does not show it.
     """
 
     taprio: Taprio | None = None
@@ -140,12 +155,22 @@ class GateState:
     counters: tuple[ClassCounters, ...] = ()
     limits_by_mode: Mapping[TaprioMode, GateLimits] = field(default_factory=dict)
     hardware_peers: tuple[str, ...] = ()
+    transmit_quota: TransmitQuotaState | None = None
 
     @property
     def limits(self) -> GateLimits:
         """Those of the mode that the gates run in; of the software mode where there are none."""
         mode = self.taprio.mode if self.taprio else TaprioMode.SOFTWARE
         return self.limits_by_mode.get(mode, GateLimits())
+
+    @property
+    def transmit_quota_frames(self) -> int | None:
+        """How many frames a run of a queue that software gates hold sends: now, or once the agent
+        has set them. None where that is not known."""
+        quota = self.transmit_quota
+        if quota is None or self.taprio is not None or not quota.is_settable:
+            return quota.frames if quota else None
+        return max(quota.frames, TRANSMIT_QUOTA_FRAMES)
 
     def moves_gates_as(self, schedule: GateSchedule) -> bool:
         """Whether the newest schedule does what `schedule` asks, now and for ever.

@@ -57,8 +57,11 @@ def _kernel(gates: GateState, context: ReportContext) -> Node:
             for traffic_class, counters in enumerate(gates.counters)
         ]
     mode = gates.taprio.mode if gates.taprio else TaprioMode.SOFTWARE
-    if context.wake_ups and mode is TaprioMode.SOFTWARE:  # no timer of the kernel opens others
-        node["gate-wake-ups"] = _gate_wake_ups(mode, context.wake_ups)
+    if mode is TaprioMode.SOFTWARE:  # no timer of the kernel opens others
+        if context.wake_ups:
+            node["gate-wake-ups"] = _gate_wake_ups(mode, context.wake_ups)
+        if frames := gates.transmit_quota_frames:
+            node["transmit-quota"] = frames
     return node
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import combinations
 
+from agent.mechanisms.gates.diff import agrees
 from agent.mechanisms.gates.frame_lengths import FACTOR_MAX
 from agent.mechanisms.gates.hardware import software_gates_refused
 from agent.mechanisms.gates.model import (
@@ -35,9 +36,12 @@ OFFLOAD_LIST_SHOWN_MAX = 860
 
 
 def problems(config: PortConfig, state: PortState) -> Iterator[str]:
-    """One line for each; the limits that count are those of the mode that is asked for."""
+    """One line for each; the limits that count are those of the mode that is asked for.
+
+    None of gates that run already: with the link down they could not be set now.
+    """
     taprio = config[GateConfig].taprio
-    if taprio is not None:
+    if taprio is not None and not agrees(taprio, state):
         yield from _port_problems(taprio, state)
 
 

@@ -168,5 +168,8 @@ def examine_limits(
                 "plan within the reported limits: cnc plan --ask-switches INTENT",
             )
         if not excess:
-            entries = counted(len(lists[port].entries), "entry")
-            yield Finding(*port, Check.LIMITS, Verdict.OK, entries)
+            text = counted(len(lists[port].entries), "entry")
+            quota = reports[port].transmit_quota_frames
+            if quota and desired[port].mode is GateMode.SOFTWARE:
+                text += f"; {counted(quota, 'frame')} leave in one run of a queue"
+            yield Finding(*port, Check.LIMITS, Verdict.OK, text)

@@ -278,6 +278,7 @@ def gates_reports(whole: Reply, _bridges: Collection[str] = ()) -> dict[str, Gat
             bridged_priorities=_bridged_priorities(kernel),
             wake_ups=wake_ups(kernel, "gate-wake-ups", TSN_LINUX),
             software_gates_refused=_text(kernel, "t:software-gates-refused"),
+            transmit_quota_frames=_limit(kernel, "t:transmit-quota") or None,
         )
     return reports
 
