@@ -323,7 +323,7 @@ def test_the_frames_of_one_run_are_read_where_a_switch_states_them(said, frames)
     """Agents before 0.2.0 do not, nor do those in network namespaces."""
     leaf = f"<transmit-quota>{said}</transmit-quota>" if said else ""
     told = KERNEL.replace("<tx-queues>8</tx-queues>", f"<tx-queues>8</tx-queues>{leaf}")
-    assert port_reports(etree.fromstring(told))["p2"].transmit_quota_frames == frames
+    assert port_reports(etree.fromstring(told))["p2"][GatesReport].transmit_quota_frames == frames
 
 
 KERNEL_BESIDE = KERNEL.replace("<index>1</index>", "<index>1</index><operation>{}</operation>")

@@ -169,7 +169,7 @@ def examine_limits(
             )
         if not excess:
             text = counted(len(lists[port].entries), "entry")
-            quota = reports[port].transmit_quota_frames
+            quota = reports[port][GatesReport].transmit_quota_frames
             if quota and desired[port].mode is GateMode.SOFTWARE:
                 text += f"; {counted(quota, 'frame')} leave in one run of a queue"
             yield Finding(*port, Check.LIMITS, Verdict.OK, text)
