@@ -213,8 +213,8 @@ class _Travel:
         of_frame = link.rate_bps, octets
         if of_frame not in self.wire_ns:
             self.wire_ns[of_frame] = (
-                network.occupation_ns(link, octets),
-                network.reception_ns(link, octets),
+                network.occupation_max_ns(link, octets),
+                network.reception_max_ns(link, octets),
             )
         occupation, reception = self.wire_ns[of_frame]
         spread = (stream.frames - 1) * occupation
@@ -222,6 +222,7 @@ class _Travel:
         if spread:
             blocking += control_between_ns(self.intent, link, spread)
         flight = reception + link.propagation_ns
+        flight_min = network.reception_min_ns(link, octets) + link.propagation_ns
         # What the talker sends without a tag is shorter, and sooner at the first switch.
         is_untagged = before is None and stream.identification is not None
         lead = network.untagged_lead_ns(link, stream.payload_octets) if is_untagged else 0
@@ -255,7 +256,7 @@ class _Travel:
             busy_until_ns=max(hop.offset_ns, latest) + blocking + spread + occupation,
             spread_ns=spread,
             received_ns=started + flight + network.clock_error_ns,
-            flight_ns=flight - lead,
+            flight_ns=flight_min - lead,
             leaves_ns=leaves,
             ingress=before.egress if before else None,
             ingress_offset_ns=before.offset_ns if before else 0,
@@ -330,7 +331,13 @@ def _judge_jitter(
     latest: dict[str, int] = {}
     for t in (t for path in paths for t in path if t.target in stream.listeners):
         # The clock that lets the frame start may be ahead of the listener's by the clock error.
-        first = t.leaves_ns + t.flight_ns - plan.intent.network.clock_error_ns
+        network = plan.intent.network
+        first = t.leaves_ns + t.flight_ns - network.clock_error_ns
+        if stream.frames > 1:
+            # Where the link is fast, each frame is that much nearer to the one before it.
+            link, between = network.links[t.egress], stream.frames - 1
+            near = between * network.occupation_min_ns(link, stream.payload_octets)
+            first -= t.spread_ns - near
         earliest[t.target] = min(first, earliest.get(t.target, first))
         latest[t.target] = max(t.received_ns, latest.get(t.target, t.received_ns))
     for listener, last in latest.items():

@@ -122,27 +122,35 @@ def _too_unsteady(problem: Problem, route: Route) -> str | None:
     allowed = problem.stream(route.member).max_jitter_ns
     if allowed is None:
         return None
-    intent = problem.intent
+    intent, stream = problem.intent, problem.stream(route.member)
+    network = intent.network
     for listener, least in jitter.least_ns(problem.links, route).items():
         if least <= allowed:
             continue
         link = next(
             link for leg in route.legs if (link := problem.links[leg.link]).target.node == listener
         )
-        margin, own = intent.network.lateness_ns(link.source.node), interference_ns(intent, link)
-        blocking = problem.delay_ns(link, problem.stream(route.member)) - own - margin
-        talker = intent.network.end_stations.get(link.source.node)
+        margin, own = network.lateness_ns(link.source.node), interference_ns(intent, link)
+        control = problem.control_ns(link, stream)
+        occupation = network.occupation_max_ns(link, stream.payload_octets)
+        received = network.reception_max_ns(link, stream.payload_octets)
+        by_rate = problem.delay_ns(link, stream) - own - margin - control
+        by_rate += received - network.reception_min_ns(link, stream.payload_octets)
+        nearer = occupation - network.occupation_min_ns(link, stream.payload_octets)
+        by_rate += (stream.frames - 1) * nearer
+        talker = network.end_stations.get(link.source.node)
         is_stated = talker is not None and talker.lateness_ns is not None
         late, key = ("late gates", gate_margin(intent))
         if is_stated:
             late, key = ("lateness", "talker-lateness")
-        error = 2 * intent.network.clock_error_ns
-        rest = least - margin - own - blocking - error
+        error = 2 * network.clock_error_ns
+        rest = least - margin - own - control - error - by_rate
         parts = [
             (f"{late} {us(margin)} ({key})", margin),
             (f"best effort of the talker itself {us(own)}", own),
-            (f"control frames in the way {us(blocking)}", blocking),
+            (f"control frames in the way {us(control)}", control),
             (f"clock error {us(error)}", error),
+            (f"a link within 100 ppm of its rate {us(by_rate)}", by_rate),
             (
                 f"gates of {link.source} that do not hold frames back to the nanosecond {us(rest)}",
                 rest,

@@ -37,6 +37,7 @@ from zlib import crc32
 from cnc.mechanisms.terms import (
     added_octets,
     client_octets,
+    control_ahead_ns,
     control_between_ns,
     may_be_dropped,
     start_delay_ns,
@@ -294,7 +295,7 @@ class Problem:
         """A leg to a listener, with when the last bit of the first frame comes at the earliest."""
         if leg.parent is None or (held and leg.link not in self._loose_links):
             return leg._replace(steady_leg=index, arrival_ns=hop.arrival_ns)
-        return leg._replace(steady_leg=leg.anchor, arrival_ns=leg.min_ns + hop.flight_ns)
+        return leg._replace(steady_leg=leg.anchor, arrival_ns=leg.min_ns + hop.in_turn_min_ns)
 
     def _seam_ns(self, link: Link) -> int:
         """How long before another class's frame a gate shuts that may let early frames through."""
@@ -327,28 +328,34 @@ class Problem:
         network = self.intent.network
         delay = self.delay_ns(link, stream)
         octets = client_octets(network, stream, link)
-        flight = network.reception_ns(link, octets) + link.propagation_ns
-        occupation = network.occupation_ns(link, octets)
+        flight = network.reception_max_ns(link, octets) + link.propagation_ns
+        flight_min = network.reception_min_ns(link, octets) + link.propagation_ns
+        occupation = network.occupation_max_ns(link, octets)
         spread = (stream.frames - 1) * occupation
+        spread_min = (stream.frames - 1) * network.occupation_min_ns(link, octets)
         bridge = network.bridges.get(link.target.node)
         rounding = link.gate_tick_ns - 1
         return _HopTimes(
             busy_ns=(busy := delay + spread + occupation),
             window_ns=busy + rounding,
-            min_ns=flight + (bridge.processing_min_ns if bridge else 0) - rounding,
+            min_ns=flight_min + (bridge.processing_min_ns if bridge else 0) - rounding,
             max_ns=delay
             + flight
             + (bridge.processing_max_ns if bridge else 0)
             + network.clock_error_ns,
             delivery_ns=delay + spread + flight + network.clock_error_ns,
             spread_ns=spread,
-            flight_ns=flight,
-            arrival_ns=flight - rounding - network.clock_error_ns,
+            in_turn_min_ns=(in_turn_min := flight_min + spread_min - spread),
+            arrival_ns=in_turn_min - rounding - network.clock_error_ns,
         )
 
     def delay_ns(self, link: Link, stream: Stream) -> int:
         """How much later than planned any frame of the stream may start on the link."""
         return start_delay_ns(self.intent, link) + control_between_ns(self.intent, link, stream)
+
+    def control_ns(self, link: Link, stream: Stream) -> int:
+        """What of that is for control frames."""
+        return control_ahead_ns(self.intent, link) + control_between_ns(self.intent, link, stream)
 
     @cached_property
     def _routes(self) -> dict[tuple[Member, Tree, bool], Route]:
@@ -433,5 +440,5 @@ class _HopTimes(NamedTuple):
     max_ns: int
     delivery_ns: int
     spread_ns: int
-    flight_ns: int
+    in_turn_min_ns: int  # to the last bit at the far end, of the frame nearest to those before it
     arrival_ns: int

@@ -7,12 +7,17 @@ from typing import Protocol
 
 from cnc.model import Bridge, Network
 
+_TOLERANCE_PPM = 100  # IEEE 802.3, of the rate of every link
+
 
 class Adversary(Protocol):
     """Every figure within what the plan has allowed for."""
 
     def clock_ns(self, network: Network) -> int:
         """How far a node's clock is ahead of time; asked once for each node."""
+
+    def faster_ppm(self) -> int:
+        """How much more than its nominal rate a link sends, in millionths; asked once for each."""
 
     def processing_ns(self, bridge: Bridge) -> int:
         """From the last bit received until the frame is in its queue."""
@@ -21,7 +26,8 @@ class Adversary(Protocol):
         """How much of that time passes before a stream filter looks at it."""
 
     def control_ns(self, longest_ns: int) -> int:
-        """How long control frames keep the link before a frame that could start."""
+        """How long control frames keep the link before a frame that could start, of at most so
+        long."""
 
     def lateness_ns(self, margin_ns: int) -> int:
         """How late a frame starts because of its sender."""
@@ -38,6 +44,9 @@ class Nobody:
     """A network of which everything is exact."""
 
     def clock_ns(self, _network: Network) -> int:
+        return 0
+
+    def faster_ppm(self) -> int:
         return 0
 
     def processing_ns(self, bridge: Bridge) -> int:
@@ -61,6 +70,9 @@ class Nobody:
 
 class Slow(Nobody):
     """Nobody's, but all takes as long as it may."""
+
+    def faster_ppm(self) -> int:
+        return -_TOLERANCE_PPM
 
     def processing_ns(self, bridge: Bridge) -> int:
         return bridge.processing_max_ns
@@ -102,6 +114,9 @@ class Chance:
 
     def clock_ns(self, network: Network) -> int:
         return self._between(0, network.clock_error_ns)
+
+    def faster_ppm(self) -> int:
+        return self._between(-_TOLERANCE_PPM, _TOLERANCE_PPM)
 
     def processing_ns(self, bridge: Bridge) -> int:
         return self._between(bridge.processing_min_ns, bridge.processing_max_ns)
