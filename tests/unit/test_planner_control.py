@@ -12,9 +12,11 @@ from cnc.check import judge
 from cnc.errors import Unschedulable
 from cnc.mechanisms import terms
 from cnc.model import PortRef, TalkerInterference
-from cnc.planner import plan
+from cnc.planner import Budget, plan
 from tests.simulator.adversary import Slow
+from tests.simulator.campaign import verdict
 from tests.simulator.outcome import missed
+from tests.unit.planner_fuzz import SHORT_LISTS, random_intent
 from tests.unit.planner_networks import (
     BEST_EFFORT,
     BLOCKING_NS,
@@ -101,3 +103,26 @@ def test_control_that_may_fill_a_link_is_refused() -> None:
         with pytest.raises(Unschedulable, match="a: control may take all of t/s1") as refused:
             plan(intent(LINE, stream("a", "t", "l"), classes=classes))
         assert "State a smaller `rate`" in refused.value.reasons["a"]
+
+
+@pytest.mark.parametrize("seed", range(7000, 7012))
+def test_no_frame_is_late_whatever_bursts_and_rates_control_has(seed: int) -> None:
+    """In random networks, in every other of which talkers send best effort as well."""
+    drawn = random_intent(seed, entries_max=(0, 0, *SHORT_LISTS))
+    control = replace(
+        CONTROL,
+        burst_frames=(None, 2, 4, 9)[seed % 4],
+        rate_bps=(None, 3_000_000)[seed % 3 % 2],
+        max_frame_octets=(128, 600)[seed % 5 % 2],
+    )
+    ends = {
+        name: replace(end, interference=[*TalkerInterference][seed % 2])
+        for name, end in drawn.network.end_stations.items()
+    }
+    wanted = replace(
+        drawn,
+        classes={**drawn.classes, control.name: control},
+        network=replace(drawn.network, end_stations=ends),
+    )
+    planned = plan(wanted, best_effort=True, budget=Budget(ejections=100))
+    assert verdict(planned, seed) == "kept"
