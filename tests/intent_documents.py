@@ -26,7 +26,7 @@ def class_of(number: int, role: str, **keys: Any) -> dict[str, Any]:
 
 
 CLASSES: dict[str, dict[str, Any]] = {
-    "control": class_of(7, "control", **{"max-frame": "128B"}),
+    "control": class_of(7, "control", **{"max-frame": "128B", "burst": 1}),
     "cyclic": class_of(6, "scheduled"),
     "best-effort": class_of(0, "best-effort"),
 }

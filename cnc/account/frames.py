@@ -179,7 +179,8 @@ class _BrokenRoute(Exception):
 @dataclass(frozen=True, slots=True)
 class _Travel:
     """What a journey needs to know; `blocking_ns` by egress port. `wire_ns` has by rate and octets
-    how long a frame keeps a link, and how long it takes to be received."""
+    how long a frame keeps a link at most, and how long it takes to be received, at most and at
+    least."""
 
     intent: Intent
     lists: Mapping[PortRef, GateCycle]
@@ -188,7 +189,7 @@ class _Travel:
     added_octets: AddedOctets
     clocks: ClockErrors
     apart_ns: int | None  # any two clocks, if that is the same for all
-    wire_ns: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
+    wire_ns: dict[tuple[int, int], tuple[int, int, int]] = field(default_factory=dict)
 
     def along(self, stream: Stream, hops: tuple[Hop, ...]) -> list[Transmission]:
         """The transmissions of one path, in the order of `hops`."""
@@ -223,15 +224,17 @@ class _Travel:
         of_frame = link.rate_bps, octets
         if of_frame not in self.wire_ns:
             self.wire_ns[of_frame] = (
-                network.occupation_ns(link, octets),
-                network.reception_ns(link, octets),
+                network.occupation_max_ns(link, octets),
+                network.reception_max_ns(link, octets),
+                network.reception_min_ns(link, octets),
             )
-        occupation, reception = self.wire_ns[of_frame]
+        occupation, reception, reception_min = self.wire_ns[of_frame]
         spread = (stream.frames - 1) * occupation
         blocking = self.blocking_ns[hop.egress]
         if spread:
             blocking += control_between_ns(self.intent, link, spread)
         flight = reception + link.propagation_ns
+        flight_min = reception_min + link.propagation_ns
         # What the talker sends without a tag is shorter, and sooner at the first switch.
         is_untagged = before is None and stream.identification is not None
         lead = network.untagged_lead_ns(link, stream.payload_octets) if is_untagged else 0
@@ -282,7 +285,7 @@ class _Travel:
             busy_until_ns=max(hop.offset_ns, latest) + blocking + spread + occupation,
             spread_ns=spread,
             received_ns=received,
-            flight_ns=flight - lead,
+            flight_ns=flight_min - lead,
             leaves_ns=leaves,
             ingress=before.egress if before else None,
             ingress_offset_ns=before.offset_ns if before else 0,
@@ -388,6 +391,13 @@ def _judge_jitter(
         # The clock that lets the frame start may be ahead of the listener's by the clock error.
         left = max(ns - clocks.between_ns(clock, t.target) for clock, ns in t.left)
         first = left + t.flight_ns
+        if stream.frames > 1:
+            # Where the link is fast, each frame is that much nearer to the one before it.
+            network, between = plan.intent.network, stream.frames - 1
+            near = between * network.occupation_min_ns(
+                network.links[t.egress], stream.payload_octets
+            )
+            first -= t.spread_ns - near
         earliest[t.target] = min(first, earliest.get(t.target, first))
         latest[t.target] = max(t.received_ns, latest.get(t.target, t.received_ns))
     for listener, last in latest.items():

@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
-from cnc.model import ClassRole, Intent, Link, TalkerInterference, TrafficClass, transmission_ns
+from cnc.model import (
+    NS_PER_S,
+    RATE_TOLERANCE_PPM,
+    ClassRole,
+    Intent,
+    Link,
+    TalkerInterference,
+    TrafficClass,
+    transmission_max_ns,
+)
 
+_CONTROL_FRAMES = 4  # what a control class may send in a row if it states no burst
 _CONTROL_PARTS = 10  # what a control class may take of a link at most if it states no rate
 _FOR_EVER_NS = 2**62
+_MILLION = 1_000_000
 
 
 def wire_ns(intent: Intent, link: Link, traffic_class: TrafficClass) -> int:
-    """How long the largest frame of a class keeps a link busy."""
+    """How long the largest frame of a class may keep a link busy."""
     octets = traffic_class.max_frame_octets + intent.network.overhead.physical_octets
-    return transmission_ns(octets, link.rate_bps)
+    return transmission_max_ns(octets, link.rate_bps)
 
 
 def blocking_ns(intent: Intent, link: Link) -> int:
     """How much later than planned a scheduled frame may start.
 
-    Control frames may be under way and in line, as many as the classes state to send in a row, and
-    the sender has the network's gate margin besides, or the lateness that is stated of it. At a
-    talker, unless its port has gates, a frame of best effort may come before them.
+    Control frames may be under way and in line, and the sender has the network's gate margin
+    besides, or the lateness that is stated of it. At a talker, unless its port has gates, a frame
+    of best effort may come before them; at a switch one of another class that its gate let go at
+    the last instant.
     """
     blocking = control_ns(intent, link)
     sender = intent.network.end_stations.get(link.source.node)
@@ -27,7 +39,23 @@ def blocking_ns(intent: Intent, link: Link) -> int:
         blocking += intent.network.gate_margin_ns
     else:
         blocking += sender.lateness_ns
-    return blocking + best_effort_ns(intent, link)
+    return blocking + best_effort_ns(intent, link) + _misjudged_ns(intent, link)
+
+
+def _misjudged_ns(intent: Intent, link: Link) -> int:
+    """How much later than its gate shuts a frame of another scheduled class may end: the gate knows
+    the nominal rate, at which the frame still fitted."""
+    scheduled = intent.classes_with(ClassRole.SCHEDULED)
+    if link.source.node in intent.network.end_stations or len(scheduled) <= 1:
+        return 0
+    return max(_longer_ns(intent, link, c) for c in scheduled)
+
+
+def _longer_ns(intent: Intent, link: Link, traffic_class: TrafficClass) -> int:
+    """How much longer than at the nominal rate the largest frame of a class may keep a link
+    busy."""
+    octets = traffic_class.max_frame_octets + intent.network.overhead.physical_octets
+    return transmission_max_ns(octets, link.rate_bps) - octets * 8 * NS_PER_S // link.rate_bps
 
 
 def best_effort_ns(intent: Intent, link: Link) -> int:
@@ -47,36 +75,65 @@ def unplanned_best_effort_ns(intent: Intent, link: Link) -> int:
     return _largest_ns(intent, link, ClassRole.BEST_EFFORT)
 
 
-def control_ns(intent: Intent, link: Link) -> int:
-    """How long control frames in a row may keep a link busy.
+def control_ns(intent: Intent, link: Link, meanwhile_ns: int = 0) -> int:
+    """How long control frames may keep a link from a frame whose turn it would be.
 
-    Unless a class states a burst, that is one frame of all control classes together.
+    When a frame of another class is under way, the whole burst may come right behind its start, and
+    after that control at its rate: while that frame is sent, in `meanwhile_ns` in which frames of
+    the same stream are sent or late, and while the link sends all that control.
     """
-    control = intent.classes_with(ClassRole.CONTROL)
-    if not any(c.burst_frames for c in control):
-        return _largest_ns(intent, link, ClassRole.CONTROL)
-    return sum(
-        transmission_ns(
-            (c.burst_frames or 1) * (c.max_frame_octets + intent.network.overhead.physical_octets),
-            link.rate_bps,
-        )
-        for c in control
+    fills = control_rate_bps(intent, link) * _MILLION
+    drains = _slowest(link) - fills
+    if drains <= 0:
+        return _FOR_EVER_NS
+    # What is solved for: x equals burst plus fills / (fills + drains) of behind plus x.
+    behind_ns = _longest_below_ns(intent, link) + meanwhile_ns
+    burst_ns = _control_burst_ns(intent, link)
+    return -(-(burst_ns * (fills + drains) + behind_ns * fills) // drains)
+
+
+def control_waiting_ns(intent: Intent, link: Link) -> int:
+    """How long a link sends what control may have in line when a frame of another class ends."""
+    fills = control_rate_bps(intent, link) * _MILLION
+    come_ns = -(-_longest_below_ns(intent, link) * fills // _slowest(link))
+    return _control_burst_ns(intent, link) + come_ns
+
+
+def control_part(intent: Intent, link: Link) -> tuple[int, int]:
+    """What control takes of a link of the slowest rate on average, and the whole of it."""
+    return control_rate_bps(intent, link) * _MILLION, _slowest(link)
+
+
+def _slowest(link: Link) -> int:
+    """The least rate of a link, in millionths of a bit per second."""
+    return link.rate_bps * (_MILLION - RATE_TOLERANCE_PPM)
+
+
+def _longest_below_ns(intent: Intent, link: Link) -> int:
+    """The longest frame of any class but control."""
+    others = (c for c in intent.classes.values() if c.role is not ClassRole.CONTROL)
+    return max((wire_ns(intent, link, c) for c in others), default=0)
+
+
+def _control_burst_ns(intent: Intent, link: Link) -> int:
+    physical = intent.network.overhead.physical_octets
+    octets = sum(
+        (c.burst_frames or _CONTROL_FRAMES) * (c.max_frame_octets + physical)
+        for c in intent.classes_with(ClassRole.CONTROL)
     )
+    return transmission_max_ns(octets, link.rate_bps)
 
 
 def control_between_ns(intent: Intent, link: Link, meanwhile_ns: int) -> int:
     """How long control frames may keep a link busy after the first of several frames of a stream
     has had its turn and before the last has, beside those that `blocking_ns` has.
 
-    The last has it `meanwhile_ns` after the first. Control comes at its rate in that time, in that
-    of the blocking, and while control itself is sent.
+    The last has it `meanwhile_ns` after the first. Control comes at its rate in that time, and in
+    that for which the sender, or best effort of a talker, holds the frames up.
     """
-    rate_bps = control_rate_bps(intent, link)
-    if rate_bps >= link.rate_bps:
-        return _FOR_EVER_NS
-    # x = rate * (blocking + meanwhile + x) / link rate
-    waited_ns = blocking_ns(intent, link) + meanwhile_ns
-    return -(-waited_ns * rate_bps // (link.rate_bps - rate_bps))
+    first_ns = control_ns(intent, link)
+    held_up_ns = blocking_ns(intent, link) - first_ns
+    return control_ns(intent, link, held_up_ns + meanwhile_ns) - first_ns
 
 
 def control_rate_bps(intent: Intent, link: Link) -> int:
@@ -95,11 +152,12 @@ def guard_ns(intent: Intent, link: Link, best_effort: TrafficClass) -> int:
     """How long after its gate closes a best-effort class may still keep the link busy.
 
     A frame that was let through may start the network's gate margin later. Where only what ends
-    before its gate closes is let through, it is that margin and the gap after the frame.
+    before its gate closes is let through, it is that margin, the gap after the frame, and what the
+    frame takes longer than at the nominal rate, at which it fitted.
     """
     if link.fits_only:
-        gap = transmission_ns(intent.network.overhead.gap_octets, link.rate_bps)
-        return gap + intent.network.gate_margin_ns
+        gap = transmission_max_ns(intent.network.overhead.gap_octets, link.rate_bps)
+        return gap + _longer_ns(intent, link, best_effort) + intent.network.gate_margin_ns
     return wire_ns(intent, link, best_effort) + intent.network.gate_margin_ns
 
 

@@ -22,8 +22,8 @@ from cnc.account.violation import Violation
 from cnc.account.wire import (
     best_effort_ns,
     blocking_ns,
-    control_ns,
-    control_rate_bps,
+    control_part,
+    control_waiting_ns,
     unplanned_best_effort_ns,
     wire_ns,
 )
@@ -327,9 +327,8 @@ class _Recovery:
     def _interference(self, link: Link, ahead_ns: int, idle_ns: int) -> Interference:
         network = self._intent.network
         return Interference(
-            ahead_ns + control_ns(self._intent, link) + network.gate_margin_ns,
-            control_rate_bps(self._intent, link),
-            link.rate_bps,
+            ahead_ns + control_waiting_ns(self._intent, link) + network.gate_margin_ns,
+            *control_part(self._intent, link),
             idle_ns,
         )
 

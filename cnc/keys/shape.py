@@ -179,8 +179,8 @@ class Class(Shape):
     )
     burst: Annotated[int, integer(1, BURST_MAX_FRAMES)] | None = Field(
         None,
-        description="of a control class: the most frames it sends in a row, each of which may be "
-        "as long as max-frame; default: one frame of all control classes together",
+        description="of a control class: the most frames that come to a port at once, each of "
+        "which may be as long as max-frame; default: 4",
     )
     rate_bps: Rate | None = Field(
         None,

@@ -44,7 +44,13 @@ DEFAULTS = {
     "netconf-port": 830,
 }
 CLASSES = {
-    "control": {"traffic-class": 7, "priority": 7, "role": "control", "max-frame": "128B"},
+    "control": {
+        "traffic-class": 7,
+        "priority": 7,
+        "role": "control",
+        "max-frame": "128B",
+        "burst": 1,
+    },
     "cyclic": {"traffic-class": 6, "priority": 6, "role": "scheduled"},
     "best-effort": {
         "traffic-class": 0,

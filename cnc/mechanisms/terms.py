@@ -14,6 +14,8 @@ from typing import Any
 from cnc.mechanism import Admission, Decided, Room
 from cnc.mechanisms.loading import loaded
 from cnc.model import (
+    NS_PER_S,
+    RATE_TOLERANCE_PPM,
     ClassRole,
     Intent,
     Link,
@@ -22,7 +24,7 @@ from cnc.model import (
     Plan,
     Stream,
     TalkerInterference,
-    transmission_ns,
+    transmission_max_ns,
 )
 
 
@@ -111,27 +113,82 @@ def start_delay_ns(intent: Intent, link: Link) -> int:
     """How much later than planned a scheduled frame may start on the link.
 
     At a talker a best-effort frame may be under way, and control frames that come meanwhile go
-    first.
+    first. At a bridge a frame of another class that was early may outlast its gate.
     """
-    control = transmission_ns(intent.control_burst_octets(), link.rate_bps)
-    return control + intent.network.lateness_ns(link.source.node) + interference_ns(intent, link)
+    lateness = intent.network.lateness_ns(link.source.node) + _outlasts_ns(intent, link)
+    return control_ahead_ns(intent, link) + lateness + interference_ns(intent, link)
+
+
+def control_ahead_ns(intent: Intent, link: Link, meanwhile_ns: int = 0) -> int:
+    """How long control frames may keep the link from a scheduled frame that is due; from the last
+    of several frames if it has its turn `meanwhile_ns` later.
+
+    What control keeps to is a token bucket as it comes into the queue (RFC 2697): it piles up
+    while a frame of another class is on the link, and goes on coming while it is sent itself.
+    Where control may take all of the link, the figure is beyond any period.
+    """
+    share, whole = control_share(intent, link)
+    numerator = _control_burst_ns(intent, link) * whole
+    numerator += (_others_longest_ns(intent, link) + meanwhile_ns) * share
+    return -(-numerator // max(whole - share, 1))
+
+
+def control_backlog_ns(intent: Intent, link: Link) -> int:
+    """How long the control frames keep the link that may wait for it at any one time."""
+    share, whole = control_share(intent, link)
+    held = _others_longest_ns(intent, link)
+    return _control_burst_ns(intent, link) - (-held * share // whole)
+
+
+def control_share(intent: Intent, link: Link) -> tuple[int, int]:
+    """Which part of the slowest such link control takes on average, as numerator and
+    denominator."""
+    slowest_millionths = 1_000_000 - RATE_TOLERANCE_PPM
+    return intent.control_rate_bps(link) * 1_000_000, link.rate_bps * slowest_millionths
+
+
+def _control_burst_ns(intent: Intent, link: Link) -> int:
+    return transmission_max_ns(intent.control_burst_octets(), link.rate_bps)
+
+
+def _others_longest_ns(intent: Intent, link: Link) -> int:
+    """How long a frame of another class may be on the link, for which control waits."""
+    others = (ClassRole.SCHEDULED, ClassRole.BEST_EFFORT)
+    return max(longest_frame_ns(intent, link, role) for role in others)
+
+
+def _outlasts_ns(intent: Intent, link: Link) -> int:
+    """How long a scheduled frame may still be on the link when its gate has shut and that of
+    another class opens: a port reckons at the nominal rate whether a frame ends before."""
+    scheduled = intent.classes_with(ClassRole.SCHEDULED)
+    if len(scheduled) <= 1 or link.source.node not in intent.network.bridges:
+        return 0
+    return outlasts_ns(intent, link, ClassRole.SCHEDULED)
+
+
+def outlasts_ns(intent: Intent, link: Link, role: ClassRole) -> int:
+    """How much longer than at the nominal rate, at which a port reckons, the largest frame of the
+    classes with `role` may be on the link."""
+    octets = max((c.max_frame_octets for c in intent.classes_with(role)), default=None)
+    if octets is None:
+        return 0
+    nominal = (octets + intent.network.overhead.physical_octets) * 8 * NS_PER_S // link.rate_bps
+    return longest_frame_ns(intent, link, role) - nominal
 
 
 def control_between_ns(intent: Intent, link: Link, stream: Stream) -> int:
     """How long control frames may keep the link between the frames of one period of a stream.
 
-    Those of the burst go ahead of the first frame; while the others wait for their turn, no more
-    comes than the rate of control allows (a token bucket, RFC 2697).
+    Beside those ahead of the first frame these are the ones that come while the others wait for
+    their turn, or for their sender.
     """
     if stream.frames == 1:
         return 0
-    rate_bps = intent.control_rate_bps(link)
     octets = client_octets(intent.network, stream, link)
-    between_ns = (stream.frames - 1) * intent.network.occupation_ns(link, octets)
-    span_ns = start_delay_ns(intent, link) + between_ns
-    # What control takes makes the span longer, in which more of it comes. Where control may take
-    # all of the link, the sum is beyond any period.
-    return -(-rate_bps * span_ns // max(link.rate_bps - rate_bps, 1))
+    ahead_ns = control_ahead_ns(intent, link)
+    between_ns = (stream.frames - 1) * intent.network.occupation_max_ns(link, octets)
+    between_ns += start_delay_ns(intent, link) - ahead_ns
+    return control_ahead_ns(intent, link, between_ns) - ahead_ns
 
 
 def interference_ns(intent: Intent, link: Link) -> int:
@@ -152,8 +209,9 @@ def late_interference_ns(intent: Intent, link: Link) -> int:
 
 
 def longest_frame_ns(intent: Intent, link: Link, role: ClassRole) -> int:
-    """Wire time of the largest frame of the classes with `role`; 0 without such a class."""
+    """How long the largest frame of the classes with `role` may keep a link busy; 0 without such a
+    class."""
     octets = max((c.max_frame_octets for c in intent.classes_with(role)), default=None)
     if octets is None:
         return 0
-    return transmission_ns(octets + intent.network.overhead.physical_octets, link.rate_bps)
+    return transmission_max_ns(octets + intent.network.overhead.physical_octets, link.rate_bps)

@@ -11,6 +11,7 @@ from cnc.model.network import (
     DEFAULT_GATE_MARGIN_NS,
     NS_PER_S,
     ORDINARY_MTU_OCTETS,
+    RATE_TOLERANCE_PPM,
     SOFTWARE_ENTRIES_MAX,
     VLAN_TAG_OCTETS,
     Bridge,
@@ -26,6 +27,8 @@ from cnc.model.network import (
     PortRef,
     TalkerInterference,
     TrafficClass,
+    transmission_max_ns,
+    transmission_min_ns,
     transmission_ns,
 )
 from cnc.model.parts import NO_PARTS, Parts, PlaceParts
@@ -87,6 +90,7 @@ __all__ = [
     "NS_PER_S",
     "ORDINARY_MTU_OCTETS",
     "PHASE_WAIT_MAX_NS",
+    "RATE_TOLERANCE_PPM",
     "SOFTWARE_ENTRIES_MAX",
     "VLAN_TAG_OCTETS",
     "AddressRange",
@@ -138,5 +142,7 @@ __all__ = [
     "gates_of",
     "mac_number",
     "mac_text",
+    "transmission_max_ns",
+    "transmission_min_ns",
     "transmission_ns",
 ]

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from cnc.model.network import (
+    CONTROL_BURST_FRAMES,
     CONTROL_SHARE,
     ClassRole,
     GateLimits,
@@ -154,20 +155,16 @@ class Intent:
         return [c for c in self.classes.values() if c.role is role]
 
     def control_burst_octets(self) -> int:
-        """The most octets that control frames may keep a link busy with in a row.
-
-        Where no control class states a burst, all of them together send one frame in a row.
-        """
-        control = self.classes_with(ClassRole.CONTROL)
+        """The most octets on the wire of the control frames that come to a port at once."""
         physical = self.network.overhead.physical_octets
-        frames = [c.max_frame_octets + physical for c in control]
-        if all(c.burst_frames is None for c in control):
-            return max(frames, default=0)
-        bursts = [1 if c.burst_frames is None else c.burst_frames for c in control]
-        return sum(burst * octets for burst, octets in zip(bursts, frames, strict=True))
+        return sum(
+            (CONTROL_BURST_FRAMES if c.burst_frames is None else c.burst_frames)
+            * (c.max_frame_octets + physical)
+            for c in self.classes_with(ClassRole.CONTROL)
+        )
 
     def control_rate_bps(self, link: Link) -> int:
-        """The most that control frames take of a link on average, in bits a second on the wire.
+        """The most that comes of control frames on average, in bits a second on the wire.
 
         A class that states no rate may take a tenth of each link.
         """

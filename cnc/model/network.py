@@ -13,6 +13,14 @@ from enum import StrEnum
 from typing import NamedTuple
 
 NS_PER_S = 1_000_000_000
+_MILLION = 1_000_000
+# IEEE 802.3: how far a transmitter may be from its nominal rate. PTP sets clocks, but not the
+# oscillator that times the bits on a link.
+RATE_TOLERANCE_PPM = 100
+# Of a control class that states no burst: what IEEE 802.1AS may have in the queue of a port at once
+# (Sync or Follow_Up, Pdelay_Req, Pdelay_Resp or its Follow_Up, Announce), which is shorter than
+# max-frame by more than the frame that LLDP or NETCONF add (docs/planning.md).
+CONTROL_BURST_FRAMES = 4
 CONTROL_SHARE = 10  # a control class that states no rate takes up to one part in so many of a link
 
 # How late the gates of a software port are taken to open where nobody has measured it: what a busy
@@ -65,9 +73,9 @@ class TrafficClass:
     `number` is the queue and the bit in a gate mask; `priority` the Linux skb priority and 802.1Q
     priority that leads there; `dscps` the IP code points given that priority.
 
-    A control class sends at most `burst_frames` of its largest frames in a row, and `rate_bps` on
-    average, counted on the wire with preamble and gap: a token bucket (RFC 2697). None is the
-    default of `Intent.control_burst_octets` and `Intent.control_rate_bps`.
+    Of a control class at most `burst_frames` of its largest frames come to a port at once, and
+    `rate_bps` on average, with preamble and gap: a token bucket (RFC 2697). None is the default of
+    `Intent.control_burst_octets` and `Intent.control_rate_bps`.
 
     A best-effort class is to keep `min_share_ppb` parts of 10^9 of the cycle of each port of a
     switch that has a gate control list, in turns of its largest frame or longer. None: such a turn
@@ -258,8 +266,17 @@ class Network:
         return octets + overhead.physical_octets
 
     def occupation_ns(self, link: Link, payload_octets: int) -> int:
-        """How long a frame keeps the link busy, inter-frame gap included, rounded up."""
+        """How long a frame keeps the link busy at its nominal rate, inter-frame gap included,
+        rounded up: a measure of load."""
         return transmission_ns(self.wire_octets(payload_octets), link.rate_bps)
+
+    def occupation_max_ns(self, link: Link, payload_octets: int) -> int:
+        """The longest that a frame may keep the link busy, inter-frame gap included."""
+        return transmission_max_ns(self.wire_octets(payload_octets), link.rate_bps)
+
+    def occupation_min_ns(self, link: Link, payload_octets: int) -> int:
+        """The shortest."""
+        return transmission_min_ns(self.wire_octets(payload_octets), link.rate_bps)
 
     def within(self, limits: Mapping[PortRef, GateLimits]) -> Network:
         """The network with ports as limited as they are here and in `limits`."""
@@ -270,20 +287,42 @@ class Network:
         return replace(self, links=links)
 
     def reception_ns(self, link: Link, payload_octets: int) -> int:
-        """From the first preamble bit to the last bit of the frame check sequence, rounded up."""
-        octets = self.wire_octets(payload_octets) - self.overhead.gap_octets
-        return transmission_ns(octets, link.rate_bps)
+        """From the first preamble bit to the last bit of the frame check sequence, at the nominal
+        rate, rounded up."""
+        return transmission_ns(self._received_octets(payload_octets), link.rate_bps)
+
+    def reception_max_ns(self, link: Link, payload_octets: int) -> int:
+        """The longest that this may take."""
+        return transmission_max_ns(self._received_octets(payload_octets), link.rate_bps)
+
+    def reception_min_ns(self, link: Link, payload_octets: int) -> int:
+        """The shortest."""
+        return transmission_min_ns(self._received_octets(payload_octets), link.rate_bps)
+
+    def _received_octets(self, payload_octets: int) -> int:
+        return self.wire_octets(payload_octets) - self.overhead.gap_octets
 
     def untagged_lead_ns(self, link: Link, payload_octets: int) -> int:
-        """How much sooner than after `reception_ns` a frame without a VLAN tag is received."""
+        """How much sooner than after `reception_min_ns` a frame without a VLAN tag may be
+        received."""
         overhead = self.overhead
         untagged = replace(
             overhead, link_layer_octets=max(overhead.link_layer_octets - VLAN_TAG_OCTETS, 0)
         )
-        tagged_ns = self.reception_ns(link, payload_octets)
-        return tagged_ns - replace(self, overhead=untagged).reception_ns(link, payload_octets)
+        tagged_ns = self.reception_min_ns(link, payload_octets)
+        return tagged_ns - replace(self, overhead=untagged).reception_min_ns(link, payload_octets)
 
 
 def transmission_ns(octets: int, rate_bps: int) -> int:
-    """Time of `octets` on a link, rounded up to whole nanoseconds."""
+    """Time of `octets` on a link at its nominal rate, rounded up to whole nanoseconds."""
     return -(-octets * 8 * NS_PER_S // rate_bps)
+
+
+def transmission_max_ns(octets: int, rate_bps: int) -> int:
+    """Time of `octets` on the slowest link of a nominal rate, rounded up."""
+    return -(-octets * 8 * NS_PER_S * _MILLION // (rate_bps * (_MILLION - RATE_TOLERANCE_PPM)))
+
+
+def transmission_min_ns(octets: int, rate_bps: int) -> int:
+    """Time of `octets` on the fastest link of a nominal rate, rounded down."""
+    return octets * 8 * NS_PER_S * _MILLION // (rate_bps * (_MILLION + RATE_TOLERANCE_PPM))

@@ -17,7 +17,7 @@ from cnc.planner.ports import CYCLE_MAX_NS
 from cnc.planner.problem import Problem
 from cnc.planner.route import Leg, Route
 from cnc.planner.search import first_free
-from cnc.planner.shares import Turns, percent, wanted_ppb
+from cnc.planner.shares import Turns, percent
 from cnc.planner.timetable import Resource, Timetable
 
 INTERRUPTED = "had no place yet when the search was interrupted"
@@ -117,13 +117,19 @@ def hopeless(problem: Problem, route: Route) -> str | None:
             f"more than its period of {us(route.period_ns)}. A longer period, {_less(stream)} or "
             "a faster link would help"
         )
+    return _without_share(problem, route) if problem.shares_ppb else None
+
+
+def _without_share(problem: Problem, route: Route) -> str | None:
+    """That best effort would keep less of a link than it is to, were the route alone there."""
     for leg, offset in zip(route.legs, route.offsets_ns, strict=True):
-        link = problem.links[leg.link]
-        if wanted := wanted_ppb(problem.intent, link):
-            alone = Turns(problem.intent, link, [(offset, leg.window_ns, route.period_ns)])
-            if alone.share_ppb() < wanted:
-                before = ", even with no other stream in the network"
-                return _share_text(problem, leg.link, alone.share_ppb(), before, stream)
+        alone = Turns(
+            problem.intent, problem.links[leg.link], [(offset, leg.window_ns, route.period_ns)]
+        )
+        if alone.share_ppb() < problem.shares_ppb.get(leg.link, 0):
+            before = ", even with no other stream in the network"
+            stream = problem.stream(route.member)
+            return _share_text(problem, leg.link, alone.share_ppb(), before, stream)
     return None
 
 
@@ -132,27 +138,35 @@ def _too_unsteady(problem: Problem, route: Route) -> str | None:
     allowed = problem.stream(route.member).max_jitter_ns
     if allowed is None:
         return None
-    intent = problem.intent
+    intent, stream = problem.intent, problem.stream(route.member)
+    network = intent.network
     for listener, least in jitter.least_ns(problem.links, route).items():
         if least <= allowed:
             continue
         link = next(
             link for leg in route.legs if (link := problem.links[leg.link]).target.node == listener
         )
-        margin, own = intent.network.lateness_ns(link.source.node), interference_ns(intent, link)
-        blocking = problem.delay_ns(link, problem.stream(route.member)) - own - margin
-        talker = intent.network.end_stations.get(link.source.node)
+        margin, own = network.lateness_ns(link.source.node), interference_ns(intent, link)
+        control = problem.control_ns(link, stream)
+        occupation = network.occupation_max_ns(link, stream.payload_octets)
+        received = network.reception_max_ns(link, stream.payload_octets)
+        by_rate = problem.delay_ns(link, stream) - own - margin - control
+        by_rate += received - network.reception_min_ns(link, stream.payload_octets)
+        nearer = occupation - network.occupation_min_ns(link, stream.payload_octets)
+        by_rate += (stream.frames - 1) * nearer
+        talker = network.end_stations.get(link.source.node)
         is_stated = talker is not None and talker.lateness_ns is not None
         late, key = ("late gates", gate_margin(intent))
         if is_stated:
             late, key = ("lateness", "talker-lateness")
         error = 2 * problem.clocks.between_ns(link.source.node, listener)
-        rest = least - margin - own - blocking - error
+        rest = least - margin - own - control - error - by_rate
         parts = [
             (f"{late} {us(margin)} ({key})", margin),
             (f"best effort of the talker itself {us(own)}", own),
-            (f"control frames in the way {us(blocking)}", blocking),
+            (f"control frames in the way {us(control)}", control),
             (f"clock error {us(error)}", error),
+            (f"a link within 100 ppm of its rate {us(by_rate)}", by_rate),
             (
                 f"gates of {link.source} that do not hold frames back to the nanosecond {us(rest)}",
                 rest,
@@ -255,7 +269,7 @@ def _share_text(problem: Problem, link: int, share_ppb: int, before: str, stream
     port = problem.links[link].source
     return (
         f"best effort would keep {percent(share_ppb)} of {port} in turns of its largest frame or "
-        f"longer, its min-share is {percent(wanted_ppb(problem.intent, problem.links[link]))}"
+        f"longer, its min-share is {percent(problem.shares_ppb[link])}"
         f"{before}. What would help: a smaller min-share, {_less(stream)}, a longer period, a "
         "smaller max-frame of best effort or a faster link"
     )

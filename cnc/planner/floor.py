@@ -8,12 +8,12 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import NamedTuple
 
-from cnc.mechanisms.terms import interference_ns
-from cnc.model import NS_PER_S, Intent
+from cnc.mechanisms.terms import control_share, interference_ns
+from cnc.model import NS_PER_S, Intent, Link
 from cnc.planner.capacity import wire_ns
 from cnc.planner.problem import Problem
 from cnc.planner.route import Route
-from cnc.support.format import counted, duration, microseconds
+from cnc.support.format import counted, duration, microseconds, rate
 
 _STEPS = (5, 2, 1)  # of what is proposed: 1, 2, 5, 10, 20, 50 … ns
 
@@ -56,7 +56,8 @@ class Floor(NamedTuple):
     `way` are the nodes. The parts that the intent states: the gate margin of each sender, the
     talker's own lateness, a best-effort frame of the talker, control frames, the processing of
     switches, the clock error. The rest are frames and cables, of which `sent_ns` is what no other
-    planner could undercut either: no gate, clock or other frame is in it.
+    planner could undercut either: no gate, clock or other frame is in it. `flooded` is a link of
+    the way that control may fill.
     """
 
     way: tuple[str, ...]
@@ -70,9 +71,16 @@ class Floor(NamedTuple):
     control_ns: int
     processing_ns: int
     clock_error: Part
+    flooded: Link | None
 
     def reason(self, intent: Intent) -> str:
         """Why the stream has no place, if it needs more than it is allowed."""
+        if self.flooded is not None:
+            return (
+                f"control may take all of {self.flooded.source}: its classes send up to "
+                f"{rate(intent.control_rate_bps(self.flooded))} on average, the link has "
+                f"{rate(self.flooded.rate_bps)}. State a smaller `rate` of these classes"
+            )
         margin, error = self.gate_margin, self.clock_error
         wire_ns = self.least_ns - margin.ns - error.ns - self.lateness_ns - self.processing_ns
         wire_ns -= self.interference_ns + self.control_ns
@@ -114,8 +122,6 @@ def floor(problem: Problem, route: Route) -> Floor:
     stream = problem.stream(route.member)
     lateness = intent.network.end_stations[links[0].source.node].lateness_ns
     own = interference_ns(intent, links[0])
-    margins = sum(intent.network.lateness_ns(link.source.node) for link in links) - (lateness or 0)
-    delays = sum(problem.delay_ns(link, stream) for link in links)
     waited_out = sum(not route.legs[index].late_ns for index in legs[1:])
     network = intent.network
     frames = [wire_ns(problem, stream, route.legs[index].link) for index in legs]
@@ -130,11 +136,12 @@ def floor(problem: Problem, route: Route) -> Floor:
         gate_margin=Part(intent.network.gate_margin_ns, len(links) - (lateness is not None)),
         lateness_ns=lateness or 0,
         interference_ns=own,
-        control_ns=delays - own - margins - (lateness or 0),
+        control_ns=sum(problem.control_ns(link, stream) for link in links),
         processing_ns=sum(
             intent.network.bridges[link.source.node].processing_max_ns for link in links[1:]
         ),
         clock_error=_clock_error(problem, route, 1 + waited_out),
+        flooded=next((link for link in links if _is_flooded(intent, link)), None),
     )
 
 
@@ -148,6 +155,11 @@ def _clock_error(problem: Problem, route: Route, times: int) -> Part:
     by_one_clock = Problem(replace(problem.intent, network=exact), {}, loose=problem.loose)
     least_ns = by_one_clock.quickest(route.member, route.tree).least_latency_ns
     return Part(route.least_latency_ns - least_ns, 1)
+
+
+def _is_flooded(intent: Intent, link: Link) -> bool:
+    share, whole = control_share(intent, link)
+    return share >= whole
 
 
 def common_cause(intent: Intent, floors: Sequence[Floor]) -> str:

@@ -42,6 +42,7 @@ from zlib import crc32
 from cnc.mechanisms.terms import (
     added_octets,
     client_octets,
+    control_ahead_ns,
     control_between_ns,
     may_be_dropped,
     start_delay_ns,
@@ -62,6 +63,7 @@ from cnc.planner.graph import Tree
 from cnc.planner.ports import interval_min_ns, round_up
 from cnc.planner.route import Leg, Member, Placement, Route
 from cnc.planner.routing import Router
+from cnc.planner.shares import wanted_ppb
 
 _CLASSES_TO_PACE = 3  # with fewer, frames of all sizes get in each other's way in the queue
 
@@ -89,6 +91,13 @@ class Problem:
         if self.router:
             return self.router.links
         return tuple(self.intent.network.links[port] for port in sorted(self.intent.network.links))
+
+    @cached_property
+    def shares_ppb(self) -> Mapping[int, int]:
+        """By link the share of the cycle that best effort is to keep, in parts of 10^9, where the
+        intent states one."""
+        wanted = ((n, wanted_ppb(self.intent, link)) for n, link in enumerate(self.links))
+        return {number: share_ppb for number, share_ppb in wanted if share_ppb}
 
     @cached_property
     def members(self) -> tuple[Member, ...]:
@@ -325,7 +334,7 @@ class Problem:
             return leg
         first, sender = hop.arrival_ns, self._sender(tree, steady)
         if sender != link.source.node:
-            first = leg.min_ns + between(sender, link.source.node) + hop.flight_ns
+            first = leg.min_ns + between(sender, link.source.node) + hop.in_turn_min_ns
         first -= between(sender, target)
         return leg._replace(steady_leg=steady, arrival_ns=first, by_talker_ns=by_talker)
 
@@ -373,25 +382,38 @@ class Problem:
         network = self.intent.network
         delay = self.delay_ns(link, stream)
         octets = client_octets(network, stream, link)
-        flight = network.reception_ns(link, octets) + link.propagation_ns
-        occupation = network.occupation_ns(link, octets)
+        flight = network.reception_max_ns(link, octets) + link.propagation_ns
+        flight_min = network.reception_min_ns(link, octets) + link.propagation_ns
+        occupation = network.occupation_max_ns(link, octets)
         spread = (stream.frames - 1) * occupation
+        spread_min = (stream.frames - 1) * network.occupation_min_ns(link, octets)
         bridge = network.bridges.get(link.target.node)
         early = link.gate_tick_ns - 1 + link.gate_early_ns
         return _HopTimes(
             busy_ns=(busy := delay + spread + occupation),
             window_ns=busy + early,
-            min_ns=flight + (bridge.processing_min_ns if bridge else 0) - early,
+            min_ns=flight_min + (bridge.processing_min_ns if bridge else 0) - early,
             max_ns=delay + flight + (bridge.processing_max_ns if bridge else 0),
             delivery_ns=delay + spread + flight,
             spread_ns=spread,
-            flight_ns=flight,
-            arrival_ns=flight - early,
+            in_turn_min_ns=(in_turn_min := flight_min + spread_min - spread),
+            arrival_ns=in_turn_min - early,
         )
 
     def delay_ns(self, link: Link, stream: Stream) -> int:
         """How much later than planned any frame of the stream may start on the link."""
-        return start_delay_ns(self.intent, link) + control_between_ns(self.intent, link, stream)
+        if link.source not in self._start_delays_ns:
+            self._start_delays_ns[link.source] = start_delay_ns(self.intent, link)
+        between_ns = control_between_ns(self.intent, link, stream)
+        return self._start_delays_ns[link.source] + between_ns
+
+    @cached_property
+    def _start_delays_ns(self) -> dict[PortRef, int]:
+        return {}
+
+    def control_ns(self, link: Link, stream: Stream) -> int:
+        """What of that is for control frames."""
+        return control_ahead_ns(self.intent, link) + control_between_ns(self.intent, link, stream)
 
     @cached_property
     def _routes(self) -> dict[tuple[Member, Tree, bool], Route]:
@@ -488,5 +510,5 @@ class _HopTimes(NamedTuple):
     max_ns: int
     delivery_ns: int
     spread_ns: int
-    flight_ns: int
+    in_turn_min_ns: int  # to the last bit at the far end, of the frame nearest to those before it
     arrival_ns: int

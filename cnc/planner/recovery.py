@@ -15,7 +15,12 @@ from itertools import accumulate, pairwise
 from math import lcm
 from typing import NamedTuple
 
-from cnc.mechanisms.terms import late_interference_ns, longest_frame_ns, start_delay_ns
+from cnc.mechanisms.terms import (
+    control_backlog_ns,
+    control_share,
+    late_interference_ns,
+    longest_frame_ns,
+)
 from cnc.model import ClassRole, GateControlList, PortRef
 from cnc.planner.backlog import Ahead, Backlog, Clearing, Coming
 from cnc.planner.chains import Passage, longest_chain_ns
@@ -239,14 +244,14 @@ class _Search:
         # One that its talker sent at any time; of those that are dropped then none comes here.
         odd = max((visit.wire_ns for visit in visits if not visit.is_dropped), default=0)
         once = odd + longest_frame_ns(intent, its, ClassRole.BEST_EFFORT)
+        once += control_backlog_ns(intent, its) + intent.network.gate_margin_ns
         backlog = Backlog(
             gates.cycle_ns,
             _openings(gates, opened, shut, its.gate_early_ns),
             [Coming(v.period_ns, v.earliest_ns, v.gone_ns, v.wire_ns) for v in visits],
             Ahead(
-                once + start_delay_ns(intent, its),
-                intent.control_rate_bps(its),
-                its.rate_bps,
+                once,
+                *control_share(intent, its),
                 unfit_ns=longest - odd,
             ),
         )

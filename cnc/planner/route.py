@@ -31,10 +31,11 @@ class Leg(NamedTuple):
     not become too short. If it `is_copied` later, the frame is the one that the stream's other path
     starts with, and takes no time of its own.
     `spread_ns` is how much later than the first the last frame of the period has its turn.
-    To a listener of a stream that limits its jitter, the last bit of the first frame comes
-    `arrival_ns` after the planned start at `steady_leg` at the earliest, by the listener's clock:
-    of this leg where its port holds the frame back, else of the anchor. Of `delivery_ns` then
-    `by_talker_ns` are only there because the talker's clock may be further off than the listener's.
+    To a listener of a stream that limits its jitter, the last bit of a frame comes `arrival_ns`
+    after its turn from the planned start at `steady_leg` on, at the earliest, by the listener's
+    clock: of this leg where its port holds the frame back, else of the anchor. Of `delivery_ns`
+    then `by_talker_ns` are only there because the talker's clock may be further off than the
+    listener's.
     """
 
     link: int

@@ -83,7 +83,6 @@ class Turns:
     period), none of which overlap."""
 
     def __init__(self, intent: Intent, link: Link, reservations: Iterable[_Reservation]) -> None:
-        self.wanted_ppb = wanted_ppb(intent, link)
         self._tick_ns = link.gate_tick_ns
         self._early_ns = link.gate_early_ns
         self._shortest_ns = interval_min_ns(link)

@@ -10,7 +10,7 @@ from cnc.planner import jitter
 from cnc.planner.circle import Circle
 from cnc.planner.problem import Problem
 from cnc.planner.route import Leg, Member, Placement, Route
-from cnc.planner.shares import Turns, wanted_ppb
+from cnc.planner.shares import Turns
 
 
 class Resource:
@@ -74,9 +74,6 @@ class Timetable:
         self._early: defaultdict[tuple[int, int], dict[int, Resource]] = defaultdict(dict)
         # Of links of which best effort is to keep a share, as far as they are known.
         self._turns: dict[int, Turns] = {}
-        self._shared = {
-            number for number, link in enumerate(problem.links) if wanted_ppb(problem.intent, link)
-        }
         for placement in problem.kept.values():
             self.place(placement)
 
@@ -166,7 +163,7 @@ class Timetable:
     @property
     def promises_shares(self) -> bool:
         """Whether best effort is to keep a share of any link."""
-        return bool(self._shared)
+        return bool(self.problem.shares_ppb)
 
     def crowded(self, placement: Placement) -> list[int]:
         """The legs of a placement, by index, on whose links best effort would keep less than its
@@ -177,10 +174,10 @@ class Timetable:
         return [
             index
             for index, (leg, offset) in enumerate(zip(route.legs, offsets, strict=True))
-            if leg.link in self._shared
+            if leg.link in self.problem.shares_ppb
             and not leg.is_copied
             and self.turns(leg.link).share_ppb(offset, leg.window_ns, route.period_ns)
-            < self.turns(leg.link).wanted_ppb
+            < self.problem.shares_ppb[leg.link]
         ]
 
     def turns(self, link: int) -> Turns:

@@ -342,7 +342,7 @@ def test_an_interval_too_short_for_the_port_is_refused_everywhere(
     before = every_qdisc(new)
     refused = cnc(new, "push", boast)
     assert refused.returncode == 1, refused.stdout + refused.stderr
-    for word in ("s2/s3", "24 ns", "the kernel requires at least 480", "no switch was changed"):
+    for word in ("s2/s3", "40 ns", "the kernel requires at least 480", "no switch was changed"):
         assert word in refused.stderr
     assert every_qdisc(new) == before
 

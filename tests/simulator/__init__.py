@@ -5,6 +5,7 @@ shares no code with planner and judge: of a `Plan` it reads lists, offsets and t
 
     gates         when a gate control list lets a class pass
     octets        how long frames take
+    control       how much control waits before other frames
     ports         what leaves a port when: by the standard, or as Linux's taprio does it
     adversary     clocks, switches, control frames and losses, as bad as they are allowed to be
     clocks        how far they are off, each from the one that it follows
@@ -15,8 +16,8 @@ shares no code with planner and judge: of a `Plan` it reads lists, offsets and t
     long          many random networks: `python -m tests.simulator.long`
 
 What a plan rests on, and the adversary keeps: any two clocks of the network differ by no more than
-its clock error; a switch takes between its least and greatest processing time, and keeps frames of
-one class from one port to another in order; one largest control frame may go before each scheduled
-frame on each port, and besides the frame may start late by the gate margin; a talker has its port
-for itself.
+its clock error; each link is within 100 millionths of its rate; a switch takes between its least
+and greatest processing time, and keeps frames of one class from one port to another in order;
+control comes to each port as the bursts and rates of its classes allow, and goes before all others;
+besides a frame may start late by the gate margin.
 """

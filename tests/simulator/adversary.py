@@ -8,6 +8,7 @@ from typing import Protocol, TypeVar
 from cnc.model import Bridge, Network
 
 _Choice = TypeVar("_Choice")
+_TOLERANCE_PPM = 100  # IEEE 802.3, of the rate of every link
 
 
 class Adversary(Protocol):
@@ -22,6 +23,9 @@ class Adversary(Protocol):
     def clock_step_ns(self, most_ns: int) -> int:
         """How far a clock is ahead of the one that it follows."""
 
+    def faster_ppm(self) -> int:
+        """How much more than its nominal rate a link sends, in millionths; asked once for each."""
+
     def processing_ns(self, bridge: Bridge) -> int:
         """From the last bit received until the frame is in its queue."""
 
@@ -29,7 +33,8 @@ class Adversary(Protocol):
         """How much of that time passes before a stream filter looks at it."""
 
     def control_ns(self, longest_ns: int) -> int:
-        """How long control frames keep the link before a frame that could start."""
+        """How long control frames keep the link before a frame that could start, of at most so
+        long."""
 
     def lateness_ns(self, margin_ns: int) -> int:
         """How late a frame starts because of its sender."""
@@ -57,6 +62,9 @@ class Nobody:
     def clock_step_ns(self, _most_ns: int) -> int:
         return 0
 
+    def faster_ppm(self) -> int:
+        return 0
+
     def processing_ns(self, bridge: Bridge) -> int:
         return bridge.processing_min_ns
 
@@ -81,6 +89,9 @@ class Nobody:
 
 class Slow(Nobody):
     """Nobody's, but all takes as long as it may."""
+
+    def faster_ppm(self) -> int:
+        return -_TOLERANCE_PPM
 
     def processing_ns(self, bridge: Bridge) -> int:
         return bridge.processing_max_ns
@@ -131,6 +142,9 @@ class Chance:
     def clock_step_ns(self, most_ns: int) -> int:
         ahead = self._ahead or self._random.choice((-1, 1))
         return ahead * self._between(0, most_ns)
+
+    def faster_ppm(self) -> int:
+        return self._between(-_TOLERANCE_PPM, _TOLERANCE_PPM)
 
     def processing_ns(self, bridge: Bridge) -> int:
         return self._between(bridge.processing_min_ns, bridge.processing_max_ns)

@@ -161,12 +161,15 @@ def run(
     """Frames through the plan's lists, on ports by the standard."""
     intent = plan.intent
     times = FrameTimes.of(intent.network.overhead)
+    faster = {port: adversary.faster_ppm() for port in sorted(intent.network.links)}
 
     def port(link: Link) -> Port:
-        return Port(intent, link, list_of(plan, link.source), adversary, disturbance)
+        gates, ppm = list_of(plan, link.source), faster[link.source]
+        return Port(intent, link, gates, adversary, disturbance, faster_ppm=ppm)
 
     def last_bit_ns(flow: Flow, link: Link) -> int:
-        return times.last_bit_ns(flow.octets_on(link.source), link.rate_bps)
+        octets = flow.octets_on(link.source)
+        return times.last_bit_ns(octets, link.rate_bps, faster[link.source])
 
     return Motion(intent.network, adversary, port, last_bit_ns, filters).run(sent, end_ns)
 

@@ -9,11 +9,12 @@ from typing import NamedTuple
 
 from cnc.model import ClassRole, GateControlList, Intent, Link, PortRef, TalkerInterference
 from tests.simulator.adversary import Adversary
+from tests.simulator.control import ControlBucket
 from tests.simulator.gates import Gate, moved
 from tests.simulator.octets import FrameTimes, octets_ns
 
-_WHOLE = 10**8  # parts of a link
 _NOT_PREEMPTABLE_OCTETS = 123  # IEEE 802.3br: of so few left nothing gives way
+_MILLION = 1_000_000
 _SMALLEST_OCTETS = 64  # IEEE 802.3: from MAC header to FCS
 
 
@@ -54,13 +55,11 @@ class Frame:
 
 @dataclass(slots=True)
 class Burst:
-    """Frames of a flow that were sent together, on their way through a port: what control may send
-    before them, as of a time (a token bucket), and how late the port itself was with them."""
+    """Frames of a flow that were sent together, on their way through a port, and how late the port
+    itself was with them."""
 
     flow: Flow | None = None
     number: int = 0
-    tokens_ns: int = 0
-    as_of_ns: int = 0
     lateness_ns: int = 0
 
     def goes_on_with(self, frame: Frame) -> bool:
@@ -114,10 +113,13 @@ class Port:
         gates: GateControlList | None,
         adversary: Adversary,
         disturbance: Disturbance | None = None,
+        *,
+        faster_ppm: int = 0,
     ) -> None:
         is_here = disturbance is not None and disturbance.egress == link.source
         self._disturbance = disturbance if is_here else None
         self._rate_bps = link.rate_bps
+        self._faster_ppm = faster_ppm
         self._port = link.source
         self._times = FrameTimes.of(intent.network.overhead)
         self._margin_ns = intent.network.gate_margin_ns
@@ -129,35 +131,28 @@ class Port:
             number: deque() for number in sorted(self._gates, reverse=True)
         }
         self._free_ns = -(1 << 62)
-        self._let_pass: Frame | None = None  # before it a control frame has had its turn
-        self._control_end_ns: int | None = None
-        self._control_sent_ns = 0
-        physical = intent.network.overhead.physical_octets
-        self._control_ns = max(
-            (
-                octets_ns(c.max_frame_octets + physical, link.rate_bps)
-                for c in intent.classes_with(ClassRole.CONTROL)
-            ),
-            default=0,
-        )
-        # What control sends on average; a tenth of the link unless stated.
-        self._control_share = sum(
-            _WHOLE // 10 if c.rate_bps is None else c.rate_bps * _WHOLE // link.rate_bps
-            for c in intent.classes_with(ClassRole.CONTROL)
-        )
+        self._let_pass: Frame | None = None  # before it control has had its turn
+        self._control = ControlBucket(intent, link, faster_ppm)
         self._burst = Burst()
+        physical = intent.network.overhead.physical_octets
         best_effort = intent.classes_with(ClassRole.BEST_EFFORT)
         self._best_effort = Gate(gates, sum(1 << c.number for c in best_effort))
         sizes = [c.max_frame_octets for c in best_effort]
         if link.preemption:
             sizes = [min(size, _NOT_PREEMPTABLE_OCTETS) for size in sizes]
         self._best_effort_ns = max(
+            (octets_ns(size + physical, link.rate_bps, faster_ppm) for size in sizes), default=0
+        )
+        # Whether a frame fits is reckoned at the nominal rate.
+        self._fits_ns = max(
             (octets_ns(size + physical, link.rate_bps) for size in sizes), default=0
         )
         self._smallest_ns = octets_ns(_SMALLEST_OCTETS + physical, link.rate_bps)
         self._gap_ns = octets_ns(intent.network.overhead.gap_octets, link.rate_bps)
         self._fits_only = link.fits_only
-        self._gated_margin_ns = 0 if gates is None else self._margin_ns
+        # Before its gate closes it may start as late as any other frame.
+        self._best_effort_late_ns = 0 if gates is None else self._margin_ns
+        self._best_effort_at_ns: int | None = None
         talker = intent.network.end_stations.get(link.source.node)
         if talker is not None and talker.lateness_ns is not None:
             self._margin_ns = talker.lateness_ns
@@ -186,16 +181,16 @@ class Port:
             if not queue:
                 continue
             frame = queue[0]
-            takes = self._times.link_ns(frame.flow.octets_on(self._port), self._rate_bps)
-            stretch = self._gates[number].stretch(now_ns, takes)
+            fits = self._times.gate_ns(frame.flow.octets_on(self._port), self._rate_bps)
+            stretch = self._gates[number].stretch(now_ns, fits)
             if stretch is None:
                 continue
             if stretch.open_ns <= now_ns:
                 if self._is_taken(now_ns):
                     return Step(again_ns=self._free_ns)
-                if step := self._start(frame, now_ns, takes, stretch.close_ns):
+                if step := self._start(frame, now_ns, stretch.close_ns - fits):
                     return step
-                stretch = self._gates[number].stretch(stretch.close_ns, takes)
+                stretch = self._gates[number].stretch(stretch.close_ns, fits)
             if stretch:
                 again.append(max(stretch.open_ns, now_ns + 1))
         return Step(again_ns=min(again, default=None))
@@ -203,59 +198,57 @@ class Port:
     def _is_taken(self, now_ns: int) -> bool:
         """Whether a best-effort frame is on the link: it started at the last moment at which it
         could, while nobody else wanted the link; where it must end before its gate closes, it is
-        as long as that. Before its gate closes it may start as late as any other frame."""
+        the longest that does. Before its gate closes it may start as late as any other frame."""
         if not self._has_best_effort:
             return False
-        started = self._best_effort.last_open_ns(now_ns)
-        if started is None:
+        opened = self._best_effort.last_open_ns(now_ns)
+        if opened is None:
             return False
-        longest = self._best_effort_ns
+        lasts = self._best_effort_ns
         if self._fits_only:
-            stretch = self._best_effort.stretch(started - 1)
+            stretch = self._best_effort.stretch(opened - 1)
             if stretch is None:
                 return False
             # The gap is behind the frame: it may follow after the gate has closed.
-            latest = stretch.close_ns + self._gap_ns - self._smallest_ns
-            started = max(min(started, latest), stretch.open_ns)
-            longest = min(longest, stretch.close_ns + self._gap_ns - started)
-            if longest < self._smallest_ns:
+            end = stretch.close_ns + self._gap_ns
+            # The longer it is, the more control waits behind it.
+            opened = min(opened, max(end - self._fits_ns, stretch.open_ns, self._free_ns + 1))
+            fits = min(self._fits_ns, end - opened)
+            if fits < self._smallest_ns:
                 return False
-        longest += self._gated_margin_ns
-        if not self._free_ns < started > now_ns - longest:
+            lasts = -(-fits * _MILLION // (_MILLION + self._faster_ppm))
+        if opened <= self._free_ns or opened == self._best_effort_at_ns:
             return False
-        self._free_ns = started + longest
-        return True
+        self._best_effort_at_ns = opened
+        start = opened + self._best_effort_late_ns
+        end = start + lasts
+        self._control.hold(start, end)
+        self._free_ns = max(self._free_ns, end)
+        return end > now_ns
 
-    def _start(self, frame: Frame, now_ns: int, takes_ns: int, closes_ns: int) -> Step | None:
-        """Let the frame go, or first a control frame; None if it does not fit.
+    def _start(self, frame: Frame, now_ns: int, last_start_ns: int) -> Step | None:
+        """Let the frame go, or first control frames; None if it does not fit.
 
-        No two control frames follow each other: one that held up a frame of another queue, which
-        then no longer fitted, has been ahead of this one, too. Of frames that were sent together
-        the first may be late by the gate margin, or later ones by what is left of it; and between
-        them there is no more control than its rate gives it.
+        Of frames that were sent together the first may be late by the gate margin, or later ones by
+        what is left of it: control is not kept back meanwhile.
         """
         if not self._burst.goes_on_with(frame):
-            spent = self._control_sent_ns if now_ns == self._control_end_ns else 0
-            self._burst = Burst(frame.flow, frame.number, self._control_ns - spent, now_ns)
+            self._burst = Burst(frame.flow, frame.number)
         burst = self._burst
-        earned = (now_ns - burst.as_of_ns) * self._control_share // _WHOLE
-        burst.tokens_ns = min(self._control_ns, burst.tokens_ns + earned)
-        burst.as_of_ns = now_ns
         if self._let_pass is not frame:
             self._let_pass = frame
-            if now_ns != self._control_end_ns and (
-                control := self._adversary.control_ns(burst.tokens_ns)
-            ):
-                burst.tokens_ns -= control
-                self._control_sent_ns = control
-                self._free_ns = self._control_end_ns = now_ns + control
+            if control := self._adversary.control_ns(self._control.ahead_ns(now_ns)):
+                self._control.send(now_ns, control)
+                self._free_ns = now_ns + control
                 return Step(again_ns=self._free_ns)
         lateness = self._adversary.lateness_ns(self._margin_ns - burst.lateness_ns)
         burst.lateness_ns += lateness
         start = now_ns + lateness
-        if start + takes_ns > closes_ns:
+        if start > last_start_ns:
             self._let_pass = None
             return None
         self._queues[frame.flow.traffic_class].popleft()
-        self._free_ns = start + takes_ns
+        octets = frame.flow.octets_on(self._port)
+        self._free_ns = start + self._times.link_ns(octets, self._rate_bps, self._faster_ppm)
+        self._control.hold(start, self._free_ns)
         return Step([Start(frame, start)], self._free_ns)

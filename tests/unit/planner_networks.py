@@ -1,7 +1,7 @@
 """Networks, streams and problems that the tests of the planner work on.
 
 At 1 Gb/s an octet takes 8 ns. The frame of a 100-octet payload keeps a link busy for 142 octets
-(1136 ns) and is received after 130 (1040 ns).
+(1136 ns) and is received after 130 (1040 ns), within 100 millionths.
 """
 
 from __future__ import annotations
@@ -33,14 +33,25 @@ from cnc.planner.routing import Router
 US = 1_000
 MS = 1_000_000
 
-CONTROL = TrafficClass("control", 7, 7, (48,), ClassRole.CONTROL, max_frame_octets=128)
+CONTROL = TrafficClass(
+    "control", 7, 7, (48,), ClassRole.CONTROL, max_frame_octets=128, burst_frames=1
+)
 CYCLIC = TrafficClass("cyclic", 6, 6, (46,), ClassRole.SCHEDULED)
 SLOWER = TrafficClass("slower", 4, 4, (40,), ClassRole.SCHEDULED)
 BEST_EFFORT = TrafficClass("best-effort", 0, 0, (0,), ClassRole.BEST_EFFORT)
 CLASSES = (CONTROL, CYCLIC, SLOWER, BEST_EFFORT)
 SHORT_BEST_EFFORT = (CONTROL, CYCLIC, SLOWER, replace(BEST_EFFORT, max_frame_octets=64))
 
-BLOCKING_NS = (CONTROL.max_frame_octets + 20) * 8  # by a control frame at 1 Gb/s
+# Of a frame with a payload of 100 octets at 1 Gb/s, on the slowest and the fastest link.
+BUSY_NS = 1137
+RECEIVED_NS, RECEIVED_MIN_NS = 1041, 1039
+# By control, of which a frame of 148 octets (1185 ns) comes when one of 1542 octets (12338 ns) has
+# just begun to leave, and a tenth of the rate after that: (1185 + 12338 / 10) / (1 - 1 / 10), on a
+# link 100 millionths slower than its rate; at 1 Gb/s and 100 Mb/s.
+BLOCKING_NS, SLOW_BLOCKING_NS = 2_688, 26_868
+# At a bridge with two scheduled classes: by the longest frame, 1542 octets, that fitted before its
+# gate shut at the nominal rate.
+OUTLASTS_NS = 2
 
 NO_LIMIT = st.just(0)  # of a port's gate control list
 

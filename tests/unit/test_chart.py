@@ -97,7 +97,7 @@ def test_the_terminal_lists_each_path_of_a_stream(partial: Plan) -> None:
     shown = chart.text(partial, 120).splitlines()
     motion = next(i for i, line in enumerate(shown) if line.startswith("  motion"))
     starts = [line.split()[:3] for line in shown[motion + 1 : motion + 3]]
-    assert starts == [["at", "t1/eth0", "8.704"], ["at", "t1/eth0", "208.704"]]
+    assert starts == [["at", "t1/eth0", "14.5"], ["at", "t1/eth0", "214.5"]]
 
 
 def test_the_terminal_names_the_streams_without_a_place(partial: Plan, line3: Plan) -> None:

@@ -1,8 +1,8 @@
 """A gate that is open before the planned time lets a frame go on early, and that may spoil order.
 
-One stream, `far`, crosses three switches; `near` joins its queue at the last. Frames take 804 ns
-to the far end of a link, at least 1000 and at most 2000 ns through a switch, and clocks differ by
-up to 500 ns:
+One stream, `far`, crosses three switches; `near` joins its queue at the last. Frames take
+804 ns to the far end of a link, a nanosecond more or less as the link is slow or fast, at least
+1000 and at most 2000 ns through a switch, and clocks differ by up to 500 ns:
 
     t ── s1 ── s2 ── s3 ── l
                       └─ u
@@ -36,15 +36,16 @@ MS = 1_000_000
 CYCLIC = TrafficClass("cyclic", 6, 6, (46,), ClassRole.SCHEDULED)
 BEST_EFFORT = TrafficClass("best-effort", 0, 0, (0,), ClassRole.BEST_EFFORT, 64)
 CABLES = [("t", "s1"), ("s1", "s2"), ("s2", "s3"), ("s3", "l"), ("u", "s3")]
-FRAME_NS = 800  # 58 octets of payload, 42 around them, at 1 Gbit/s
-LATEST_NS = 804 + 500 + 2000  # from the start at the talker to the frame surely in the queue
-GUARD_NS = (64 + 20) * 8
+FRAME_NS = 801  # 58 octets of payload, 42 around them, at 1 Gbit/s less 100 ppm
+LATEST_NS = 805 + 500 + 2000  # from the start at the talker to the frame surely in the queue
+GUARD_NS = (64 + 20) * 8 + 1
+SOONEST_NS = 803 + 1000  # from the start at a switch to the queue of the next
 
 # When each hop of `far` is planned to start, and `near` at s3.
 AT_S1, AT_S2, AT_S3 = 10_000, 20_000, 40_000
 NEAR_AT_S3 = 30_000
 # When `far` is at s3 at the earliest if s2 holds it until it is planned to leave.
-HELD = AT_S2 + 804 + 1000 - 500
+HELD = AT_S2 + SOONEST_NS - 500
 
 
 def network() -> Network:
@@ -118,23 +119,23 @@ def violations(
 OPENINGS = {
     "it is held until the planned time": (gates(MS, frame(AT_S2)), HELD),
     "the gate opens 5 us too soon": (gates(MS, (AT_S2 - 5_000, AT_S2 + FRAME_NS)), HELD - 5_000),
-    # It reaches s2 by 11_304 of that clock or later, 11_804 of s1's: s1's says when it is at s3.
+    # It reaches s2 by 11_303 of that clock or later, 11_803 of s1's: s1's says when it is at s3.
     "the gate does not hold it back": (
         gates(MS, (11_000, AT_S2 + FRAME_NS)),
-        AT_S1 + 2 * (804 + 1000) - 500,
+        AT_S1 + 2 * SOONEST_NS - 500,
     ),
     "the gate opens between its arrival by one clock and by another": (
         gates(MS, (11_600, AT_S2 + FRAME_NS)),
-        AT_S1 + 2 * (804 + 1000) - 500,
+        AT_S1 + 2 * SOONEST_NS - 500,
     ),
     "the gate opens for another frame before": (
         gates(MS, frame(13_000), frame(AT_S2)),
-        13_000 + 804 + 1000 - 500,
+        13_000 + SOONEST_NS - 500,
     ),
-    "the gate has closed when it comes": (gates(MS, (10_000, 11_304), frame(AT_S2)), HELD),
+    "the gate has closed when it comes": (gates(MS, (10_000, 11_303), frame(AT_S2)), HELD),
     "the gate closes a nanosecond later": (
-        gates(MS, (10_000, 11_305), frame(AT_S2)),
-        AT_S1 + 2 * (804 + 1000) - 500,
+        gates(MS, (10_000, 11_304), frame(AT_S2)),
+        AT_S1 + 2 * SOONEST_NS - 500,
     ),
 }
 
@@ -159,7 +160,7 @@ def test_an_opening_in_any_period_counts() -> None:
 
 
 def test_without_a_gate_control_list_nothing_holds_a_frame() -> None:
-    unheld = AT_S1 + 2 * (804 + 1000) - 500
+    unheld = AT_S1 + 2 * SOONEST_NS - 500
     assert [v.code for v in violations(unheld - LATEST_NS - 1, None)] == ["gate-missing"]
     codes = [v.code for v in violations(unheld - LATEST_NS, None)]
     assert codes == ["fifo", "gate-missing"]
@@ -167,7 +168,7 @@ def test_without_a_gate_control_list_nothing_holds_a_frame() -> None:
 
 def test_an_early_start_at_one_switch_is_carried_through_the_next() -> None:
     early_at_s1 = gates(MS, (AT_S1 - 4_000, AT_S1 + FRAME_NS))
-    unheld = AT_S1 - 4_000 + 2 * (804 + 1000) - 500
+    unheld = AT_S1 - 4_000 + 2 * SOONEST_NS - 500
     open_at_s2 = gates(MS, (7_000, AT_S2 + FRAME_NS))
     assert violations(unheld - LATEST_NS - 1, open_at_s2, at_s1=early_at_s1) == []
     found = violations(unheld - LATEST_NS, open_at_s2, at_s1=early_at_s1)

@@ -131,9 +131,8 @@ def test_a_class_may_open_over_its_own_guard_band_but_best_effort_may_not_reach_
 
     def opened_early(guard_ns: int) -> Plan:
         def apply(entries: list[GateEntry]) -> None:
-            best_effort = entries.index(GateEntry(CONTROL | BEST_EFFORT, 430_352))
-            guard = entries[best_effort + 1]
-            both = guard.interval_ns + 430_352
+            best_effort = next(i for i, e in enumerate(entries) if e.interval_ns > 400_000)
+            both = sum(e.interval_ns for e in entries[best_effort : best_effort + 2])
             entries[best_effort : best_effort + 2] = [
                 GateEntry(CONTROL | BEST_EFFORT, both - guard_ns),
                 GateEntry(CONTROL | CYCLIC, guard_ns),
@@ -141,6 +140,6 @@ def test_a_class_may_open_over_its_own_guard_band_but_best_effort_may_not_reach_
 
         return with_entries(good, apply)
 
-    largest_ns = (1522 + 20) * 8
+    largest_ns = (1522 + 20) * 8 + 2  # on a link that is 100 ppm slow
     assert judge(opened_early(largest_ns)) == []
     assert {v.code for v in judge(opened_early(largest_ns - 1))} == {"gate-guard"}

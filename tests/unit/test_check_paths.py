@@ -33,8 +33,8 @@ MS = 1_000_000
 CYCLIC = TrafficClass("cyclic", 6, 6, (46,), ClassRole.SCHEDULED)
 BEST_EFFORT = TrafficClass("best-effort", 0, 0, (0,), ClassRole.BEST_EFFORT, 64)
 CABLES = [("t", "s1"), ("s1", "s2"), ("s1", "s3"), ("s2", "s4"), ("s3", "s4"), ("s4", "l")]
-FRAME_NS = 800  # 58 octets of payload, 42 around them, at 1 Gbit/s
-GUARD_NS = (64 + 20) * 8
+FRAME_NS = 801  # 58 octets of payload, 42 around them, at 1 Gbit/s less 100 ppm
+GUARD_NS = (64 + 20) * 8 + 1
 BOUND_NS = 40_000
 
 Path = tuple[Hop, ...]

@@ -25,7 +25,10 @@ class Network:
 
 @pytest.fixture(scope="module")
 def intent() -> Intent:
-    return intents.load(LINE3)
+    document = intents.load(LINE3).document
+    unhurried = {**document["streams"]["torque"], "max-latency": "50us"}
+    streams = {**document["streams"], "torque": unhurried}
+    return intents.from_document({**document, "streams": streams}, "line3")
 
 
 @pytest.fixture(scope="module")

@@ -57,7 +57,7 @@ def test_one_frame_is_shown_part_after_part(line3: Plan, capsys: pytest.CaptureF
         "torque/0, t1 to l1 by path 1 (single), planned 0 µs after the start"
     )
     (gate,) = (line.split() for line in lines if "s1/s2" in line and "gate closed" in line)
-    assert gate[:3] == ["2.64", "5.684", "s1/s2"]
+    assert gate[:3] == ["2.64", "7.189", "s1/s2"]
 
 
 def shown(
@@ -75,8 +75,8 @@ def test_the_stages_stand_beside_the_layers(line3: Plan, capsys: pytest.CaptureF
     for seq in (0, 1):
         torque(record, seq, late_ns=seq)
     lines = shown(record.accounts(), line3, capsys)
-    # The receiver takes 300 and 301 ns, and the half goes to the even one.
-    assert ["torque", "1", "0.5", "25.612", "0.3", "0.8", "26.412"] in lines
+    # The receiver takes 300 and 301 ns, all 30927 and 30928: halves go to the even one.
+    assert ["torque", "1", "0.5", "30.127", "0.3", "0.8", "30.928"] in lines
 
 
 def test_a_correlation_is_shown_with_what_is_constant(
@@ -115,7 +115,7 @@ def test_a_drift_is_shown_with_its_confidence(line3: Plan, capsys: pytest.Captur
     for seq in range(40):
         torque(record, seq, late_ns=10 * seq)  # each 500 µs
     lines = shown(record.accounts(), line3, capsys, "drifts")
-    first, last = "26.427", "26.787"  # of four frames each: 26.412 and 0 to 30, 360 to 390 ns
+    first, last = "30.942", "31.302"  # of four frames each: 30.927 and 0 to 30, 360 to 390 ns
     assert ["torque", "1", "40", "20000.0", "0.0", "rising", first, last] in lines
     too_few = shown(record.accounts()[:19], line3, capsys, "drifts")
     assert ["torque", "1", "19", "fewer", "than", "20", "frames"] in too_few
@@ -127,12 +127,12 @@ def test_a_trace_is_a_document(line3: Plan):
     found = record.accounts()
     document = json.loads(Trace.model_validate(found_in(found, line3, found)).model_dump_json())
     (frame,) = document["frames"]
-    assert (frame["flow"], frame["seq"], frame["total_ns"]) == ("torque", 0, 26_412)
+    assert (frame["flow"], frame["seq"], frame["total_ns"]) == ("torque", 0, 30_927)
     (flow,) = document["flows"]
-    assert flow["layers"]["gate closed"]["max_ns"] == 18_052
+    assert flow["layers"]["gate closed"]["max_ns"] == 22_567
     sums_ns = {stage: time["sum_ns"] for stage, time in flow["stages"].items()}
-    assert sums_ns == {"sender": 500, "channel": 25_612, "receiver": 300}
-    assert sum(sums_ns.values()) == flow["total_sum_ns"] == 26_412
+    assert sums_ns == {"sender": 500, "channel": 30_127, "receiver": 300}
+    assert sum(sums_ns.values()) == flow["total_sum_ns"] == 30_927
     assert document["correlations"][0]["layers"] == document["drifts"][0]["blocks"] == []
 
 

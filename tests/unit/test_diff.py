@@ -145,7 +145,7 @@ def test_lists_of_equal_length_say_from_when_on_they_differ(shown: Shown) -> Non
     swapped = replace(gates, entries=(first, replace(second, gate_states=0xFF), *others))
     none_left = {port: its for port, its in LINE3.gates.items() if port != PortRef("s3", "l2")}
     text = shown(LINE3, replace(LINE3, gates={**none_left, S1_S2: swapped}))
-    assert "s1/s2 gate control list, from 8.324 µs on 2 ms, 23 entries 2 ms, 23 entries" in text
+    assert "s1/s2 gate control list, from 9.829 µs on 2 ms, 23 entries 2 ms, 23 entries" in text
     assert "s3/l2 gate control list 2 ms, 4 entries –" in text  # noqa: RUF001
     assert "s2/s3" not in text
 

@@ -25,8 +25,11 @@ from tests.simulator.gates import moved
 from tests.simulator.outcome import is_kept, missed, misses
 from tests.simulator.ports import Disturbance
 from tests.unit.planner_networks import (
+    BLOCKING_NS,
+    BUSY_NS,
     LINE,
     MS,
+    OUTLASTS_NS,
     US,
     examples,
     intent,
@@ -43,7 +46,8 @@ from tests.unit.test_recovery import longest_needed_ns, planned_to_recover
 SCHEDULES = Path(__file__).parents[2] / "schedules"
 FIRST, LAST = PortRef("s1", "s2"), PortRef("s2", "l")
 EARLY_NS = 300
-FRAME_NS, CONTROL_NS = 142 * 8, 148 * 8
+WINDOW_NS = BUSY_NS + BLOCKING_NS + OUTLASTS_NS
+LARGEST_NS = 12_338  # 1542 octets on the slowest link
 MEETING = network("t-s1", "u-s3", "s1-s2", "s3-s2", "s2-l")
 
 
@@ -99,7 +103,7 @@ def test_what_is_no_duration_is_refused_with_its_line(tmp_path: Path) -> None:
     path = line3_with(tmp_path, ("ports: [s1, s3]", "gate-early: -5ns, ports: [s1, s3]"))
     with pytest.raises(InputError) as error:
         intents.load(path)
-    assert f"{path}:40: switches.s2.gate-early: found '-5ns', expected a duration" in str(
+    assert f"{path}:41: switches.s2.gate-early: found '-5ns', expected a duration" in str(
         error.value
     )
 
@@ -112,7 +116,7 @@ def test_a_window_stays_open_for_as_long_as_its_gate_may_be_early() -> None:
             next(e.interval_ns for e in each.gates[port].entries if e.gate_states == 0xC0)
             for each in (exact, planned)
         ]
-        assert windows == [FRAME_NS + CONTROL_NS, FRAME_NS + CONTROL_NS + more]
+        assert windows == [WINDOW_NS, WINDOW_NS + more]
     assert planned.streams == exact.streams  # it moves nobody where nobody is in the way
     assert judge(planned) == []
 
@@ -161,13 +165,13 @@ def test_the_slot_of_best_effort_may_end_early() -> None:
     full = stream("a", "t", "l", period_ns=50 * US, payload_octets=1000)
     wanted = intent(replace(LINE, clock_error_ns=0), full)
     slot = kept_ns(wanted, wanted.network.links[LAST], plan(wanted).gates[LAST])
-    most = (slot - 1542 * 8) // 2  # the window is longer by it, and the slot ends sooner
+    most = (slot - LARGEST_NS) // 2  # the window is longer by it, and the slot ends sooner
     assert judge(plan(early(wanted, most))) == []
     with pytest.raises(Unschedulable) as error:
         plan(early(wanted, most + 2))
     reason = error.value.reasons[f"port {FIRST}"]
     assert (
-        "best effort would starve: its largest frame takes 12.336 µs, and its gate may be" in reason
+        "best effort would starve: its largest frame takes 12.338 µs, and its gate may be" in reason
     )
 
 
@@ -181,7 +185,7 @@ def test_the_gates_of_a_talker_keep_its_best_effort_back_for_longer() -> None:
     shut = sum(
         e.interval_ns for e in planned.gates[PortRef("t", "s1")].entries if e.gate_states == 0xD0
     )
-    assert shut == 1542 * 8 + CONTROL_NS + FRAME_NS + EARLY_NS
+    assert shut == LARGEST_NS + BLOCKING_NS + BUSY_NS + EARLY_NS
     earlier = replace(planned, intent=with_links(wanted, gate_early_ns=2 * EARLY_NS))
     on_its_port = {v.code for v in judge(earlier) if v.where == "t/s1"}
     assert on_its_port == {"gate-exclusive"}
@@ -189,11 +193,14 @@ def test_the_gates_of_a_talker_keep_its_best_effort_back_for_longer() -> None:
 
 @pytest.mark.parametrize("name", ["line3", "line5", "ring6", "bridged5"])
 def test_a_shipped_network_recovers_though_its_gates_are_early(name: str) -> None:
+    """It takes longer than with exact gates. On ring6 a frame may come at the very moment at which
+    an opening ends, and that opening need not send it if it ends early: that saves 2.2 µs, and
+    300 ns at each edge cost less."""
     shipped = intents.load(SCHEDULES / f"{name}.yaml")
-    planned = plan(early(shipped))
-    assert judge(planned) == []
-    assert planned.streams.keys() == shipped.streams.keys()
-    assert max(planned.recovery_ns.values()) >= max(plan(shipped).recovery_ns.values())
+    planned, earlier = plan(early(shipped)), plan(early(shipped, 1000))
+    assert judge(planned) == judge(earlier) == []
+    assert planned.streams.keys() == earlier.streams.keys() == shipped.streams.keys()
+    assert max(earlier.recovery_ns.values()) > max(plan(shipped).recovery_ns.values())
 
 
 @examples(max_examples=40)

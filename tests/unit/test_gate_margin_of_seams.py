@@ -18,6 +18,7 @@ from tests.unit.planner_networks import (
     CYCLIC,
     LINE,
     MS,
+    OUTLASTS_NS,
     SLOWER,
     US,
     intent,
@@ -29,7 +30,7 @@ from tests.unit.planner_networks import (
 )
 
 MARGIN_NS = 800
-FRAME_NS = 1136
+FRAME_NS = 1137
 BETWEEN = PortRef("s1", "s2")
 
 
@@ -69,13 +70,14 @@ def test_another_class_waits_until_a_frame_that_was_early_has_surely_left() -> N
     planned = plan(behind_each_other())
     assert judge(planned) == []
     behind = offset_ns(planned, "other") - offset_ns(planned, "first")
-    assert behind == FRAME_NS + MARGIN_NS + MARGIN_NS
+    assert behind == FRAME_NS + MARGIN_NS + OUTLASTS_NS + MARGIN_NS
 
 
 def test_the_judge_refuses_a_seam_without_the_margin(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Problem, "_seam_ns", lambda *_: 0)
     planned = plan(behind_each_other())
-    assert offset_ns(planned, "other") - offset_ns(planned, "first") == FRAME_NS + MARGIN_NS
+    behind = offset_ns(planned, "other") - offset_ns(planned, "first")
+    assert behind == FRAME_NS + MARGIN_NS + OUTLASTS_NS
     assert ("gate-seam", str(BETWEEN)) in {(each.code, each.where) for each in judge(planned)}
 
 
@@ -88,7 +90,8 @@ def test_without_a_margin_nothing_is_kept_free_between_classes() -> None:
 def test_a_gate_that_holds_every_frame_back_needs_nothing_free_after_its_window() -> None:
     wanted = with_links(behind_each_other(), gate_entries_max=0)
     planned = plan(with_streams(wanted, wanted.streams["first"], wanted.streams["other"]))
-    assert offset_ns(planned, "other") - offset_ns(planned, "first") == FRAME_NS + MARGIN_NS
+    behind = offset_ns(planned, "other") - offset_ns(planned, "first")
+    assert behind == FRAME_NS + MARGIN_NS + OUTLASTS_NS
     assert judge(planned) == []
 
 
@@ -114,7 +117,7 @@ def test_best_effort_is_shut_the_margin_earlier() -> None:
     wanted = intent(LINE, stream("a", "t", "l", earliest_ns=100 * US))
     least, more = plan(wanted), plan(with_margin(wanted, MARGIN_NS))
     guards = [planned.gates[BETWEEN].entries[1].interval_ns for planned in (least, more)]
-    assert guards == [(1522 + 20) * 8, (1522 + 20) * 8 + MARGIN_NS]
+    assert guards == [(1522 + 20) * 8 + 2, (1522 + 20) * 8 + 2 + MARGIN_NS]
     assert judge(more) == []
 
 

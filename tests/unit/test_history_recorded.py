@@ -11,13 +11,22 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
-from cnc.check import judge
 from cnc.mechanisms.composition import is_bridge
-from cnc.model import NO_PARTS, Plan, PortSettings, StoredBridge, StoredGates, StoredPort
+from cnc.mechanisms.stream_filters.model import StreamFilters, WindowGate
+from cnc.model import (
+    NO_PARTS,
+    BridgeForwarding,
+    PlaceParts,
+    Plan,
+    PortSettings,
+    StoredBridge,
+    StoredGates,
+    StoredPort,
+)
 from cnc.rollout.history import Outcome, SwitchChange, encoding
 from cnc.switch.payload import desired_nodes, edit_config, with_former
 from cnc.switch.readback import stored_ports
@@ -72,6 +81,33 @@ def without_tables(stored: StoredPort) -> StoredPort:
     return stored.having(replace(bridge, tables=NO_PARTS)) if bridge else stored
 
 
+_Place = TypeVar("_Place", bound=PlaceParts | None)
+
+
+def timeless(places: Mapping[str, _Place]) -> dict[str, _Place]:
+    """Places without the times of windows of stream filters: these follow from a plan by the time
+    model of the version."""
+    return {name: its and _timeless(its) for name, its in places.items()}
+
+
+def _timeless(place: Any) -> Any:
+    if bridge := place.get(StoredBridge):
+        forwarding = bridge.forwarding and _without_times(bridge.forwarding)
+        return place.having(replace(bridge, forwarding=forwarding))
+    forwarding = place.get(BridgeForwarding)
+    return place.having(_without_times(forwarding)) if forwarding else place
+
+
+def _without_times(its: BridgeForwarding) -> BridgeForwarding:
+    filters = (
+        replace(each, gate=replace(each.gate, start_ns=0, open_ns=0))
+        if isinstance(each.gate, WindowGate)
+        else each
+        for each in its[StreamFilters].filters
+    )
+    return its.having(StreamFilters(tuple(filters)))
+
+
 def plan_of(path: Path) -> Plan:
     octets = zlib.compress((path.parent / "plan.json").read_bytes())
     return encoding.plan_from_octets(octets, "the recorded plan")
@@ -96,7 +132,7 @@ def settings_and_port(path: Path) -> tuple[dict[str, PortSettings], str, dict[st
 def test_the_change_of_a_first_rollout_is_what_its_plan_asks_for(path: Path) -> None:
     settings, port, recorded = settings_and_port(path)
     change = read(path)
-    assert change.after == settings
+    assert timeless(change.after) == timeless(settings)
     assert change.before == {**dict.fromkeys(settings), port: draft(recorded)}
 
 
@@ -106,10 +142,12 @@ def test_the_change_that_takes_a_plan_away_has_before_what_the_plan_set(path: Pa
     plan, node = plan_of(path), path.stem.partition("-")[0]
     change = read(path)
     nothing = desired_nodes(Plan(plan.intent, {}, {}, algorithm="none"))
-    assert change.after == with_former(nothing, plan)[node]
+    assert timeless(change.after) == timeless(with_former(nothing, plan)[node])
     stored = stored_after(settings)
-    assert (own := stored[port])
-    assert change.before == {**stored, port: with_foreign_settings(own, recorded)}
+    own = stored[port]
+    assert own
+    expected = {**stored, port: with_foreign_settings(own, recorded)}
+    assert timeless(change.before) == timeless(expected)
 
 
 @pytest.mark.parametrize("path", FIRST + LAST, ids=named)
@@ -122,9 +160,8 @@ def test_a_change_is_written_as_the_version_that_recorded_it_reads_it(path: Path
 
 
 @pytest.mark.parametrize("path", PLANS, ids=named)
-def test_a_plan_is_sound_and_written_as_it_was(path: Path) -> None:
+def test_a_plan_is_written_as_it_was(path: Path) -> None:
     recorded, plan = json.loads(path.read_text()), plan_of(path)
-    assert judge(plan) == []
     now = written(encoding.plan_to_octets(plan))
     if recorded["format"] == "cnc-plan/2":  # the intent left out what held without being stated
         assert now.pop("format") == "cnc-plan/3"

@@ -16,7 +16,11 @@ from tests.unit.planner_networks import (
     BLOCKING_NS,
     CYCLIC,
     LINE,
+    OUTLASTS_NS,
+    RECEIVED_MIN_NS,
+    RECEIVED_NS,
     RING,
+    SLOW_BLOCKING_NS,
     SLOWER,
     US,
     intent,
@@ -26,7 +30,8 @@ from tests.unit.planner_networks import (
 )
 
 CLOCKS_NS = 2 * LINE.clock_error_ns
-HELD_NS = BLOCKING_NS + CLOCKS_NS  # at a port that holds frames back
+# At a port that holds frames back, on a link slower or faster than its rate.
+HELD_NS = BLOCKING_NS + OUTLASTS_NS + RECEIVED_NS - RECEIVED_MIN_NS + CLOCKS_NS
 
 # By s2 it is one link to the listener's switch, by s5 and its neighbours four.
 BRIDGED_RING = replace(
@@ -63,7 +68,10 @@ def test_each_listener_has_a_bound_of_its_own() -> None:
         rate_bps=10**8,
     )
     planned = plan(slow)
-    assert planned.jitter_ns == {"a": {"l": HELD_NS, "m": HELD_NS + 9 * BLOCKING_NS}}
+    # To m, at a tenth of the rate: longest frames outlast their gate by 13 ns, and a frame takes
+    # 10398 to 10402 ns.
+    longer = SLOW_BLOCKING_NS - BLOCKING_NS + (13 - OUTLASTS_NS) + (10_402 - 10_398) - 2
+    assert planned.jitter_ns == {"a": {"l": HELD_NS, "m": HELD_NS + longer}}
 
 
 @pytest.mark.parametrize("short_ns", [1, 1000])
@@ -71,9 +79,10 @@ def test_less_than_that_is_refused_with_what_makes_arrivals_vary(short_ns: int) 
     with pytest.raises(Unschedulable) as refused:
         plan(intent(LINE, stream("a", "t", "l", max_jitter_ns=HELD_NS - short_ns)))
     assert refused.value.reasons["a"] == (
-        f"arrives at l within 3.184 µs at best, max-jitter is {(HELD_NS - short_ns) / 1000:g} µs. "
-        "Of this, control frames in the way 1.184 µs, clock error 2 µs. Raise max-jitter to "
-        "3.184 µs or lower one of these"
+        f"arrives at l within {HELD_NS / 1000:g} µs at best, max-jitter is "
+        f"{(HELD_NS - short_ns) / 1000:g} µs. Of this, control frames in the way "
+        f"{BLOCKING_NS / 1000:g} µs, clock error 2 µs, a link within 100 ppm of its rate 0.004 µs. "
+        f"Raise max-jitter to {HELD_NS / 1000:g} µs or lower one of these"
     )
 
 
@@ -166,13 +175,17 @@ def test_the_judge_refuses_a_limit_that_is_broken() -> None:
     planned = plan(intent(LINE, stream("a", "t", "l", max_jitter_ns=HELD_NS)))
     streams = {"a": replace(planned.intent.streams["a"], max_jitter_ns=HELD_NS - 1)}
     stricter = replace(planned, intent=replace(planned.intent, streams=streams))
-    assert codes(stricter) == [("jitter", "may reach l within 3184 ns, 3183 ns allowed")]
+    assert codes(stricter) == [
+        ("jitter", f"may reach l within {HELD_NS} ns, {HELD_NS - 1} ns allowed")
+    ]
 
 
 def test_the_judge_refuses_a_promise_that_is_broken() -> None:
     planned = plan(intent(LINE, stream("a", "t", "l", max_jitter_ns=10 * US)))
     bold = replace(planned, jitter_ns={"a": {"l": HELD_NS - 1}})
-    assert codes(bold) == [("jitter", "may reach l within 3184 ns, the plan promises 3183 ns")]
+    assert codes(bold) == [
+        ("jitter", f"may reach l within {HELD_NS} ns, the plan promises {HELD_NS - 1} ns")
+    ]
 
 
 @pytest.mark.parametrize(

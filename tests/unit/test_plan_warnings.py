@@ -24,7 +24,7 @@ defaults:
   gates: full-offload
   recovery: none
 classes:
-  control: {traffic-class: 7, priority: 7, dscp: 48, role: control, max-frame: 128B}
+  control: {traffic-class: 7, priority: 7, dscp: 48, role: control, max-frame: 128B, burst: 1}
   cyclic: {traffic-class: 6, priority: 6, dscp: 46, role: scheduled}
   other: {traffic-class: 0, priority: 0, dscp: 0, role: best-effort, max-frame: 256B}
 switches:

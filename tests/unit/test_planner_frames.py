@@ -13,7 +13,7 @@ from cnc.check import judge
 from cnc.errors import Unschedulable
 from cnc.model import Network, Plan, PortRef, StreamPlan
 from cnc.planner import plan, problem
-from tests.simulator.adversary import Chance
+from tests.simulator.adversary import Chance, Slow
 from tests.simulator.campaign import verdict
 from tests.simulator.mutations import with_list, with_stream
 from tests.simulator.outcome import missed
@@ -21,10 +21,13 @@ from tests.unit.planner_fuzz import SHORT_LISTS, kept_plan
 from tests.unit.planner_networks import (
     BEST_EFFORT,
     BLOCKING_NS,
+    BUSY_NS,
     CONTROL,
     CYCLIC,
     LINE,
     MS,
+    RECEIVED_MIN_NS,
+    RECEIVED_NS,
     US,
     intent,
     network,
@@ -32,8 +35,9 @@ from tests.unit.planner_networks import (
     with_links,
 )
 
-FRAME_NS = 1_136  # on a link of 1 Gb/s, with the gap
-FLIGHT_NS = 1_040 + 100  # to the last bit at the far end
+FRAME_NS = BUSY_NS  # on a link of 1 Gb/s, with the gap
+FLIGHT_NS = RECEIVED_NS + 100  # to the last bit at the far end
+SLOW_FRAME_NS, SLOW_RECEIVED_NS = 11_362, 10_402  # on one of 100 Mb/s
 PROCESSING_NS, CLOCK_ERROR_NS = 5_000, 1_000
 TALKER, FIRST, LAST = PortRef("t", "s1"), PortRef("s1", "s2"), PortRef("s2", "l")
 # Nothing but the stream's own frames delays them.
@@ -81,8 +85,8 @@ def test_a_faster_link_waits_until_the_last_frame_will_be_there_in_its_turn() ->
 
     planned = plan(intent(net, stream("f", "t", "l", frames=3), classes=QUIET))
 
-    late = 2 * (10 * FRAME_NS - FRAME_NS)  # what the last comes later than its turn
-    assert steps(planned)[0] == 10_400 + 100 + PROCESSING_NS + CLOCK_ERROR_NS + late
+    late = 2 * (SLOW_FRAME_NS - FRAME_NS)  # what the last comes later than its turn
+    assert steps(planned)[0] == SLOW_RECEIVED_NS + 100 + PROCESSING_NS + CLOCK_ERROR_NS + late
     assert not judge(planned)
 
 
@@ -93,7 +97,7 @@ def test_a_slower_link_begins_with_the_first_frame() -> None:
 
     assert steps(planned)[1] == FLIGHT_NS + PROCESSING_NS + CLOCK_ERROR_NS
     assert planned.streams["f"].latency_bound_ns == offsets(planned)[-1] - offsets(planned)[0] + (
-        2 * 10 * FRAME_NS + 10_400 + 100 + CLOCK_ERROR_NS
+        2 * SLOW_FRAME_NS + SLOW_RECEIVED_NS + 100 + CLOCK_ERROR_NS
     )
 
 
@@ -102,8 +106,8 @@ def test_between_the_frames_control_takes_its_rate_of_the_link() -> None:
 
     planned = plan(wanted)
 
-    # A tenth of the link: nine parts are left for what waits for it.
-    between = -(-(BLOCKING_NS + 26 * FRAME_NS) // 9)
+    # A tenth of the link: nine parts are left for what waits for it, hardly less on a slow link.
+    between = -(-26 * FRAME_NS // 9)
     step = FLIGHT_NS + PROCESSING_NS + CLOCK_ERROR_NS + BLOCKING_NS + between
     assert steps(planned) == [step, step]
     assert not judge(planned)
@@ -176,8 +180,8 @@ def test_the_judge_refuses_another_stream_in_the_queue_before_the_last_frame_cam
     )
     planned = plan(both)
     came = planned.streams["g"].hops[0].offset_ns
-    last_of_f = 2 * 10 * FRAME_NS + 10_400 + 100 + PROCESSING_NS
-    earliest_of_g = FLIGHT_NS + 1_000  # its least processing
+    last_of_f = 2 * SLOW_FRAME_NS + SLOW_RECEIVED_NS + 100 + PROCESSING_NS
+    earliest_of_g = RECEIVED_MIN_NS + 100 + 1_000  # its least processing
     hops = planned.streams["g"].hops
     by = last_of_f - earliest_of_g - came
     earlier = replace(hops[0], offset_ns=came + by)
@@ -229,7 +233,7 @@ def test_every_algorithm_places_several_frames(algorithm: str) -> None:
 def test_frames_that_do_not_fit_the_period_are_refused_with_their_number() -> None:
     wanted = intent(LINE, stream("f", "t", "l", frames=80, period_ns=100 * US))
 
-    with pytest.raises(Unschedulable, match=r"its 80 frames take 119.936 µs of s1/s2"):
+    with pytest.raises(Unschedulable, match=r"its 80 frames take 122.786 µs of s2/l"):
         plan(wanted)
 
 
@@ -305,3 +309,26 @@ def shifted(planned: Plan, egress: PortRef, by_ns: int) -> Plan:
     )
     bound = planned.streams["f"].latency_bound_ns + by_ns
     return with_stream(planned, "f", StreamPlan((moved,), bound))
+
+
+def test_the_last_frame_of_a_long_burst_has_its_turn_on_the_slowest_link() -> None:
+    """At 100 ppm below their rate links take 123 ns longer for 100 frames of 1,542 octets; without
+    that time the window shuts before the last one, which then waits for a whole period."""
+    burst = {"frames": 200, "payload_octets": 1500, "period_ns": 200 * MS, "max_latency_ns": 9 * MS}
+    planned = plan(intent(LINE, stream("f", "t", "l", **burst), classes=QUIET))
+
+    assert not judge(planned)
+    assert not missed(planned, Slow(), duration_ns=400 * MS)
+
+
+def test_frames_on_a_fast_link_are_nearer_to_each_other_than_on_a_slow_one() -> None:
+    """Against its turn the last of 27 arrives up to 27 x 2 ns sooner: a frame takes 1135 to 1137 ns
+    of the link, and 1039 to 1041 ns to its last bit."""
+    one, many = (
+        plan(intent(LINE, stream("f", "t", "l", frames=n, max_jitter_ns=10 * US), classes=QUIET))
+        for n in (1, 27)
+    )
+
+    assert one.jitter_ns["f"]["l"] == 2 * CLOCK_ERROR_NS + 2
+    assert many.jitter_ns["f"]["l"] == 2 * CLOCK_ERROR_NS + 27 * 2
+    assert not judge(many)

@@ -15,8 +15,10 @@ from cnc.model import GateControlList, GateEntry, GateMode, Intent, Plan, PortRe
 from cnc.planner import plan
 from tests.unit.planner_networks import (
     BLOCKING_NS,
+    BUSY_NS,
     LINE,
     MS,
+    OUTLASTS_NS,
     US,
     examples,
     intent,
@@ -29,18 +31,18 @@ from tests.unit.planner_networks import (
 )
 
 BETWEEN = PortRef("s1", "s2")
-BEST_EFFORT_NS = (1522 + 20) * 8
+BEST_EFFORT_NS = (1522 + 20) * 8 + 2
+WINDOW_NS = BLOCKING_NS + OUTLASTS_NS + BUSY_NS  # of a frame
 
 
 def test_around_a_frame_only_its_class_and_control_are_open() -> None:
     planned = plan(intent(LINE, stream("a", "t", "l", earliest_ns=100_000)))
     at = planned.streams["a"].hops[1].offset_ns
-    window = BLOCKING_NS + 1136
     assert planned.gates[PortRef("s1", "s2")].entries == (
         GateEntry(0x81, at - BEST_EFFORT_NS),
         GateEntry(0x80, BEST_EFFORT_NS),
-        GateEntry(0xC0, window),
-        GateEntry(0x81, MS - at - window),
+        GateEntry(0xC0, WINDOW_NS),
+        GateEntry(0x81, MS - at - WINDOW_NS),
     )
 
 
@@ -65,10 +67,10 @@ def test_a_window_that_crosses_the_cycle_end_is_split() -> None:
     late = replace(wanted.streams["a"], earliest_ns=talker, latest_ns=talker)
     first, *_, last = plan(intent(LINE, late)).gates[PortRef("s1", "s2")].entries
     assert last == GateEntry(0xC0, 1000)
-    assert first == GateEntry(0xC0, BLOCKING_NS + 1136 - 1000)
+    assert first == GateEntry(0xC0, WINDOW_NS - 1000)
 
 
-@pytest.mark.parametrize("before_the_end_ns", [1, 479, BLOCKING_NS + 1136 - 1])
+@pytest.mark.parametrize("before_the_end_ns", [1, 479, WINDOW_NS - 1])
 def test_no_window_is_cut_into_entries_shorter_than_the_kernel_takes(
     before_the_end_ns: int,
 ) -> None:

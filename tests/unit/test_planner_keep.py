@@ -14,6 +14,7 @@ from cnc.model import Intent, Plan, PortRef, Stream
 from cnc.planner import Live, moves, plan
 from tests.unit.planner_networks import (
     BEST_EFFORT,
+    BUSY_NS,
     CLASSES,
     CYCLIC,
     MS,
@@ -332,7 +333,7 @@ def test_who_leaves_a_port_with_a_short_list_leaves_time_for_best_effort() -> No
 
 def test_a_port_keeps_its_list_if_it_would_need_a_longer_one_without_a_stream() -> None:
     """Three frames right behind each other have one window: without the second they have two."""
-    row = [at(name, 100 * US + 1136 * position) for position, name in enumerate("abc")]
+    row = [at(name, 100 * US + BUSY_NS * position) for position, name in enumerate("abc")]
     running = plan(one_switch(*row, gate_entries_max=4))
     live = Live(running)
     fewer = after_leaving(running, live, "b")
@@ -346,7 +347,7 @@ def test_a_port_keeps_its_list_if_it_would_need_a_longer_one_without_a_stream() 
 
 
 def test_a_live_plan_made_of_one_whose_port_kept_its_list_stays_sound() -> None:
-    row = [at(name, 100 * US + 1136 * position) for position, name in enumerate("abc")]
+    row = [at(name, 100 * US + BUSY_NS * position) for position, name in enumerate("abc")]
     running = plan(one_switch(*row, gate_entries_max=4))
     fewer = after_leaving(running, Live(running), "b")
     fewest = after_leaving(fewer, Live(fewer), "c")

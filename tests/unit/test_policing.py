@@ -27,13 +27,14 @@ from cnc.model import Plan
 from cnc.planner import plan
 from cnc.plans import file as planfile
 from tests.bridged_networks import line, stream
+from tests.unit.planner_networks import BLOCKING_NS
 
 FAST, SLOW = 6, 5
 SHUT_OUT = [("t1", FAST), ("t2", FAST), ("t1", SLOW), ("t2", SLOW)]
 OFF, COUNT, DROP = Policing.OFF, Policing.COUNT, Policing.DROP
-# t1's link: 252 octets at 1 Gb/s, then 100 ns of cable.
+# t1's link: 230 octets at 1 Gb/s, a nanosecond more or less, then 100 ns of cable.
 FLIGHT_NS = (200 + 22 + 8) * 8 + 100
-CONTROL_NS = (128 + 20) * 8
+CONTROL_NS = BLOCKING_NS
 CLOCK_ERROR_NS, PROCESSING_NS = 1_000, 5_000
 
 
@@ -110,8 +111,8 @@ def test_a_gate_is_open_from_the_earliest_to_the_latest_arrival_at_any_clock() -
     made = planned("drop")
     offset_ns = made.streams["set-point"].talker_offsets_ns[0]
     gate = window(filters(made)["set-point"])
-    assert gate.start_ns == offset_ns + FLIGHT_NS - CLOCK_ERROR_NS
-    last_ns = offset_ns + CONTROL_NS + FLIGHT_NS + PROCESSING_NS + CLOCK_ERROR_NS
+    assert gate.start_ns == offset_ns + FLIGHT_NS - 1 - CLOCK_ERROR_NS
+    last_ns = offset_ns + CONTROL_NS + FLIGHT_NS + 1 + PROCESSING_NS + CLOCK_ERROR_NS
     assert gate.start_ns + gate.open_ns - 1 == last_ns
     assert gate.period_ns == 1_000_000
 
@@ -130,7 +131,7 @@ def test_best_effort_of_a_talker_makes_its_window_longer() -> None:
     late = window(
         filters(planned("drop", defaults={"talker-interference": "one-frame"}))["set-point"]
     )
-    assert late.open_ns - punctual.open_ns == (1522 + 20) * 8
+    assert late.open_ns - punctual.open_ns == (1522 + 20) * 8 + 2
 
 
 def test_a_stream_may_send_as_long_and_as_many_frames_as_it_states() -> None:

@@ -85,7 +85,7 @@ def test_a_stream_with_two_paths_shows_both(
     row = next(line for line in capsys.readouterr().out.splitlines() if "motion" in line)
     assert "cyclic" in row
     assert "(4 + 3 hops)" in row
-    assert "8.704 µs, 208.704 µs" in row
+    assert "14.5 µs, 214.5 µs" in row
 
 
 def test_a_large_plan_is_shown_in_part_and_says_so(

@@ -38,7 +38,7 @@ from tests.unit.planner_networks import (
 )
 
 LINE3 = Path(__file__).parents[2] / "schedules" / "line3.yaml"
-BEST_EFFORT_NS = (BEST_EFFORT.max_frame_octets + 20) * 8
+BEST_EFFORT_NS = (BEST_EFFORT.max_frame_octets + 20) * 8 + 2
 CONTROL_NS = (128 + 20) * 8
 FRAME_NS = (100 + 22 + 20) * 8
 BEST_EFFORT_BIT, CYCLIC_BIT = 1 << BEST_EFFORT.number, 1 << CYCLIC.number

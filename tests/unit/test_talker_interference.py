@@ -16,10 +16,20 @@ from cnc.errors import InputError, Unschedulable
 from cnc.model import EndStation, Intent, Plan, TalkerInterference
 from cnc.planner import moves, plan
 from tests.simulator.outcome import is_kept
-from tests.unit.planner_networks import BEST_EFFORT, CYCLIC, LINE, MS, intent, network, stream
+from tests.unit.planner_networks import (
+    BEST_EFFORT,
+    BLOCKING_NS,
+    BUSY_NS,
+    CYCLIC,
+    LINE,
+    MS,
+    intent,
+    network,
+    stream,
+)
 
 LINE3 = Path(__file__).parents[2] / "schedules" / "line3.yaml"
-BEST_EFFORT_NS = (BEST_EFFORT.max_frame_octets + 20) * 8
+BEST_EFFORT_NS = (BEST_EFFORT.max_frame_octets + 20) * 8 + 2
 NONE, ONE_FRAME = TalkerInterference.NONE, TalkerInterference.ONE_FRAME
 
 
@@ -74,7 +84,7 @@ def test_the_bound_grows_by_one_frame_of_best_effort_at_the_talker_only() -> Non
 
 def test_streams_of_one_talker_leave_each_other_time_for_it() -> None:
     starts = sorted(its.talker_offsets_ns[0] for its in planned(ONE_FRAME).streams.values())
-    busy = 1136 + (128 + 20) * 8 + BEST_EFFORT_NS
+    busy = BUSY_NS + BLOCKING_NS + BEST_EFFORT_NS
     assert all(after - before >= busy for before, after in pairwise(starts))
 
 
@@ -97,7 +107,7 @@ def test_a_refusal_says_how_much_of_the_least_latency_it_is() -> None:
     with pytest.raises(Unschedulable) as refused:
         plan(wanted)
     assert (
-        "best effort of the talker itself 12.336 µs, control frames in the way 3.552 µs"
+        "best effort of the talker itself 12.338 µs, control frames in the way 8.064 µs"
         in (refused.value.reasons["a"])
     )
 

@@ -89,7 +89,7 @@ def test_a_refusal_names_the_talkers_own_part_beside_that_of_gates() -> None:
     with pytest.raises(Unschedulable) as refused:
         plan(wanted)
     expected = (
-        "control frames in the way 3.552 µs, late gates 10 µs (gate-margin 5 µs, assumed: none is "
+        "control frames in the way 8.064 µs, late gates 10 µs (gate-margin 5 µs, assumed: none is "
         "stated), the talker's own lateness 20 µs (talker-lateness), "
     )
     assert expected in refused.value.reasons["a"]

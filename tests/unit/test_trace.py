@@ -31,6 +31,7 @@ from cnc.traffic.trace.summary import summarise
 from cnc.traffic.trace.table import Tables
 from tests import pcapng_reader
 from tests.bridged_networks import ring, stream
+from tests.unit.planner_networks import BLOCKING_NS
 from tests.unit.traced_frames import T0, TORQUE_AT_S1, TORQUE_PLANNED, US, Record, part, torque
 
 
@@ -54,25 +55,25 @@ def test_a_frame_that_waits_for_each_gate_has_the_wait_in_that_layer(line3: Plan
         ("t1", Layer.SOCKET): 200,
         ("t1/eth0", Layer.WIRE): 1_140,
         ("s1/s2", Layer.PROCESSING): 1_000,  # that is on the cable
-        ("s1/s2", Layer.GATE_CLOSED): 8_324 - 2_640,
+        ("s1/s2", Layer.GATE_CLOSED): 9_829 - 2_640,
         ("s1/s2", Layer.WIRE): 1_140,
         ("s2/s3", Layer.PROCESSING): 1_000,
-        ("s2/s3", Layer.GATE_CLOSED): 16_648 - 10_464,
+        ("s2/s3", Layer.GATE_CLOSED): 19_658 - 11_969,
         ("s2/s3", Layer.WIRE): 1_140,
         ("s3/l1", Layer.PROCESSING): 1_000,
-        ("s3/l1", Layer.GATE_CLOSED): 24_972 - 18_788,
+        ("s3/l1", Layer.GATE_CLOSED): 29_487 - 21_798,
         ("s3/l1", Layer.WIRE): 1_140,
         ("l1", Layer.LISTENER): 300,
     }
-    assert found.total_ns == sum(shown.values()) == 24_972 + 1_440
+    assert found.total_ns == sum(shown.values()) == 29_487 + 1_440
 
 
 def test_what_a_switch_needs_beyond_its_gate_is_processing(line3: Plan):
     record = Record(line3)
-    stamps = [(">t1/eth0", T0 + 500), ("s1/t1", TORQUE_AT_S1), (">s1/s2", T0 + 8_324 + 700)]
+    stamps = [(">t1/eth0", T0 + 500), ("s1/t1", TORQUE_AT_S1), (">s1/s2", T0 + 9_829 + 700)]
     record.add("torque", 0, (T0, T0 + 300, T0 + 500), [], stamps)
     found = accounted(record)
-    assert part(found, "s1/s2", Layer.GATE_CLOSED) == 8_324 - 2_640
+    assert part(found, "s1/s2", Layer.GATE_CLOSED) == 9_829 - 2_640
     assert part(found, "s1/s2", Layer.PROCESSING) == 1_000 + 700
 
 
@@ -274,7 +275,7 @@ def test_the_margin_of_a_hop_is_the_sum_of_its_parts_beside_what_was_used(line3:
     for each in found:
         parts = each.processing_ns + each.clock_ns + each.start_ns + each.turn_ns
         assert each.margin_ns == parts
-        assert (each.processing_ns, each.clock_ns, each.start_ns) == (4_000, 1_000, 1_184)
+        assert (each.processing_ns, each.clock_ns, each.start_ns) == (4_000, 1_000, BLOCKING_NS)
     # It left its talker 500 ns late, and everything after that as soon as it could.
     assert [each.used_max_ns for each in found] == [500, 0, 0]
 
@@ -301,14 +302,14 @@ def test_in_a_table_what_is_absent_is_empty(line3: Plan, tmp_path: Path):
             tables.add(each)
     with (tmp_path / table.FRAMES).open(newline="") as file:
         whole, lost = csv.DictReader(file)
-    assert (whole["gate_closed_ns"], whole["total_ns"]) == ("18052", "26412")
+    assert (whole["gate_closed_ns"], whole["total_ns"]) == ("22567", "30927")
     assert (whole["port_2"], whole["left_2_ns"], whole["reached_2_ns"]) == (
-        *("s1/s2", "8324", "10464"),
+        *("s1/s2", "9829", "11969"),
     )
     assert (lost["wake_up_ns"], lost["gate_closed_ns"], lost["total_ns"]) == ("300", "", "")
     with (tmp_path / table.PARTS).open(newline="") as file:
         parts = [each for each in csv.DictReader(file) if each["seq"] == "0"]
-    assert sum(int(each["duration_ns"]) for each in parts) == 26_412
+    assert sum(int(each["duration_ns"]) for each in parts) == 30_927
 
 
 def test_an_interrupted_table_leaves_the_one_before(line3: Plan, tmp_path: Path):
@@ -385,7 +386,7 @@ def test_as_a_capture_it_says_what_each_frame_is_and_when_it_was_to_leave(line3:
     late = "planned 0 µs after the start, left 0.5 µs later"
     assert (talker.is_leaving, talker.comments) == (True, ["torque/0", late])
     assert (arrives.is_leaving, arrives.comments) == (False, ["torque/0"])
-    assert leaves.comments == ["torque/0", "planned 8.324 µs after the start, left 0 µs later"]
+    assert leaves.comments == ["torque/0", "planned 9.829 µs after the start, left 0 µs later"]
     assert (len(leaves.octets), leaves.length) == (14, 114)
-    assert leaves.time_ns == T0 + 8_324 - tai_offset_ns()
+    assert leaves.time_ns == T0 + 9_829 - tai_offset_ns()
     assert "t1" in found.names.values()

@@ -64,7 +64,7 @@ def test_a_column_has_what_was_added_to_it(values: list[int]):
 def test_the_stages_are_those_of_the_stamps_and_add_up_to_the_total(line3: Plan):
     (found,) = torques(line3, [40])
     assert stages(found.row) == Stages(
-        sender_ns=500, channel_ns=24_972 + 1_140 - 500, receiver_ns=340
+        sender_ns=500, channel_ns=29_487 + 1_140 - 500, receiver_ns=340
     )
     assert sum(ns or 0 for ns in stages(found.row)) == found.total_ns
     assert stages(found.row).end_stations_ns == 500 + 340
@@ -84,7 +84,7 @@ def test_the_sums_of_the_stages_are_the_sum_of_the_totals(line3: Plan):
     kept_ns = sum(late_ns) - late_ns[4] - late_ns[7]
     assert sums_ns[Stage.SENDER] == 38 * 500
     assert sums_ns[Stage.RECEIVER] == 38 * 300 + kept_ns
-    assert sum(sums_ns.values()) == flow.total_sum_ns == 38 * 26_412 + kept_ns
+    assert sum(sums_ns.values()) == flow.total_sum_ns == 38 * 30_927 + kept_ns
     assert (flow.frames, flow.lost, flow.incomplete) == (40, 2, 0)
 
 
@@ -99,7 +99,7 @@ def test_columns_have_whole_frames_alone_and_count_the_others(line3: Plan):
     assert (path.frames, path.lost, len(path)) == (3, 1, 2)
     assert list(path.seqs) == [0, 2]
     assert list(path.layer_ns(Layer.LISTENER)) == [300, 309]
-    assert list(path.layer_ns(Layer.GATE_CLOSED)) == [18_052] * 2  # at three ports
+    assert list(path.layer_ns(Layer.GATE_CLOSED)) == [22_567] * 2  # at three ports
 
 
 def test_frames_that_a_stamp_is_absent_of_are_counted_and_in_no_figure(line3: Plan):

@@ -231,7 +231,7 @@ def test_without_its_event_a_frame_is_incomplete_and_its_layers_are_absent(line3
             assert second.total_ns is None
             assert part(second, "s1/s2", Layer.PROCESSING) is None
             assert part(second, "s1/s2", Layer.GATE_CLOSED) is None
-            assert first.total_ns == third.total_ns == 26_412
+            assert first.total_ns == third.total_ns == 30_927
     (flow,) = summarise(gather([first, second, third]))
     assert (flow.frames, flow.lost, flow.incomplete) == (3, 0, 1)
 

@@ -140,7 +140,7 @@ def test_a_gate_of_a_switch_that_is_a_microsecond_ahead_opens_a_microsecond_soon
     found = [accounts(record, clocks({"s2": ahead_ns}, line3))[0] for ahead_ns in (0, 1_000)]
     closed = [part(each, "s2/s3", Layer.GATE_CLOSED) or 0 for each in found]
     rest = [part(each, "s2/s3", Layer.PROCESSING) or 0 for each in found]
-    assert (closed[0], rest[0]) == (16_648 - 10_464, 1_000)  # that is on the cable
+    assert (closed[0], rest[0]) == (19_658 - 11_969, 1_000)  # that is on the cable
     assert (closed[1], rest[1]) == (closed[0] - 1_000, rest[0] + 1_000)
     others = [[each for each in account.parts if each.place != "s2/s3"] for account in found]
     assert others[0] == others[1]
@@ -150,7 +150,7 @@ def test_by_a_clock_that_is_behind_a_frame_has_left_before_its_gate_was_open(lin
     record = Record(line3)
     torque(record)
     (found,) = accounts(record, clocks({"s2": -1_000}, line3))
-    assert part(found, "s2/s3", Layer.GATE_CLOSED) == 16_648 - 10_464
+    assert part(found, "s2/s3", Layer.GATE_CLOSED) == 19_658 - 11_969
     assert found.total_ns == sum(each.duration_ns or 0 for each in found.parts)
 
 

@@ -84,7 +84,7 @@ def test_the_bars_of_a_frame_are_its_parts_one_after_the_other(path: PathColumns
     latest = [bar for bar in axes.patches if bar.get_y() > 0.5]
     ends_us = [bar.get_x() + bar.get_width() for bar in latest]
     assert [bar.get_x() for bar in latest[1:]] == pytest.approx(ends_us[:-1])
-    assert ends_us[-1] == pytest.approx(26.412 + 9)
+    assert ends_us[-1] == pytest.approx(30.927 + 9)
 
 
 def test_a_box_has_the_quartiles_and_what_is_beyond_its_whiskers_is_a_point(path: PathColumns):
@@ -120,7 +120,7 @@ def test_the_curve_of_a_stage_rises_to_all_frames(path: PathColumns):
     sender, channel, receiver = figure_of("stages", [path]).axes
     for axes, least_us, most_us in (
         (sender, 0.5, 0.5),
-        (channel, 25.612, 25.612),
+        (channel, 30.127, 30.127),
         (receiver, 0.3, 9.3),
     ):
         (curve,) = axes.lines
@@ -160,7 +160,7 @@ def test_the_total_is_over_the_layer_that_it_varies_most_with_beside_the_line(pa
     dots, line = points.lines
     assert len(dots.get_xdata()) == len(set(path.total_ns))
     assert list(line.get_xdata()) == pytest.approx([0.3, 9.3])
-    assert list(line.get_ydata()) == pytest.approx([26.112 + 0.3, 26.112 + 9.3])
+    assert list(line.get_ydata()) == pytest.approx([30.627 + 0.3, 30.627 + 9.3])
     assert sum(bar.get_height() for bar in above.patches) == len(path)
     assert sum(bar.get_width() for bar in beside.patches) == len(path)
 
@@ -185,7 +185,7 @@ def test_the_timeline_of_a_frame_has_its_parts_until_one_is_not_known():
     whole, lost = figure.axes
     ends_us = [bar.get_x() + bar.get_width() for bar in whole.patches]
     assert [bar.get_x() for bar in whole.patches] == pytest.approx([0, *ends_us[:-1]])
-    assert ends_us[-1] == pytest.approx(26.412)
+    assert ends_us[-1] == pytest.approx(30.927)
     rows = [label.get_text() for label in lost.get_yticklabels()]
     assert (rows[0], rows[-1]) == ("t1  wake-up", "s1/s2  wire")
 

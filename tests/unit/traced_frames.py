@@ -21,7 +21,7 @@ HEADER_OCTETS = 14
 T0 = 1_000_000_000_000  # a cycle of line3 begins then
 US = 1_000
 TORQUE_AT_S1 = T0 + 2_640  # sent at 500 ns; 1,040 of reception, 100 of cable, 1,000 of processing
-TORQUE_PLANNED = 8_324, 16_648, 24_972  # when the gates of s1, s2 and s3 open for it
+TORQUE_PLANNED = 9_829, 19_658, 29_487  # when the gates of s1, s2 and s3 open for it
 
 
 class Record:

@@ -103,7 +103,7 @@ def _skew_ns(plan: Plan, name: str, switch: str) -> int:
                 # When the gate opens it is there, as the clocks of both switches allow.
                 link = network.links[hop.egress]
                 octets = client_octets(network, stream, link)
-                spread_ns = (stream.frames - 1) * network.occupation_ns(link, octets)
+                spread_ns = (stream.frames - 1) * network.occupation_max_ns(link, octets)
                 latest.append(hop.offset_ns + spread_ns)
     return max(latest) - min(earliest) + 2 * network.clock_error_ns
 
@@ -122,7 +122,7 @@ def _least_ns(network: Network, stream: Stream, way: list[Hop]) -> int:
     for hop in way:
         link = network.links[hop.egress]
         octets = client_octets(network, stream, link)
-        total_ns += network.reception_ns(link, octets) + link.propagation_ns
+        total_ns += network.reception_min_ns(link, octets) + link.propagation_ns
         if sender := network.bridges.get(hop.egress.node):
             total_ns += sender.processing_min_ns
     return total_ns

@@ -175,12 +175,13 @@ def window_gate(intent: Intent, stream: Stream, link: Link, offset_ns: int) -> W
     network = intent.network
     error_ns, octets = network.clock_error_ns, stream.payload_octets
     processing_ns = network.bridges[link.target.node].processing_max_ns
-    flight_ns = network.reception_ns(link, octets) + link.propagation_ns
+    flight_min_ns = network.reception_min_ns(link, octets) + link.propagation_ns
+    flight_max_ns = network.reception_max_ns(link, octets) + link.propagation_ns
     lead_ns = network.untagged_lead_ns(link, octets) if stream.identification else 0
     delay_ns = start_delay_ns(intent, link) + control_between_ns(intent, link, stream)
-    spread_ns = (stream.frames - 1) * network.occupation_ns(link, octets)
-    first_ns = offset_ns + flight_ns - lead_ns - error_ns
-    last_ns = offset_ns + delay_ns + spread_ns + flight_ns + processing_ns + error_ns
+    spread_ns = (stream.frames - 1) * network.occupation_max_ns(link, octets)
+    first_ns = offset_ns + flight_min_ns - lead_ns - error_ns
+    last_ns = offset_ns + delay_ns + spread_ns + flight_max_ns + processing_ns + error_ns
     return WindowGate(
         stream.period_ns,
         start_ns=first_ns,

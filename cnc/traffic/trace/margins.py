@@ -99,7 +99,7 @@ class _Way:
 
 def _arrival(plan: Plan, stream: str, before: Hop) -> tuple[int, int]:
     """When a frame that leaves by the hop before as planned is at the earliest in the next queue,
-    and how much later it may be for the processing there."""
+    over a link of the nominal rate, and how much later it may be for the processing there."""
     network = plan.intent.network
     link = network.links[before.egress]
     bridge = network.bridges[link.target.node]
