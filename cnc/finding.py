@@ -39,6 +39,7 @@ class Check(StrEnum):
     MARGIN = "gate margin"
     LATENESS = "talker lateness"
     STARVATION = "frames leave"
+    CONTROL = "control traffic"
     TAI_OFFSET = "TAI offset"
     CLOCKS = "clocks agree"
     CONTROLLER_CLOCK = "controller's clock"

@@ -588,12 +588,12 @@ class Looks(Protocol):
 @dataclass(frozen=True, slots=True)
 class Followed:
     """What only several looks at a node tell: `word` says what it is, `hint` what to do. `looks`
-    is made once for each node. It is the finding `check`, and the condition `word`."""
+    is made once for each node, by name. It is the finding `check`, and the condition `word`."""
 
     check: Check
     word: str
     hint: str
-    looks: Callable[[Intent], Looks]
+    looks: Callable[[Intent, str], Looks]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -610,7 +610,7 @@ class Registered:
     decided: Decided[Any] | None = None
     judge: Callable[[], Judge] | None = None
     measured: Measured | None = None
-    followed: Followed | None = None
+    followed: tuple[Followed, ...] = ()
     forwards: Callable[[Plan, Collection[str]], Mapping[str, BridgeForwarding]] | None = None
     at_place: Callable[[], AtPlace[Any]] | None = None
 

@@ -63,10 +63,12 @@ class KernelSchedule:
 
 @dataclass(frozen=True, slots=True)
 class ClassTraffic:
-    """Frames of a traffic class that a port has sent since its taprio was set, and its backlog."""
+    """Frames of a traffic class that a port has sent since its taprio was set, and its backlog.
+    `sent_octets` are theirs, without FCS; None where they are not reported."""
 
     sent_frames: int
     backlog_frames: int
+    sent_octets: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

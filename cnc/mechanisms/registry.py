@@ -18,7 +18,7 @@ MEASURED: tuple[Measured, ...] = tuple(
 """The figures that nodes measure."""
 
 FOLLOWED: tuple[Followed, ...] = tuple(
-    each.followed for each in reversed(loaded()) if each.followed
+    followed for each in reversed(loaded()) for followed in each.followed
 )
 """What only several looks at a node tell."""
 

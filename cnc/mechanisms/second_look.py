@@ -20,13 +20,16 @@ class Found(NamedTuple):
 
 
 def second_look(
-    poll: Callable[[Collection[str]], SwitchState], state: SwitchState, intent: Intent
+    node: str,
+    poll: Callable[[Collection[str]], SwitchState],
+    state: SwitchState,
+    intent: Intent,
 ) -> dict[str, list[Found]]:
     """What is wrong at a node, by port; `state` is the first look.
 
     A second one follows, some seconds later, only if it can tell more. Raises what `poll` raises.
     """
-    looking = [(each, each.looks(intent)) for each in FOLLOWED]
+    looking = [(each, each.looks(intent, node)) for each in FOLLOWED]
     for _, looks in looking:
         looks.update(state)
     found: dict[str, list[Found]] = {}

@@ -96,7 +96,7 @@ def status(
         desired = settings[device.name]
         gated = {port for port, its in desired.items() if its.get(PortGates)}
         stored = device.stored(gated).ports if gated else {}
-        troubles = second_look(device.state, state, plan.intent)
+        troubles = second_look(device.name, device.state, state, plan.intent)
         if state.agent is None:
             raise agent_down(device.name)
         counts = stream_counts(device, plan.intent, desired, state)

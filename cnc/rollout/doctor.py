@@ -217,7 +217,8 @@ class _Visit:
     def _second_look(self, state: SwitchState) -> None:
         """Such as starved frames. They do not prevent a push, which may correct the schedule."""
         found = self._attempt(
-            Check.STARVATION, lambda: second_look(self._device.state, state, self._intent)
+            Check.STARVATION,
+            lambda: second_look(self._device.name, self._device.state, state, self._intent),
         )
         for port, troubles in (found or {}).items():
             for followed, text in troubles:

@@ -31,6 +31,7 @@ class Kind(StrEnum):
     OVERRUNS = "overruns"
     DROPS = "drops"
     STARVED = "starved"  # a scheduled class has a backlog and sends nothing
+    CONTROL_RATE = "control-rate"  # control sends more than the plan allows for
 
 
 class Note(StrEnum):

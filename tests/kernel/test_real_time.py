@@ -53,7 +53,7 @@ def starved(running: Lab) -> dict[str, list[Found]]:
     for bridge in running.intent.network.bridges.values():
         ports = {port.port for port in running.intent.network.links if port.node == bridge.name}
         with Device(bridge, running.connect) as device:
-            found |= second_look(device.state, device.state(ports), running.intent)
+            found |= second_look(device.name, device.state, device.state(ports), running.intent)
     return found
 
 

@@ -48,7 +48,7 @@ class Looks(threading.Thread):
 
     def run(self) -> None:
         network = self._running.intent.network
-        judges = {name: Starvation(self._running.intent) for name in network.bridges}
+        judges = {name: Starvation(self._running.intent, name) for name in network.bridges}
         ports = {name: {p.port for p in network.links if p.node == name} for name in judges}
         while not self._stop_asked.wait(LOOK_EVERY_S):
             for name, judge in judges.items():

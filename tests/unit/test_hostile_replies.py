@@ -255,7 +255,7 @@ def test_the_length_of_a_cycle_does_not_decide_how_long_a_command_sleeps(cnc, mo
 def test_a_list_that_is_slow_is_judged_and_one_that_is_slower_by_watch_alone():
     def wait_s(cycle_ns):
         gates = GateControlList(cycle_ns, (GateEntry(1, cycle_ns),))
-        starvation = Starvation(PLAN.intent)
+        starvation = Starvation(PLAN.intent, "s2")
         starvation.update(state(0, number=SCHEDULED, running=KernelSchedule(0, gates)))
         return starvation.next_poll_s
 

@@ -19,7 +19,7 @@ OPEN_ALWAYS = GateControlList(1_000_000, (GateEntry(0xFF, 1_000_000),))
 
 @pytest.fixture
 def starvation() -> Starvation:
-    return Starvation(PLAN.intent)
+    return Starvation(PLAN.intent, "s2")
 
 
 def state(after_s, sent=7, backlog=1000, number=SCHEDULED, **changes):

@@ -46,7 +46,7 @@ class Starvation:
     list waits for its base time all gates are open, and no class is starved.
     """
 
-    def __init__(self, intent: Intent) -> None:
+    def __init__(self, intent: Intent, _node: str) -> None:
         self._scheduled = {each.number for each in intent.classes_with(ClassRole.SCHEDULED)}
         self._standstills: dict[tuple[str, int], _Standstill] = {}
 

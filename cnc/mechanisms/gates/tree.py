@@ -299,7 +299,8 @@ def _traffic(kernel: Element) -> Iterator[tuple[int, ClassTraffic]]:
         sent_frames = row.optional_number("frames")
         backlog_frames = row.optional_number("backlog-frames")
         if sent_frames is not None and backlog_frames is not None:
-            yield row.traffic_class(), ClassTraffic(sent_frames, backlog_frames)
+            octets = row.optional_number("octets")
+            yield row.traffic_class(), ClassTraffic(sent_frames, backlog_frames, octets)
 
 
 def _gate_limits(table: Element | None) -> GateLimits:
