@@ -32,12 +32,16 @@ OWN = ("motion", "torque")  # the streams that t1 sends
 
 def with_station(gates: str | None) -> Intent:
     """line3 with an agent at t1, whose port has gates or none; the plan counts on no best effort of
-    its own in either case."""
+    its own in either case, and on nearly no control, of which the lab sends none: a bound with room
+    for more of it could hold best effort instead."""
     document = intents.load(LINE3).document
+    classes = {**document["classes"]}
+    classes["control"] = {**classes["control"], "rate": "1Mbps"}
     station = {"management": "10.99.0.11", **({"gates": gates} if gates else {})}
     stations = {name: {} for name in document["end-stations"]} | {"t1": station}
     return intents.from_document(
-        {**document, "name": "talker", "end-stations": stations}, "line3.yaml with gates at t1"
+        {**document, "name": "talker", "classes": classes, "end-stations": stations},
+        "line3.yaml with gates at t1",
     )
 
 
