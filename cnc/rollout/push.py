@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from cnc.check import require_sound
+from cnc.check import judge, require_sound
 from cnc.check.transition import require_sound_transition
+from cnc.finding import Check, Finding, Verdict
 from cnc.model import Plan
 from cnc.rollout import former_ways
 from cnc.rollout.events import Listener, ignore
@@ -12,6 +13,7 @@ from cnc.rollout.history import History
 from cnc.rollout.left_over import left_over
 from cnc.rollout.recovery import settle
 from cnc.rollout.rollout import Report, Warn, ignore_findings, roll_out
+from cnc.support.format import counted
 from cnc.switch.device import ConnectOptions
 
 
@@ -25,6 +27,7 @@ def push(
     without_deadline: bool = False,
     what: str = "push",
     force_margin: bool = False,
+    has_run: bool = False,
     listener: Listener = ignore,
     warn: Warn = ignore_findings,
 ) -> Report:
@@ -33,7 +36,8 @@ def push(
     Ports that already run their list are not changed; without a difference nothing is sent.
     `warn` is told of what does not prevent the change, before anything is sent. `force_margin`: nor
     does what switches have measured of their gates, since they are to run again what they ran, or
-    since the operator wants it so.
+    since the operator wants it so. `has_run`: the switches have run the plan, which an earlier
+    version may have made by another account of times; what the judge finds in it is a warning.
 
     Where streams of a bridged network get other ways than in the plan that runs, by the history,
     their former ways are removed by a second rollout once no frame comes by them any more: this
@@ -43,7 +47,15 @@ def push(
     the place of the one that runs; RolloutError also while an earlier rollout waits for an
     operator's decision.
     """
-    require_sound(plan, hint="nothing was sent; plan the intent again with `cnc plan`")
+    if not has_run:
+        require_sound(plan, hint="nothing was sent; plan the intent again with `cnc plan`")
+    elif found := judge(plan):
+        text = (
+            f"the judge finds {counted(len(found), 'violation')} in this plan, which has run: "
+            f"{found[0].where} {found[0].text}"
+        )
+        hint = "plan the intent again with `cnc plan` and push that; `cnc check` lists them all"
+        warn([Finding(None, None, Check.PLAN, Verdict.WARNING, text, hint)])
     network = plan.intent.name
     if history and not dry_run:
         managed = plan.intent.network.managed.values()

@@ -19,6 +19,7 @@ from cnc import intent as intents
 from cnc.data_tree.state import SwitchState
 from cnc.data_tree.tree import AgentReport, ClockReport, ClockSource, KernelSchedule
 from cnc.errors import CncError, InputError, PlanRejected, RolloutError
+from cnc.finding import Check
 from cnc.model import (
     NO_GATES,
     NS_PER_S,
@@ -286,6 +287,20 @@ def test_what_a_push_warns_of_is_told_before_anything_is_sent(plan, devices, dry
 def test_what_was_measured_does_not_prevent_that_switches_get_back_what_they_ran(plan, devices):
     devices["s2"].wake_ups["s3"] = WakeUps(1_234_567, 43_210, 31_000)
     assert push(plan, connect=CONNECT, force_margin=True).number is not None
+
+
+def test_a_plan_that_has_run_is_restored_with_what_the_judge_finds_as_a_warning(plan, devices):
+    """An earlier version may have made it by another account of times."""
+    promised = {name: replace(each, latency_bound_ns=1) for name, each in plan.streams.items()}
+    unsound = replace(plan, streams=promised)
+    with pytest.raises(PlanRejected, match="may reach"):
+        push(unsound, connect=CONNECT)
+    told = []
+    assert push(unsound, connect=CONNECT, has_run=True, warn=told.append).changes
+    ((warning, *_),) = told[:1]
+    assert warning.check is Check.PLAN
+    assert "violations in this plan, which has run: " in warning.text
+    assert all(device.running.rollout_id for device in devices.values())
 
 
 # How far the clocks on which a list may run are ahead of TAI.
