@@ -569,7 +569,7 @@ class Measured:
         lambda _plan, _node, _state: iter(())
     )
     on_ports: Callable[[Intent], OnPorts] = lambda _intent: lambda _ref, _desired, _report: None
-    kind: str = ""
+    kind: StrEnum | None = None
 
 
 class Looks(Protocol):
@@ -587,11 +587,11 @@ class Looks(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """What only several looks at a node tell: `word` says what it is, `hint` what to do. `looks`
-    is made once for each node, by name. It is the finding `check`, and the condition `word`."""
+    """What only several looks at a node tell: `hint` says what to do about it. `looks` is made once
+    for each node, by name. It is the finding `check`, and the condition `kind`."""
 
     check: Check
-    word: str
+    kind: StrEnum
     hint: str
     looks: Callable[[Intent, str], Looks]
 

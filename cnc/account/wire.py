@@ -33,13 +33,17 @@ def blocking_ns(intent: Intent, link: Link) -> int:
     of best effort may come before them; at a switch one of another class that its gate let go at
     the last instant.
     """
-    blocking = control_ns(intent, link)
+    return control_ns(intent, link) + _held_up_ns(intent, link)
+
+
+def _held_up_ns(intent: Intent, link: Link) -> int:
+    """The part of that which is not for control."""
     sender = intent.network.end_stations.get(link.source.node)
     if sender is None or sender.lateness_ns is None:
-        blocking += intent.network.gate_margin_ns
+        late = intent.network.gate_margin_ns
     else:
-        blocking += sender.lateness_ns
-    return blocking + best_effort_ns(intent, link) + _misjudged_ns(intent, link)
+        late = sender.lateness_ns
+    return late + best_effort_ns(intent, link) + _misjudged_ns(intent, link)
 
 
 def _misjudged_ns(intent: Intent, link: Link) -> int:
@@ -82,31 +86,26 @@ def control_ns(intent: Intent, link: Link, meanwhile_ns: int = 0) -> int:
     after that control at its rate: while that frame is sent, in `meanwhile_ns` in which frames of
     the same stream are sent or late, and while the link sends all that control.
     """
-    fills = control_rate_bps(intent, link) * _MILLION
-    drains = _slowest(link) - fills
-    if drains <= 0:
+    part, whole = control_part(intent, link)
+    if part >= whole:
         return _FOR_EVER_NS
-    # What is solved for: x equals burst plus fills / (fills + drains) of behind plus x.
+    # What is solved for: x equals burst plus part / whole of behind plus x.
     behind_ns = _longest_below_ns(intent, link) + meanwhile_ns
     burst_ns = _control_burst_ns(intent, link)
-    return -(-(burst_ns * (fills + drains) + behind_ns * fills) // drains)
+    return -(-(burst_ns * whole + behind_ns * part) // (whole - part))
 
 
 def control_waiting_ns(intent: Intent, link: Link) -> int:
     """How long a link sends what control may have in line when a frame of another class ends."""
-    fills = control_rate_bps(intent, link) * _MILLION
-    come_ns = -(-_longest_below_ns(intent, link) * fills // _slowest(link))
+    part, whole = control_part(intent, link)
+    come_ns = -(-_longest_below_ns(intent, link) * part // whole)
     return _control_burst_ns(intent, link) + come_ns
 
 
 def control_part(intent: Intent, link: Link) -> tuple[int, int]:
     """What control takes of a link of the slowest rate on average, and the whole of it."""
-    return control_rate_bps(intent, link) * _MILLION, _slowest(link)
-
-
-def _slowest(link: Link) -> int:
-    """The least rate of a link, in millionths of a bit per second."""
-    return link.rate_bps * (_MILLION - RATE_TOLERANCE_PPM)
+    slowest = link.rate_bps * (_MILLION - RATE_TOLERANCE_PPM)
+    return control_rate_bps(intent, link) * _MILLION, slowest
 
 
 def _longest_below_ns(intent: Intent, link: Link) -> int:
@@ -131,9 +130,8 @@ def control_between_ns(intent: Intent, link: Link, meanwhile_ns: int) -> int:
     The last has it `meanwhile_ns` after the first. Control comes at its rate in that time, and in
     that for which the sender, or best effort of a talker, holds the frames up.
     """
-    first_ns = control_ns(intent, link)
-    held_up_ns = blocking_ns(intent, link) - first_ns
-    return control_ns(intent, link, held_up_ns + meanwhile_ns) - first_ns
+    meanwhile_ns += _held_up_ns(intent, link)
+    return control_ns(intent, link, meanwhile_ns) - control_ns(intent, link)
 
 
 def control_rate_bps(intent: Intent, link: Link) -> int:

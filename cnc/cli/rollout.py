@@ -195,7 +195,7 @@ def rollback(  # noqa: PLR0917  one parameter an option
             without_deadline=without_deadline,
             what=f"back to rollout {chosen.number}",
             force_margin=force_margin,
-            has_run=True,
+            has_run=chosen.phase is rollout.Phase.DONE,
             listener=say,
             warn=_noting(warnings, as_json=as_json),
         )

@@ -121,7 +121,7 @@ def watch(  # noqa: PLR0917  one parameter an option
                     history=history,
                     what="put back by watch",
                     force_margin=True,
-                    has_run=True,
+                    has_run=plan == running,
                     without_deadline=without_deadline,
                 )
             )

@@ -40,5 +40,5 @@ def second_look(
     second = poll(state.ports)
     for each, looks in looking:
         for port, text in looks.update(second).items():
-            found.setdefault(port, []).append(Found(each, f"{each.word}: {text}"))
+            found.setdefault(port, []).append(Found(each, f"{each.kind}: {text}"))
     return found

@@ -115,8 +115,13 @@ def start_delay_ns(intent: Intent, link: Link) -> int:
     At a talker a best-effort frame may be under way, and control frames that come meanwhile go
     first. At a bridge a frame of another class that was early may outlast its gate.
     """
-    lateness = intent.network.lateness_ns(link.source.node) + _outlasts_ns(intent, link)
-    return control_ahead_ns(intent, link) + lateness + interference_ns(intent, link)
+    return control_ahead_ns(intent, link) + _beside_control_ns(intent, link)
+
+
+def _beside_control_ns(intent: Intent, link: Link) -> int:
+    """The part of that which is not for control."""
+    lateness = intent.network.lateness_ns(link.source.node)
+    return lateness + _other_class_ns(intent, link) + interference_ns(intent, link)
 
 
 def control_ahead_ns(intent: Intent, link: Link, meanwhile_ns: int = 0) -> int:
@@ -157,7 +162,7 @@ def _others_longest_ns(intent: Intent, link: Link) -> int:
     return max(longest_frame_ns(intent, link, role) for role in others)
 
 
-def _outlasts_ns(intent: Intent, link: Link) -> int:
+def _other_class_ns(intent: Intent, link: Link) -> int:
     """How long a scheduled frame may still be on the link when its gate has shut and that of
     another class opens: a port reckons at the nominal rate whether a frame ends before."""
     scheduled = intent.classes_with(ClassRole.SCHEDULED)
@@ -185,10 +190,9 @@ def control_between_ns(intent: Intent, link: Link, stream: Stream) -> int:
     if stream.frames == 1:
         return 0
     octets = client_octets(intent.network, stream, link)
-    ahead_ns = control_ahead_ns(intent, link)
     between_ns = (stream.frames - 1) * intent.network.occupation_max_ns(link, octets)
-    between_ns += start_delay_ns(intent, link) - ahead_ns
-    return control_ahead_ns(intent, link, between_ns) - ahead_ns
+    between_ns += _beside_control_ns(intent, link)
+    return control_ahead_ns(intent, link, between_ns) - control_ahead_ns(intent, link)
 
 
 def interference_ns(intent: Intent, link: Link) -> int:

@@ -247,7 +247,7 @@ def no_place(table: Timetable, route: Route) -> str:
 
 def _too_little_left(table: Timetable, route: Route) -> str | None:
     """That there is a place, where best effort would keep less of a link than its `min-share`."""
-    placement = first_free(table, route) if table.promises_shares else None
+    placement = first_free(table, route) if table.problem.shares_ppb else None
     crowded = table.crowded(placement) if placement else []
     if placement is None or not crowded:
         return None

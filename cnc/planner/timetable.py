@@ -160,15 +160,10 @@ class Timetable:
             if leg.parent is not None:
                 self._queue(route, leg, number).release(member)
 
-    @property
-    def promises_shares(self) -> bool:
-        """Whether best effort is to keep a share of any link."""
-        return bool(self.problem.shares_ppb)
-
     def crowded(self, placement: Placement) -> list[int]:
         """The legs of a placement, by index, on whose links best effort would keep less than its
         `min-share`."""
-        if not self.promises_shares:
+        if not self.problem.shares_ppb:
             return []
         route, offsets, _ = placement
         return [

@@ -143,7 +143,7 @@ def status_without_plan(intent: Intent, *, connect: ConnectOptions) -> list[Port
 
 
 def _not_compared(ref: PortRef, desired: PortSettings, report: PortReport | None) -> PortStatus:
-    verdict, gates = "not compared", report[GatesReport] if report else GatesReport()
+    verdict, gates = "not compared", (report or PortReport())[GatesReport]
     if report is None:
         verdict = "the switch has no such port"
     elif report.link_fault:
@@ -262,8 +262,8 @@ def _port_status(
 ) -> PortStatus:
     difference = difference_of(desired, report, None)
     hints = [hint] if hint else []
-    gates = report[GatesReport] if report else GatesReport()
-    stored_gates = stored[StoredGates] if stored else StoredGates()
+    gates = (report or PortReport())[GatesReport]
+    stored_gates = (stored or NOTHING_STORED)[StoredGates]
     if foreign := wording.foreign_gates(stored_gates):
         difference = f"{difference}; {foreign}" if difference else foreign
         hints.append(wording.FOREIGN_GATES_HINT)

@@ -22,16 +22,12 @@ class Kind(StrEnum):
     UNFINISHED_ROLLOUT = "unfinished-rollout"
     CLOCK_OFFSET = "clock-offset"
     CLOCK_ERROR = "clock-error"  # clocks may be further apart than the plan allows
-    GATE_MARGIN = "gate-margin"  # gates open later than the plan allows
-    TALKER_LATENESS = "talker-lateness"  # talkers send later than the plan allows
     GATES_WAIT = "gates-wait"  # stored gates are not set until the clock has settled
     TAI_OFFSET = "tai-offset"
     PTP_UNLOCKED = "ptp-unlocked"
     CONFIG_CHANGE_ERROR = "config-change-error"
     OVERRUNS = "overruns"
     DROPS = "drops"
-    STARVED = "starved"  # a scheduled class has a backlog and sends nothing
-    CONTROL_RATE = "control-rate"  # control sends more than the plan allows for
 
 
 class Note(StrEnum):

@@ -59,8 +59,10 @@ def late(poll: Poll, desired: Desired, intent: Intent) -> Verdicts:
     """Where what ports have measured is more than the plan allows; what is the same on all ports
     of a switch is told once."""
     verdicts: dict[StrEnum, dict[str, str]] = {}
-    for each in (its for its in MEASURED if its.kind):
-        found = verdicts.setdefault(Kind(each.kind), {})
+    for each in MEASURED:
+        if each.kind is None:
+            continue
+        found = verdicts.setdefault(each.kind, {})
         on_port = each.on_ports(intent)
         for port, report in poll.state.ports.items():
             measured = on_port(PortRef(poll.switch, port), desired.get(port), report)

@@ -66,7 +66,7 @@ class Observer:
         self._drifted: dict[str, set[str]] = defaultdict(set)
         self._reported: dict[str, dict[str, str]] = defaultdict(dict)
         self._followed = {
-            name: [(Kind(each.word), each.looks(plan.intent, name)) for each in FOLLOWED]
+            name: [(each.kind, each.looks(plan.intent, name)) for each in FOLLOWED]
             for name in network.managed
         }
         self._deltas: dict[tuple[str, str, Kind], CounterDelta[int]] = defaultdict(CounterDelta)

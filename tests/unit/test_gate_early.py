@@ -22,8 +22,7 @@ from cnc.plans import file as planfile
 from tests.intent_documents import LINE3, line3_with
 from tests.simulator.adversary import Chance, Slow
 from tests.simulator.gates import moved
-from tests.simulator.outcome import is_kept, missed, misses
-from tests.simulator.ports import Disturbance
+from tests.simulator.outcome import is_kept, misses
 from tests.unit.planner_networks import (
     BLOCKING_NS,
     BUSY_NS,
@@ -34,14 +33,13 @@ from tests.unit.planner_networks import (
     examples,
     intent,
     network,
-    seeded,
     stream,
     with_links,
 )
 from tests.unit.planner_networks import (
     intents as random_intents,
 )
-from tests.unit.test_recovery import longest_needed_ns, planned_to_recover
+from tests.unit.test_recovery import assert_in_time_again, planned_to_recover
 
 SCHEDULES = Path(__file__).parents[2] / "schedules"
 FIRST, LAST = PortRef("s1", "s2"), PortRef("s2", "l")
@@ -213,19 +211,7 @@ def test_after_a_disturbance_all_is_as_before_when_it_is_promised(
     planned = planned_to_recover(stating, 20 * US)
     if planned is None:
         return
-    random, error_ns = seeded(seed), planned.intent.network.clock_error_ns
-    for port in sorted(planned.gates):
-        hops = [h for its in planned.streams.values() for h in its.hops if h.egress == port]
-        begin_ns = planned.intent.hyperperiod_ns() + random.choice(hops).offset_ns - 1
-        disturbance = Disturbance(port, begin_ns, 20 * US)
-        for frame, _, _ in missed(
-            planned,
-            Chance(random.randrange(1000)),
-            duration_ns=longest_needed_ns(planned),
-            disturbance=disturbance,
-        ):
-            after_ns = frame.begin_ns - disturbance.end_ns
-            assert after_ns <= planned.recovery_ns[frame.flow.name] + error_ns
+    assert_in_time_again(planned, 20 * US, seed)
 
 
 def test_openings_that_end_early_serve_less(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from cnc.mechanisms.registry import MECHANISMS, WATCHED
+from cnc.mechanisms.registry import FOLLOWED, MEASURED, MECHANISMS, WATCHED
 from cnc.watch.condition import Kind, Note
 
 
@@ -21,4 +21,5 @@ def test_no_two_mechanisms_have_a_key_of_a_document_in_common() -> None:
 
 def test_no_two_conditions_have_one_name() -> None:
     of_mechanisms = [kind for each in WATCHED for kind in each.kinds]
+    of_mechanisms += [each.kind for each in (*MEASURED, *FOLLOWED) if each.kind]
     assert twice([*Kind, *Note, *of_mechanisms]) == set()

@@ -8,16 +8,19 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import BeforeValidator, Field
 
 from cnc.cli.json_output.document import Document, Instant
-from cnc.mechanisms.registry import WATCHED
+from cnc.mechanisms.registry import FOLLOWED, MEASURED, WATCHED
 from cnc.watch import condition
 from cnc.watch.condition import WHOLE, Note, What
 
 if TYPE_CHECKING:
     Kind = condition.Kind
 else:
-    # All kinds, in the order that docs/json has had them in.
-    _KINDS = [*condition.Kind, *(kind for each in WATCHED for kind in each.kinds)]
-    _KINDS.sort(key=lambda kind: kind is condition.Kind.STARVED)
+    _KINDS = [
+        *condition.Kind,
+        *(each.kind for each in MEASURED if each.kind),
+        *(kind for each in WATCHED for kind in each.kinds),
+        *(each.kind for each in FOLLOWED),
+    ]
     Kind = StrEnum("Kind", {kind.name: kind.value for kind in _KINDS})
     Kind.__doc__ = "The kinds of conditions."
 

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from cnc.data_tree.state import SwitchState
-from cnc.data_tree.tree import ClassTraffic, GatesReport
+from cnc.data_tree.tree import GatesReport
 from cnc.finding import Check
 from cnc.mechanism import Followed
+from cnc.mechanisms.gates.kinds import Kind
 from cnc.model import NS_PER_S, ClassRole, Intent, Link
 from cnc.support.format import rate
 
@@ -69,7 +70,8 @@ class ControlTraffic:
         beside = _FCS_OCTETS + self._intent.network.overhead.physical_octets
         for port in state.ports.keys() & self._links.keys():
             gates = state.ports[port][GatesReport]
-            counted = [c for n in self._numbers if (c := gates.traffic.get(n)) and _has_octets(c)]
+            sent = (gates.traffic.get(number) for number in self._numbers)
+            counted = [each for each in sent if each and each.sent_octets is not None]
             if counted:
                 frames = sum(each.sent_frames for each in counted)
                 octets = sum(each.sent_octets or 0 for each in counted)
@@ -92,9 +94,5 @@ class ControlTraffic:
         )
 
 
-def _has_octets(counted: ClassTraffic) -> bool:
-    return counted.sent_octets is not None
-
-
-FOLLOWED = Followed(Check.CONTROL, "control-rate", HINT, ControlTraffic)
+FOLLOWED = Followed(Check.CONTROL, Kind.CONTROL_RATE, HINT, ControlTraffic)
 """Control classes that send more than the plan allows for."""

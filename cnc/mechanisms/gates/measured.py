@@ -10,6 +10,7 @@ from cnc.data_tree.tree import GatesReport
 from cnc.finding import Check, Finding, Verdict
 from cnc.mechanism import Exceeded, Figure, Measured, OnPort, OnPorts
 from cnc.mechanisms.gates import long_lists, margin
+from cnc.mechanisms.gates.kinds import Kind
 from cnc.mechanisms.measurements import covers, figures
 from cnc.model import GateMode, Intent, Plan, PortRef, PortSettings, gated_port
 from cnc.support.format import duration
@@ -96,6 +97,6 @@ MEASURED = Measured(
     warnings=_warnings,
     unmeasured=_unmeasured,
     on_ports=_on_ports,
-    kind="gate-margin",
+    kind=Kind.GATE_MARGIN,
 )
 """How late gates open."""

@@ -9,6 +9,7 @@ from cnc.data_tree.state import SwitchState
 from cnc.data_tree.tree import GatesReport, KernelSchedule, PortReport
 from cnc.finding import Check
 from cnc.mechanism import Followed
+from cnc.mechanisms.gates.kinds import Kind
 from cnc.model import NS_PER_S, ClassRole, Intent
 from cnc.support.format import counted
 
@@ -78,7 +79,7 @@ class Starvation:
         return max((each for each in needed_ns if each <= WAIT_MAX_NS), default=0) / NS_PER_S
 
 
-FOLLOWED = Followed(Check.STARVATION, "starved", HINT, Starvation)
+FOLLOWED = Followed(Check.STARVATION, Kind.STARVED, HINT, Starvation)
 """Scheduled classes whose frames wait for a window that is long enough."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from cnc.data_tree.tree import TalkerReport
@@ -16,6 +17,12 @@ from cnc.support.format import duration
 if TYPE_CHECKING:
     from cnc.data_tree.stated import StatedPorts
     from cnc.data_tree.tree import PortReport
+
+
+class Kind(StrEnum):
+    """The kinds of conditions."""
+
+    TALKER_LATENESS = "talker-lateness"  # talkers send later than the plan allows
 
 
 def _kept(intent: Intent, then: Intent) -> Intent:
@@ -92,6 +99,6 @@ MEASURED = Measured(
     figures=_figures,
     warnings=_warnings,
     on_ports=_on_ports,
-    kind="talker-lateness",
+    kind=Kind.TALKER_LATENESS,
 )
 """How late talkers send."""
