@@ -41,11 +41,21 @@ class Hop:
 
     That is the first frame's; further ones of the period follow it back to back. The offset repeats
     every period and may exceed it; `traffic_class` is the queue used.
+
+    With a `window_ns` the frames share a window with those of other streams, in no planned order:
+    the gate of their class is open at `offset_ns`, and all of the period have left, with the gap
+    behind them, `window_ns` later. On a talker's link `offset_ns` is when it starts to send.
     """
 
     egress: PortRef
     offset_ns: int
     traffic_class: int
+    window_ns: int = 0
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether the frames leave in a window that frames of other streams may share."""
+        return self.window_ns > 0
 
 
 @dataclass(frozen=True, slots=True)

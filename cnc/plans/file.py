@@ -12,7 +12,8 @@
                                      "measured": {"port": "node/port", "maximum_ns": n,
                                                   "count": n}}, ...},
      "algorithm": name,
-     "streams":   {stream: {"paths": [[[node, port, offset_ns, traffic_class], ...], ...],
+     "streams":   {stream: {"paths": [[[node, port, offset_ns, traffic_class(, window_ns)], ...],
+                                      ...],
                             "latency_bound_ns": n}, ...},
      "addresses": {stream: {"destination_mac": "03:54:53:4e:00:00", "vlan_id": n}, ...},
      "jitter_ns": {stream: {listener: n, ...}, ...},
@@ -40,6 +41,9 @@ the measurement that asks for it: how late the latest of `count` wake-ups was. `
 where the margin is the constant of its time. `talker_lateness` is the same of the talkers of end
 stations, where they measured it and the intent does not state it. `clock_error` is there where the
 intent wants it measured: the two clocks that were furthest apart, and over how many offsets.
+
+A hop has a `window_ns` where the frames share a window with those of other streams. Only files with
+such hops are of format 5.
 
 `decisions` are those of mechanisms that decide something beside all that: each under its own key,
 in a version of its own. Only files that have some are of format 4, and a program that does not know
@@ -98,6 +102,7 @@ from cnc.support import gc_pause, whole_file
 
 FORMAT = "cnc-plan/3"
 _FORMAT_WITH_DECISIONS = "cnc-plan/4"
+_FORMAT_WITH_WINDOWS = "cnc-plan/5"
 _FORMAT_2 = "cnc-plan/2"
 _OLDER_FORMATS = ("cnc-plan/1",)  # not read any more
 # Keys under `defaults` of an intent whose default value has changed since format 2.
@@ -158,10 +163,7 @@ def parse(text: str, source: str) -> Plan:
         streams={
             name: StreamPlan(
                 tuple(
-                    tuple(
-                        Hop(PortRef(node, port), offset_ns, number)
-                        for node, port, offset_ns, number in path
-                    )
+                    tuple(Hop(PortRef(node, port), *planned) for node, port, *planned in path)
                     for path in stream.paths
                 ),
                 stream.latency_bound_ns,
@@ -236,7 +238,7 @@ def _text(plan: Plan) -> str:
     streams = {
         name: {
             "paths": [
-                [[*hop.egress, hop.offset_ns, hop.traffic_class] for hop in path]
+                [[*hop.egress, hop.offset_ns, hop.traffic_class, *_window(hop)] for hop in path]
                 for path in stream.paths
             ],
             "latency_bound_ns": stream.latency_bound_ns,
@@ -265,7 +267,7 @@ def _text(plan: Plan) -> str:
         if (part := plan[each.part]) != each.part()
     }
     parts = [
-        f'"format": {json.dumps(_FORMAT_WITH_DECISIONS if decisions else FORMAT)}',
+        f'"format": {json.dumps(_format(plan, has_decisions=bool(decisions)))}',
         f'"intent": {json.dumps(intent.document, ensure_ascii=False, indent=1)}',
         *([f'"limits": {_lines(limits)}'] if limits else []),
         *([] if intent.states_gate_margin else [f'"gate_margin": {json.dumps(_margin(intent))}']),
@@ -282,6 +284,17 @@ def _text(plan: Plan) -> str:
         f'"gates": {_lines(gates)}',
     ]
     return "{" + ",\n".join(parts) + "}\n"
+
+
+def _format(plan: Plan, *, has_decisions: bool) -> str:
+    """The oldest format that can say all that is in the plan."""
+    if any(hop.is_shared for its in plan.streams.values() for hop in its.hops):
+        return _FORMAT_WITH_WINDOWS
+    return _FORMAT_WITH_DECISIONS if has_decisions else FORMAT
+
+
+def _window(hop: Hop) -> list[int]:
+    return [hop.window_ns] if hop.is_shared else []
 
 
 def _margin(intent: Intent) -> dict[str, Any]:
@@ -343,7 +356,7 @@ def _document(text: str, source: str) -> dict[str, Any]:
     found = document.get("format", FORMAT)
     if found == _FORMAT_2:
         return _upgraded(document)
-    if found not in {FORMAT, _FORMAT_WITH_DECISIONS}:
+    if found not in {FORMAT, _FORMAT_WITH_DECISIONS, _FORMAT_WITH_WINDOWS}:
         older = found in _OLDER_FORMATS
         raise InputError(
             f"{source}: format: found {shown(found)}, expected {FORMAT!r}",

@@ -120,8 +120,10 @@ def _class_number(number: int, info: ValidationInfo) -> int:
 def _hop_shape(value: Any) -> Any:
     match value:
         case [str(), str(), _, _]:
+            return [*value, 0]
+        case [str(), str(), _, _, window_ns] if window_ns != 0:
             return value
-    raise ValueError("[node, port, offset_ns, traffic_class]")
+    raise ValueError("[node, port, offset_ns, traffic_class] or the same with window_ns")
 
 
 def _on_known_port(hop: _HopValues, info: ValidationInfo) -> _HopValues:
@@ -165,7 +167,7 @@ _Positive = Annotated[int, _whole_number(1)]
 _Port = Annotated[str, AfterValidator(_known_port)]
 _Stream = Annotated[str, AfterValidator(_known_stream)]
 _Listener = Annotated[str, AfterValidator(_known_listener)]
-_HopValues = tuple[str, str, _Count, Annotated[_Count, AfterValidator(_class_number)]]
+_HopValues = tuple[str, str, _Count, Annotated[_Count, AfterValidator(_class_number)], _Count]
 _Hop = Annotated[_HopValues, BeforeValidator(_hop_shape), AfterValidator(_on_known_port)]
 _Entry = Annotated[tuple[str, _Positive], BeforeValidator(_entry_shape)]
 
