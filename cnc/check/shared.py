@@ -58,8 +58,8 @@ def judge_shared(
 
 
 class _Batch(NamedTuple):
-    """Frames that come to a queue by one link: from `earliest_ns` on, the last by `latest_ns`; all
-    have left by `end_ns`. They keep the link that they leave by busy for `work_ns`; the longest of
+    """Frames that come to a queue by the link `ingress`: from `earliest_ns` on, the last by
+    `latest_ns`; all have left by `end_ns`. They keep the link that they leave by busy for `work_ns`; the longest of
     them does for `frame_ns`, the shortest for `shortest_ns`, and they come as `flow` parts of that
     in each nanosecond."""
 
@@ -67,6 +67,7 @@ class _Batch(NamedTuple):
     latest_ns: int
     end_ns: int
     opens_ns: int
+    ingress: PortRef | None
     work_ns: int
     frame_ns: int
     shortest_ns: int
@@ -165,7 +166,8 @@ class _Queue:
                 if key in found:
                     found[key] = found[key].with_frames(t)
                 else:
-                    empty = _Batch(earliest, latest, end, opens, 0, 0, _NEVER_NS, 0, 0, ())
+                    by = t.ingress
+                    empty = _Batch(earliest, latest, end, opens, by, 0, 0, _NEVER_NS, 0, 0, ())
                     found[key] = empty.with_frames(t)
         return found.values()
 
@@ -258,14 +260,19 @@ def _coming(batches: Iterable[_Batch]) -> Iterator[tuple[int, int]]:
     Of a batch it is all up to some instant, after which it lasts no longer than the link that it
     comes by takes: a sum of straight lines, which is greatest where one of them begins or ends.
     """
-    changes: list[tuple[int, int, int, int]] = []  # when, and what all, slope and rest become
+    by_link: dict[tuple[PortRef | None, int], tuple[int, int, int]] = {}
     for its in batches:
-        work, rest = its.work_ns * _PARTS, its.frame_ns * _PARTS + its.flow * its.latest_ns
-        if its.flow and its.work_ns > its.frame_ns:
-            whole = its.latest_ns - (its.work_ns - its.frame_ns) * _PARTS // its.flow
-            changes += (its.latest_ns, 0, its.flow, rest), (whole, work, -its.flow, -rest)
+        way = its.ingress, its.latest_ns
+        work, frame, flow = by_link.get(way, (0, 0, 0))
+        by_link[way] = work + its.work_ns, max(frame, its.frame_ns), max(flow, its.flow)
+    changes: list[tuple[int, int, int, int]] = []  # when, and what all, slope and rest become
+    for (_, latest), (work, frame, flow) in by_link.items():
+        rest = frame * _PARTS + flow * latest
+        if flow and work > frame:
+            whole = latest - (work - frame) * _PARTS // flow
+            changes += (latest, 0, flow, rest), (whole, work * _PARTS, -flow, -rest)
         else:
-            changes.append((its.latest_ns, work, 0, 0))
+            changes.append((latest, work * _PARTS, 0, 0))
     changes.sort(reverse=True)
     whole = flow = rest = 0
     for index, (since_ns, work, its_flow, its_rest) in enumerate(changes):
