@@ -234,8 +234,9 @@ class _Queue:
         again_ns = goes * self._margin_ns if self._repeats_margin else 0
 
         def left(since_ns: int, work_ns: int) -> int:
-            meanwhile = late_ns + again_ns + work_ns - shortest
-            control = control_ns(self._intent, self._link, meanwhile)
+            # Control that comes while the gate is late is sent meanwhile: no more than its burst,
+            # and what came behind the frame before, waits when it opens.
+            control = control_ns(self._intent, self._link, again_ns + work_ns - shortest)
             return since_ns + ahead_ns + control + again_ns + work_ns
 
         from_ns = begin_ns
@@ -245,7 +246,7 @@ class _Queue:
             from_ns += late_ns
             found = left(from_ns, coming[-1][1])
         for since_ns, work_ns in coming:
-            if since_ns > from_ns:
+            if from_ns < since_ns <= latest_ns:
                 found = max(found, left(since_ns, work_ns))
         return found
 
