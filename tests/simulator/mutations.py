@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import accumulate
 from random import Random
 
 from cnc.model import GateControlList, GateEntry, Network, Plan, PortRef, StreamPlan
@@ -25,6 +27,52 @@ def with_list(plan: Plan, port: PortRef, *entries: GateEntry) -> Plan:
 
 def with_stream(plan: Plan, name: str, planned: StreamPlan) -> Plan:
     return replace(plan, streams={**plan.streams, name: planned})
+
+
+def with_shorter_windows(plan: Plan, port: PortRef, number: int, by_ns: int) -> Plan:
+    """The plan with windows of a class on a port that end, and whose gate closes, sooner, and the
+    bounds that follow."""
+    opened = set()
+    for name, planned in plan.streams.items():
+        there = [
+            hop
+            for hop in planned.hops
+            if (hop.egress, hop.traffic_class) == (port, number) and hop.is_shared
+        ]
+        opened |= {hop.offset_ns for hop in there}
+        paths = tuple(
+            tuple(
+                replace(hop, window_ns=hop.window_ns - by_ns) if hop in there else hop
+                for hop in path
+            )
+            for path in planned.paths
+        )
+        if paths != planned.paths:
+            bound = planned.latency_bound_ns
+            if plan.intent.network.links[port].target.node in plan.intent.streams[name].listeners:
+                bound -= by_ns
+            plan = with_stream(plan, name, StreamPlan(paths, bound))
+    return plan if port not in plan.gates else _with_closings(plan, port, number, opened, by_ns)
+
+
+def _with_closings(plan: Plan, port: PortRef, number: int, opened_ns: set[int], by_ns: int) -> Plan:
+    """The gate of a class closes sooner after each of these times, at which it is open."""
+    entries = list(plan.gates[port].entries)
+    count = len(entries)
+    begins = [0, *accumulate(entry.interval_ns for entry in entries)]
+    closing = set()
+    for at in opened_ns:
+        last = bisect_right(begins, at % begins[-1]) - 1
+        while entries[(last + 1) % count].gate_states >> number & 1:
+            last = (last + 1) % count
+        closing.add(last)
+    for index in closing:
+        following = (index + 1) % count
+        shorter = entries[index].interval_ns - by_ns
+        longer = entries[following].interval_ns + by_ns
+        entries[index] = replace(entries[index], interval_ns=shorter)
+        entries[following] = replace(entries[following], interval_ns=longer)
+    return with_list(plan, port, *entries)
 
 
 def _amount_ns(random: Random) -> int:
