@@ -192,6 +192,8 @@ class _ByHand:
         self._class = {
             each.name: intent.classes[each.traffic_classes[0]].number for each in self._streams
         }
+        self._control = self._mask(ClassRole.CONTROL)
+        self._best_effort = self._mask(ClassRole.BEST_EFFORT)
         # By stream and port: the port before, the slot of its period, when frames come and leave.
         self._parent: dict[tuple[str, PortRef], PortRef | None] = {}
         self._phase: dict[tuple[str, PortRef], int] = {}
@@ -229,6 +231,9 @@ class _ByHand:
                 self._send(port, number)
             for port in self._in_order(number):
                 self._open_window(port, number)
+
+    def _mask(self, role: ClassRole) -> int:
+        return sum(1 << c.number for c in self._intent.classes_with(role))
 
     def _of_class(self, number: int, port: PortRef) -> list[Stream]:
         return [
@@ -444,19 +449,11 @@ class _ByHand:
         """The windows of a port, before each of which best effort is shut for its guard time, in
         what its list is without them."""
         link, slot = self._network.links[port], self._by.slot_ns
-        control = sum(1 << c.number for c in self._intent.classes_with(ClassRole.CONTROL))
-        best_effort = sum(1 << c.number for c in self._intent.classes_with(ClassRole.BEST_EFFORT))
-        rest = exact or GateControlList(slot, (GateEntry(control | best_effort, slot),))
+        rest = exact or GateControlList(slot, (GateEntry(self._control | self._best_effort, slot),))
         cycle = lcm(slot, rest.cycle_ns)
         guard = self._best_effort_ns(link) + self._network.gate_margin_ns
         guard = self._on_grid_ns(port, guard)
-        windows = sorted(
-            (its.opens_ns % slot, self._closes_ns(port, its) - its.opens_ns, number)
-            for number, its in self._open[port]
-        )
-        for one, other in pairwise([*windows, (windows[0][0] + slot, *windows[0][1:])]):
-            if one[0] + one[1] > other[0]:
-                raise DoesNotFitError(f"windows of {port} overlap")
+        windows = self._gates_open(port)
         begins: list[int] = [0]
         for entry in rest.entries * (cycle // rest.cycle_ns):
             begins.append(begins[-1] + entry.interval_ns)
@@ -469,19 +466,32 @@ class _ByHand:
         entries: list[GateEntry] = []
         for start, end in pairwise(sorted({*edges, *begins})):
             state = rest.entries[(bisect_right(begins, start) - 1) % len(rest.entries)].gate_states
-            if any((start - opens + guard) % slot < guard for opens, _, _ in windows):
-                state &= ~best_effort
-            for opens, lasts, number in windows:
-                if (start - opens) % slot < lasts:
-                    state = control | 1 << number
+            if any((start - opens + guard) % slot < guard + lasts for opens, lasts, _ in windows):
+                state &= ~self._best_effort
+            here = [number for opens, lasts, number in windows if (start - opens) % slot < lasts]
+            if here and state != self._control:
+                raise DoesNotFitError(f"exact frames are in the way at {port}")
+            state |= sum(1 << number for number in here)
             before = 0
             if entries and entries[-1].gate_states == state:
                 before = entries.pop().interval_ns
             entries.append(GateEntry(state, before + end - start))
         turn = self._best_effort_ns(link) + link.gate_early_ns
-        if not any(its.gate_states & best_effort and its.interval_ns >= turn for its in entries):
+        if all(its.interval_ns < turn for its in entries if its.gate_states & self._best_effort):
             raise DoesNotFitError(f"{port} has no room for best effort")
         return GateControlList(cycle, tuple(entries))
+
+    def _gates_open(self, port: PortRef) -> list[tuple[int, int, int]]:
+        """When gates open in a slot, for how long, and of which class; no two at once."""
+        slot = self._by.slot_ns
+        windows = sorted(
+            (its.opens_ns % slot, self._closes_ns(port, its) - its.opens_ns, number)
+            for number, its in self._open[port]
+        )
+        for one, other in pairwise([*windows, (windows[0][0] + slot, *windows[0][1:])]):
+            if one[0] + one[1] > other[0]:
+                raise DoesNotFitError(f"windows of {port} overlap")
+        return windows
 
 
 def _slots(coming: Iterable[Coming]) -> range:

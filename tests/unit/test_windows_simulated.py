@@ -2,27 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from functools import partial
 
 import pytest
 
-from cnc.check import judge
-from cnc.model import Plan, PortRef
+from cnc import check
+from cnc.account import frames, wire
+from cnc.account.frames import Transmission
+from cnc.account.openings import GateCycle
+from cnc.account.violation import Violation
+from cnc.check import judge, shared
+from cnc.model import Network, Plan, PortRef
 from tests.simulator.adversary import Adversary, Chance, Slow
-from tests.simulator.mutations import with_shorter_windows
+from tests.simulator.campaign import verdict, verdict_of_mutation
+from tests.simulator.mutations import with_list, with_shorter_windows, with_stream
 from tests.simulator.outcome import flows_of, missed, run, sent_by
-from tests.unit.planner_networks import BUSY_NS, MS, US
+from tests.unit.planner_networks import BUSY_NS, MS, US, network, stream
 from tests.unit.window_plans import (
     WITHOUT_CONTROL,
     batch,
     beside_exact,
+    by_hand,
     early,
     line,
+    random_windows,
     ring,
     stored_batch,
     together,
     two_classes,
+    wanted_by,
 )
 
 PLC = PortRef("s1", "plc")
@@ -150,3 +160,161 @@ def test_the_window_of_a_batch_is_its_margin_its_control_and_its_frames(
     # From the talker, less the gap behind the last frame.
     bound = path[-1].offset_ns + path[-1].window_ns - 95 + 100
     assert planned.streams["f0"].latency_bound_ns == bound
+
+
+def of(planned: Plan, **network_facts: object) -> Plan:
+    """The plan on a network of which more is stated than it was made for."""
+    changed = replace(planned.intent.network, **network_facts)
+    return replace(planned, intent=replace(planned.intent, network=changed))
+
+
+def shorter_at_plc(planned: Plan, by_ns: int) -> Plan:
+    return with_shorter_windows(planned, PLC, CYCLIC_NUMBER, by_ns)
+
+
+def no_margin(broken: pytest.MonkeyPatch) -> Plan:
+    broken.setattr(shared, "held_up_ns", lambda *_: 0)
+    planned = stored_batch(30, margin_ns=50 * US, classes=WITHOUT_CONTROL)
+    return shorter_at_plc(planned, 50 * US)
+
+
+def no_control_burst(broken: pytest.MonkeyPatch) -> Plan:
+    broken.setattr(wire, "_control_burst_ns", lambda *_: 0)
+    return shorter_at_plc(stored_batch(4), int(1185 / 0.9))
+
+
+def no_control_but_its_burst(broken: pytest.MonkeyPatch) -> Plan:
+    broken.setattr(shared, "control_ns", lambda intent, link, _: wire.control_ns(intent, link))
+    return shorter_at_plc(stored_batch(200), int(199 * 849 / 9))
+
+
+def too_little_by_one_link(broken: pytest.MonkeyPatch) -> Plan:
+    """From a fast link to a slow one, long after the gate has opened: what comes then waits."""
+    flow = shared._flow
+    broken.setattr(shared, "_flow", lambda t: flow(t) // 10)
+    net = network("t-s1", "s1-plc", clock_error_ns=0)
+    slow = {PLC: replace(net.links[PLC], rate_bps=10**8)}
+    late = {"t": replace(net.end_stations["t"], lateness_ns=400 * US)}
+    net = replace(net, links={**net.links, **slow}, end_stations={**net.end_stations, **late})
+    planned = by_hand(
+        wanted_by(net, *(stream(f"f{n}", "t", "plc") for n in range(20)), classes=WITHOUT_CONTROL)
+    )
+    return shorter_at_plc(planned, 150 * US)
+
+
+def no_early_frames(broken: pytest.MonkeyPatch) -> Plan:
+    late = shared._Queue._late
+    broken.setattr(
+        shared._Queue,
+        "_late",
+        lambda self, planned, _there, *others: late(self, planned, list(planned), *others),
+    )
+    long_frame = PortRef("s2", "l"), CYCLIC_NUMBER, 12_339
+    return with_shorter_windows(early(classes=WITHOUT_CONTROL), *long_frame)
+
+
+def links_are_never_slow(broken: pytest.MonkeyPatch) -> Plan:
+    broken.setattr(Network, "occupation_max_ns", Network.occupation_ns)
+    return shorter_at_plc(stored_batch(600, classes=WITHOUT_CONTROL), 600)
+
+
+def clocks_agree(broken: pytest.MonkeyPatch) -> Plan:
+    broken.setattr(frames._Travel, "_by_ns", lambda _self, times, *_: frames._last_ns(times))
+    planned = of(batch(4, clock_error_ns=0, classes=WITHOUT_CONTROL), clock_error_ns=20 * US)
+    for name, its in planned.streams.items():
+        bound = its.latency_bound_ns + 20 * US
+        planned = with_stream(planned, name, replace(its, latency_bound_ns=bound))
+    return planned
+
+
+def no_guard_band(broken: pytest.MonkeyPatch) -> Plan:
+    broken.setattr(shared, "guard_ns", lambda *_: 0)
+    planned = stored_batch(4)
+    entries = planned.gates[PLC].entries
+    opened = (replace(e, gate_states=0x81) if e.gate_states == 0x80 else e for e in entries)
+    return with_list(planned, PLC, *opened)
+
+
+def one_frame_of_each(broken: pytest.MonkeyPatch) -> Plan:
+    with_changed_frames(broken, lambda t: t._replace(work_ns=t.frame_ns))
+    planned = line(2, 8, clock_error_ns=0, classes=WITHOUT_CONTROL)
+    streams = {n: replace(s, frames=5) for n, s in planned.intent.streams.items()}
+    return replace(planned, intent=replace(planned.intent, streams=streams))
+
+
+def no_gap_between_frames(broken: pytest.MonkeyPatch) -> Plan:
+    with_changed_frames(
+        broken, lambda t: t._replace(work_ns=t.work_ns - 96, frame_ns=t.frame_ns - 96)
+    )
+    return shorter_at_plc(stored_batch(200, classes=WITHOUT_CONTROL), 200 * 96)
+
+
+def talkers_are_in_time(broken: pytest.MonkeyPatch) -> Plan:
+    broken.setattr(Network, "lateness_ns", lambda *_: 0)
+    planned = batch(4, clock_error_ns=0, classes=WITHOUT_CONTROL)
+    stations = planned.intent.network.end_stations
+    return of(
+        planned,
+        end_stations={name: replace(s, lateness_ns=50 * US) for name, s in stations.items()},
+    )
+
+
+def gates_close_in_time(broken: pytest.MonkeyPatch) -> Plan:
+    judge_gate = shared._Queue.judge_gate
+
+    def never_early(self: shared._Queue, gates: GateCycle) -> Iterator[Violation]:
+        gates.early_ns = 0
+        return judge_gate(self, gates)
+
+    broken.setattr(shared._Queue, "judge_gate", never_early)
+    planned = stored_batch(4)
+    links = planned.intent.network.links
+    return of(planned, links={**links, PLC: replace(links[PLC], gate_early_ns=3 * US)})
+
+
+def with_changed_frames(
+    broken: pytest.MonkeyPatch, change: Callable[[Transmission], Transmission]
+) -> None:
+    broken.setattr(
+        check,
+        "judge_shared",
+        lambda planned, lists, its: shared.judge_shared(planned, lists, map(change, its)),
+    )
+
+
+BROKEN = [
+    no_margin,
+    no_control_burst,
+    no_control_but_its_burst,
+    too_little_by_one_link,
+    no_early_frames,
+    links_are_never_slow,
+    clocks_agree,
+    no_guard_band,
+    one_frame_of_each,
+    no_gap_between_frames,
+    talkers_are_in_time,
+    gates_close_in_time,
+]
+
+
+@pytest.mark.parametrize("rule", BROKEN, ids=lambda rule: rule.__name__)
+def test_a_judge_that_leaves_one_thing_out_allows_what_makes_frames_late(
+    rule: Callable[[pytest.MonkeyPatch], Plan], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as broken:
+        wrong = rule(broken)
+        assert judge(wrong) == []
+    assert judge(wrong) != []
+    assert late(wrong, adversaries(12)) > 0
+
+
+@pytest.mark.parametrize("seed", range(1, 13))
+def test_windows_by_hand_of_random_networks_keep_their_promises_and_changes_are_noticed(
+    seed: int,
+) -> None:
+    for planned in random_windows(seed):
+        assert verdict(planned, seed) == "kept"
+        for change in range(5):
+            kind, became = verdict_of_mutation(planned, 5 * seed + change)
+            assert became in {"noticed", "kept"}, kind

@@ -8,6 +8,7 @@ from dataclasses import replace
 from itertools import pairwise
 from random import Random
 
+from cnc.check import judge
 from cnc.model import (
     Bridge,
     EndStation,
@@ -219,7 +220,8 @@ def cuts(found: Mapping[str, tuple[PortRef, ...]], net: Network) -> set[tuple[Po
 
 def random_windows(seed: int) -> Iterator[Plan]:
     """A plan of a random network of 2 to 6 switches and 5 to 60 streams, in the shortest of a few
-    slots that has room for it; none, if there is none."""
+    slots that has room for it; none, if there is none. In some of them a few streams have times of
+    their own."""
     random = seeded(seed)
     net = _random_network(random)
     classes = _random_classes(random)
@@ -233,6 +235,7 @@ def random_windows(seed: int) -> Iterator[Plan]:
     phases = {name: random.randrange(each) for name, each in slots.items()}
     scattered = SLOWER not in classes and random.random() < 0.2
     starts = {its.name: random.randrange(100 * US) for its in drawn if scattered}
+    exact = {its.name for its in drawn[:5]} if random.random() < 0.25 else set()
     shifted = random.random() < 0.3
     later = {
         (port, number): random.choice((0, 500, 20 * US))
@@ -245,13 +248,33 @@ def random_windows(seed: int) -> Iterator[Plan]:
             replace(its, period_ns=slots[its.name] * slot, max_latency_ns=16 * slot)
             for its in drawn
         ]
+        choices: dict[str, object] = {"starts_ns": starts, "phases": phases, "later_ns": later}
+        if exact:
+            # At the end of the slot.
+            last = [
+                replace(its, earliest_ns=its.period_ns - slot * 2 // 5)
+                for its in streams
+                if its.name in exact
+            ]
+            choices["exact"] = plan(intent(net, *last, classes=classes), best_effort=True)
+            placed = choices["exact"].streams
+            streams = [its for its in streams if its.name not in exact]
+            streams += [its for its in last if its.name in placed]
         wanted = intent(net, *streams, classes=classes)
-        choices = {"starts_ns": starts, "phases": phases, "later_ns": later}
+        found = ways(wanted, closed)
         try:
-            found = ways(wanted, closed)
-            yield by_hand(wanted, slot, ways=found, cuts=cuts(found, net), **choices)
+            planned = by_hand(
+                wanted,
+                slot,
+                ways={name: way for name, way in found.items() if name not in exact},
+                cuts=cuts(found, net),
+                **choices,
+            )
         except DoesNotFitError:
             continue
+        # What is exact may be behind frames that come early through a cut.
+        if not exact or not judge(planned):
+            yield planned
         return
 
 
