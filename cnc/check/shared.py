@@ -152,7 +152,12 @@ class _Queue:
         held_ns = held_up_ns(self._intent, self._link)
         for which, meant in sorted(planned.items()):
             begin, end = openings[which]
-            there = [each for each in every if each.earliest_ns < end and each.end_ns > begin]
+            # Those that are meant for this opening are there even if they come after it.
+            there = [
+                each
+                for each in every
+                if each.end_ns > begin and (each.earliest_ns < end or each.end_ns <= end)
+            ]
             yield from self._late(meant, there, begin, 0, held_ns)
 
     def _batches(self, cycle_ns: int, *, twice: bool = False) -> Iterable[_Batch]:

@@ -291,6 +291,19 @@ def _later_windows(plan: Plan, random: Random) -> Plan:
     )
 
 
+def _other_start(plan: Plan, random: Random) -> Plan:
+    """A talker starts at any time of the period, and the latency counts from there."""
+    name = random.choice(sorted(plan.streams))
+    planned = plan.streams[name]
+    paths = []
+    for path in planned.paths:
+        start = random.randrange(plan.intent.streams[name].period_ns)
+        paths.append((replace(path[0], offset_ns=start), *path[1:]))
+    later = paths[0][0].offset_ns - planned.paths[0][0].offset_ns
+    bound = planned.latency_bound_ns - later
+    return with_stream(plan, name, StreamPlan(tuple(paths), bound))
+
+
 def _sooner_closing(plan: Plan, random: Random) -> Plan:
     """A gate, whatever the plan says of windows."""
     _, planned, path, index = _shared_hop(plan, random)
@@ -419,6 +432,7 @@ _WINDOW_KINDS: dict[str, Callable[[Plan, Random], Plan]] = {
     "shorter window": _shorter_window,
     "shorter windows": _shorter_windows,
     "later windows": _later_windows,
+    "other start": _other_start,
     "sooner closing": _sooner_closing,
     "one more stream": _one_more_stream,
     "longer frames": _longer_frames,

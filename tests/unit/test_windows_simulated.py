@@ -14,7 +14,7 @@ from cnc.account.frames import Transmission
 from cnc.account.openings import GateCycle
 from cnc.account.violation import Violation
 from cnc.check import judge, shared
-from cnc.model import Network, Plan, PortRef
+from cnc.model import Network, Plan, PortRef, StreamPlan
 from tests.simulator.adversary import Adversary, Chance, Slow
 from tests.simulator.campaign import verdict, verdict_of_mutation
 from tests.simulator.mutations import with_list, with_shorter_windows, with_stream
@@ -32,6 +32,7 @@ from tests.unit.window_plans import (
     stored_batch,
     together,
     two_classes,
+    two_goes,
     wanted_by,
 )
 
@@ -59,6 +60,7 @@ PLANS: dict[str, Callable[[], Plan]] = {
     "exact frames beside": beside_exact,
     "exact frames beside, and a margin": partial(beside_exact, margin_ns=20 * US),
     "frames of the next slot": early,
+    "more frames than in one go": partial(two_goes, margin_ns=50 * US),
 }
 
 
@@ -140,6 +142,18 @@ def test_the_judge_refuses_each_window_that_is_shorter_by_a_frame(name: str) -> 
     for port, number in shared:
         codes = {each.code for each in judge(with_shorter_windows(planned, port, number, BUSY_NS))}
         assert codes == {"window-full"}, port
+
+
+def test_frames_that_come_after_their_window_are_refused() -> None:
+    """A window of the period before would be for them, if the plan said so."""
+    planned = batch(4)
+    for name, its in planned.streams.items():
+        first, last = its.paths[0]
+        later = replace(first, offset_ns=500 * US)
+        bound = its.latency_bound_ns - 500 * US
+        planned = with_stream(planned, name, StreamPlan(((later, last),), bound))
+    assert {violation.code for violation in judge(planned)} == {"window-full"}
+    assert late(planned, [Slow()]) > 0
 
 
 @pytest.mark.parametrize("devices", [1, 4, 200])
@@ -259,6 +273,11 @@ def talkers_are_in_time(broken: pytest.MonkeyPatch) -> Plan:
     )
 
 
+def all_in_one_go(broken: pytest.MonkeyPatch) -> Plan:
+    broken.setattr(shared, "FRAMES_IN_ONE_GO", 10_000)
+    return shorter_at_plc(two_goes(margin_ns=50 * US), 50 * US)
+
+
 def gates_close_in_time(broken: pytest.MonkeyPatch) -> Plan:
     judge_gate = shared._Queue.judge_gate
 
@@ -295,6 +314,7 @@ BROKEN = [
     no_gap_between_frames,
     talkers_are_in_time,
     gates_close_in_time,
+    all_in_one_go,
 ]
 
 
