@@ -7,7 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from cnc.model import ClassRole, GateControlList, Intent, Link, PortRef, TalkerInterference
+from cnc.model import (
+    ClassRole,
+    GateControlList,
+    GateMode,
+    Intent,
+    Link,
+    PortRef,
+    TalkerInterference,
+)
 from tests.simulator.adversary import Adversary
 from tests.simulator.control import ControlBucket
 from tests.simulator.gates import Gate, Stretch, moved
@@ -16,6 +24,7 @@ from tests.simulator.octets import FrameTimes, octets_ns
 _NOT_PREEMPTABLE_OCTETS = 123  # IEEE 802.3br: of so few left nothing gives way
 _MILLION = 1_000_000
 _SMALLEST_OCTETS = 64  # IEEE 802.3: from MAC header to FCS
+_FRAMES_IN_ONE_GO = 1_000  # of one opening, before the kernel goes on with the rest later
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,6 +76,16 @@ class Burst:
     def goes_on_with(self, frame: Frame) -> bool:
         """Whether `frame` is one of them."""
         return frame.flow is self.flow and frame.number == self.number
+
+
+@dataclass(slots=True)
+class Opening:
+    """Of a gate for frames that share a window: from `ready_ns` on they may leave, of which
+    `frames` have."""
+
+    open_ns: int
+    ready_ns: int
+    frames: int = 0
 
 
 class Disturbance(NamedTuple):
@@ -136,7 +155,9 @@ class Port:
         self._let_pass: Frame | None = None  # before it control has had its turn
         self._control = ControlBucket(intent, link, faster_ppm)
         self._burst = Burst()
-        self._openings: dict[int, tuple[int, int]] = {}  # by class: the last one, how late it is
+        self._openings: dict[int, Opening] = {}  # the last one of each class
+        bridge = intent.network.bridges.get(link.source.node)
+        self._has_timers = bridge is not None and bridge.gate_mode is GateMode.SOFTWARE
         physical = intent.network.overhead.physical_octets
         best_effort = intent.classes_with(ClassRole.BEST_EFFORT)
         self._best_effort = Gate(gates, sum(1 << c.number for c in best_effort))
@@ -199,16 +220,16 @@ class Port:
         return Step(again_ns=min(again, default=None))
 
     def _stretch(self, number: int, frame: Frame, now_ns: int, fits_ns: int) -> Stretch | None:
-        """In which the frame may start. One that shares a window waits for the timer that opens it,
-        once: a gate that is open delays nobody."""
+        """In which the frame may start. One that shares a window waits for the timer that opens it:
+        a gate that is open delays nobody, but for what the kernel sends in another go."""
         stretch = self._gates[number].stretch(now_ns, fits_ns)
         if stretch is None or stretch.open_ns > now_ns or not frame.flow.is_shared:
             return stretch
-        opening, lateness = self._openings.get(number, (None, 0))
-        if opening != stretch.open_ns:
-            lateness = self._adversary.lateness_ns(self._margin_ns)
-            self._openings[number] = stretch.open_ns, lateness
-        return Stretch(stretch.open_ns + lateness, stretch.close_ns)
+        opening = self._openings.get(number)
+        if opening is None or opening.open_ns != stretch.open_ns:
+            ready = stretch.open_ns + self._adversary.lateness_ns(self._margin_ns)
+            opening = self._openings[number] = Opening(stretch.open_ns, ready)
+        return Stretch(opening.ready_ns, stretch.close_ns)
 
     def _is_taken(self, now_ns: int) -> bool:
         """Whether a best-effort frame is on the link: it started at the last moment at which it
@@ -269,4 +290,12 @@ class Port:
         octets = frame.flow.octets_on(self._port)
         self._free_ns = start + self._times.link_ns(octets, self._rate_bps, self._faster_ppm)
         self._control.hold(start, self._free_ns)
+        if frame.flow.is_shared:
+            self._count(self._openings[frame.flow.traffic_class])
         return Step([Start(frame, start)], self._free_ns)
+
+    def _count(self, opening: Opening) -> None:
+        """One frame has left; those of the next go wait for another timer."""
+        opening.frames += 1
+        if self._has_timers and opening.frames % _FRAMES_IN_ONE_GO == 0:
+            opening.ready_ns = self._free_ns + self._adversary.lateness_ns(self._margin_ns)

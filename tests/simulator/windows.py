@@ -26,6 +26,7 @@ from cnc.model import (
     ClassRole,
     GateControlList,
     GateEntry,
+    GateMode,
     Hop,
     Intent,
     Link,
@@ -38,6 +39,7 @@ from cnc.model import (
 from tests.simulator.octets import octets_ns
 
 _SLOWEST_PPM, _FASTEST_PPM = -100, 100
+_FRAMES_IN_ONE_GO = 1_000  # that the kernel sends of one opening; the rest has another timer
 _GRID_BITS = 500  # gates move at multiples of the time that a link takes for so many
 _ROUNDING_NS = 4  # a window is longer by this: of each frame and link the time is rounded up
 
@@ -141,9 +143,14 @@ def left_ns(
     coming = [each for each in coming if each.earliest_ns <= latest_ns]
     shortest_ns = min(each.frame_ns for each in coming)
 
+    again_ns = 0
+    if intent.network.gate_mode(link.source.node) is GateMode.SOFTWARE:
+        frames = sum(each.work_ns // each.frame_ns for each in coming)
+        again_ns = (frames - 1) // _FRAMES_IN_ONE_GO * intent.network.gate_margin_ns
+
     def after(since_ns: int, work_ns: int) -> int:
-        control = control_ns(intent, link, work_ns - shortest_ns)
-        return since_ns + ahead_ns + control + work_ns
+        control = control_ns(intent, link, again_ns + work_ns - shortest_ns)
+        return since_ns + ahead_ns + control + again_ns + work_ns
 
     groups: defaultdict[tuple[PortRef | None, int], list[Coming]] = defaultdict(list)
     for each in coming:
@@ -403,6 +410,15 @@ class _ByHand:
         sizes = (c.max_frame_octets + physical for c in classes)
         return octets_ns(max(sizes, default=0), link.rate_bps, _SLOWEST_PPM)
 
+    def _guard_ns(self, link: Link) -> int:
+        """How long after its gate closes best effort may be on the link: a frame that has just
+        started, or the rest of one that fitted at the nominal rate, and its gap."""
+        longest = self._best_effort_ns(link)
+        if link.fits_only:
+            gap = octets_ns(self._network.overhead.gap_octets, link.rate_bps, _SLOWEST_PPM)
+            longest = gap + longest * -_SLOWEST_PPM // 10**6 + 1
+        return longest + self._network.gate_margin_ns
+
     def _in_order(self, number: int) -> list[PortRef]:
         """The ports of switches, each after those before it but for cuts."""
         before: dict[PortRef, set[PortRef]] = {}
@@ -451,8 +467,7 @@ class _ByHand:
         link, slot = self._network.links[port], self._by.slot_ns
         rest = exact or GateControlList(slot, (GateEntry(self._control | self._best_effort, slot),))
         cycle = lcm(slot, rest.cycle_ns)
-        guard = self._best_effort_ns(link) + self._network.gate_margin_ns
-        guard = self._on_grid_ns(port, guard)
+        guard = self._on_grid_ns(port, self._guard_ns(link))
         windows = self._gates_open(port)
         begins: list[int] = [0]
         for entry in rest.entries * (cycle // rest.cycle_ns):
@@ -477,6 +492,7 @@ class _ByHand:
                 before = entries.pop().interval_ns
             entries.append(GateEntry(state, before + end - start))
         turn = self._best_effort_ns(link) + link.gate_early_ns
+        turn += self._network.gate_margin_ns * link.fits_only
         if all(its.interval_ns < turn for its in entries if its.gate_states & self._best_effort):
             raise DoesNotFitError(f"{port} has no room for best effort")
         return GateControlList(cycle, tuple(entries))

@@ -148,6 +148,16 @@ def together(
     return by_hand(wanted_by(net, *its, **choices))
 
 
+def two_goes(**choices: object) -> Plan:
+    """More frames than the kernel sends from one opening, which opens when all are there."""
+    net = network(*(f"d{n}-s1" for n in range(12)), "s1-plc", clock_error_ns=0)
+    facts = {"period_ns": 4 * MS, "max_latency_ns": 4 * MS, "payload_octets": 46, "frames": 100}
+    wanted = wanted_by(
+        net, *(stream(f"f{n}", f"d{n}", "plc", **facts) for n in range(12)), **choices
+    )
+    return by_hand(wanted, 4 * MS, later_ns={(PortRef("s1", "plc"), CYCLIC.number): 200 * US})
+
+
 def two_classes(**choices: object) -> Plan:
     """Windows of one class and then of another, on each port."""
     net = network(*(f"t{n}-s1" for n in range(4)), "s1-s2", "s2-l")
@@ -301,6 +311,7 @@ def _random_network(random: Random) -> Network:
                 rate,
                 propagation,
                 gate_early_ns=random.choice((0, 0, 0, 100, 3000)) if source[0] == "s" else 0,
+                fits_only=source[0] == "s" and random.random() < 0.3,
             )
     least, jitter = random.choice((0, 1000)), random.choice((0, 700, 4000, 30_000))
     margin = random.choice((0, 0, 1000, 50 * US, 200 * US))
@@ -319,6 +330,7 @@ def _random_network(random: Random) -> Network:
         },
         links,
         clock_error_ns=random.choice((0, 100, 1000, 2000)),
+        clock_error_neighbours_ns=random.choice((None, None, None, 50, 300)),
         gate_margin_ns=margin,
     )
 
