@@ -137,9 +137,15 @@ class _Queue:
         """On a port of a switch: each opening of the gate for itself."""
         cycle_ns = lcm(self._periods_ns, gates.cycle_ns)
         batches = sorted(self._batches(cycle_ns), key=lambda its: its.end_ns)
-        every = [its.later(by) for by in (-cycle_ns, 0, cycle_ns) for its in batches]
         openings = self._openings(gates, cycle_ns)
         begins = [begin for begin, _ in openings]
+        # Of some, those of several later cycles may be there before the last opening ends.
+        until_ns = max((end for _, end in openings), default=0)
+        every = [
+            its.later(cycle * cycle_ns)
+            for its in batches
+            for cycle in range(-1, max(1, -(-(until_ns - its.earliest_ns) // cycle_ns)))
+        ]
         planned: defaultdict[int, list[_Batch]] = defaultdict(list)
         for batch in batches:
             which = bisect_left(begins, batch.end_ns) - 1
@@ -168,7 +174,9 @@ class _Queue:
             latest_ns = t.offset_ns + lateness_ns if t.ingress is None else t.latest_ns
             since_ns = t.busy_until_ns % t.period_ns - t.busy_until_ns
             for by_ns in range(since_ns, since_ns + (1 + twice) * cycle_ns, t.period_ns):
-                times = t.earliest_ns, latest_ns, t.busy_until_ns, t.offset_ns
+                # A window before may end too soon for its frames, which is reported there.
+                latest = max(t.earliest_ns, latest_ns)
+                times = t.earliest_ns, latest, t.busy_until_ns, t.offset_ns
                 earliest, latest, end, opens = (each + by_ns for each in times)
                 key = t.ingress, earliest, latest, end, opens
                 if key in found:

@@ -313,15 +313,16 @@ class _ByHand:
         """When the frames that are meant for a window have left, whatever the slot, if as many come
         early as may before it ends."""
         link, slot_ns = self._network.links[port], self._by.slot_ns
+        closes = self._closes_ns(port, window)
+        most = -(-(closes - min(its.earliest_ns for its in coming)) // slot_ns)
         found = 0
         for slot in _slots(coming):
             meant = [its for its in coming if its.is_in(slot)]
             early = [
                 its.later(slots * slot_ns)
-                for slots in (1, 2)
+                for slots in range(1, most)
                 for its in coming
-                if its.is_in(slot + slots)
-                and its.earliest_ns + slots * slot_ns < self._closes_ns(port, window)
+                if its.is_in(slot + slots) and its.earliest_ns + slots * slot_ns < closes
             ]
             if meant:
                 left = left_ns(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -14,11 +15,11 @@ from cnc.account.frames import Transmission
 from cnc.account.openings import GateCycle
 from cnc.account.violation import Violation
 from cnc.check import judge, shared
-from cnc.model import Network, Plan, PortRef, StreamPlan
-from tests.simulator.adversary import Adversary, Chance, Slow
+from cnc.model import Bridge, Network, Plan, PortRef, StreamPlan
+from tests.simulator.adversary import Adversary, Chance, Nobody, Slow
 from tests.simulator.campaign import verdict, verdict_of_mutation, with_shortest_windows
 from tests.simulator.mutations import with_list, with_shorter_windows, with_stream
-from tests.simulator.outcome import flows_of, missed, run, sent_by
+from tests.simulator.outcome import flows_of, missed, misses, run, sent_by
 from tests.unit.planner_networks import BUSY_NS, MS, US, network, stream
 from tests.unit.window_plans import (
     WITHOUT_CONTROL,
@@ -29,6 +30,7 @@ from tests.unit.window_plans import (
     line,
     random_windows,
     ring,
+    slot_after_slot,
     stored_batch,
     together,
     two_classes,
@@ -154,6 +156,33 @@ def test_frames_that_come_after_their_window_are_refused() -> None:
         planned = with_stream(planned, name, StreamPlan(((later, last),), bound))
     assert {violation.code for violation in judge(planned)} == {"window-full"}
     assert late(planned, [Slow()]) > 0
+
+
+class LateAtFirst(Nobody):
+    """Each switch behind the first takes as long as it may for what comes to it in the first slots,
+    in the next one slot more than in the one before; and then as little."""
+
+    def __init__(self, frames: int) -> None:
+        self._frames = frames
+        self._passed: Counter[str] = Counter()
+
+    def processing_ns(self, bridge: Bridge) -> int:
+        self._passed[bridge.name] += 1
+        slots = int(bridge.name[1:]) - 1
+        nearby = slots + 1 if bridge.name == "s5" else 0
+        is_late = self._passed[bridge.name] <= slots * self._frames + nearby
+        return bridge.processing_max_ns if is_late else bridge.processing_min_ns
+
+
+def test_frames_that_may_be_early_by_several_periods_count_for_a_window() -> None:
+    """What was sent in five slots waits together for one window, where all had been late before,
+    each less often than the one before it."""
+    planned = slot_after_slot(6)
+    assert judge(planned) == []
+    assert misses(planned, LateAtFirst(6), duration_ns=16 * MS) == []
+    shorter = with_shorter_windows(planned, PortRef("s5", "l"), CYCLIC_NUMBER, 60 * US)
+    assert {violation.code for violation in judge(shorter)} == {"window-full"}
+    assert misses(shorter, LateAtFirst(6), duration_ns=16 * MS)
 
 
 @pytest.mark.parametrize("devices", [1, 4, 200])

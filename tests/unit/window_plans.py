@@ -23,6 +23,7 @@ from cnc.model import (
     TrafficClass,
 )
 from cnc.planner import plan
+from tests.simulator.mutations import with_shorter_windows
 from tests.simulator.windows import DoesNotFitError, Timetable, plan_by_hand
 from tests.unit.planner_networks import (
     BEST_EFFORT,
@@ -146,6 +147,39 @@ def together(
     net = network("t-s1", "s1-s2", "s2-l", clock_error_ns=clock_error_ns)
     its = (stream(f"f{n}", "t", "l", frames=frames) for n in range(streams))
     return by_hand(wanted_by(net, *its, **choices))
+
+
+def slot_after_slot(streams: int) -> Plan:
+    """Frames go one switch further in each slot, or as many as they can: the windows of all ports
+    are at the same time, and longer than those that come in time need. With them goes one frame
+    from a talker nearby."""
+    switches, slot = [f"s{n}" for n in range(1, 6)], 800 * US
+    net = network(
+        *(f"{one}-{other}" for one, other in pairwise(switches)),
+        *(f"a{n}-s1" for n in range(streams)),
+        "b-s5",
+        "s5-l",
+        clock_error_ns=0,
+        processing_ns=(1000, 450 * US),
+    )
+    facts = {"period_ns": slot, "max_latency_ns": 6 * slot}
+    wanted = wanted_by(
+        net,
+        *(stream(f"a{n}", f"a{n}", "l", payload_octets=400, **facts) for n in range(streams)),
+        stream("b", "b", "l", **facts),
+        classes=WITHOUT_CONTROL,
+    )
+    ports = [*(PortRef(one, other) for one, other in pairwise(switches)), PortRef("s5", "l")]
+    planned = by_hand(
+        wanted,
+        slot,
+        cuts=list(pairwise(ports)),
+        later_ns={(port, CYCLIC.number): slot // 2 for port in ports},
+    )
+    for hop in planned.streams["a0"].hops[2:-1]:
+        less = hop.window_ns - 130 * US
+        planned = with_shorter_windows(planned, hop.egress, CYCLIC.number, less)
+    return planned
 
 
 def two_goes(**choices: object) -> Plan:
