@@ -46,8 +46,8 @@ def with_stream(plan: Plan, name: str, planned: StreamPlan) -> Plan:
 
 
 def with_shorter_windows(plan: Plan, port: PortRef, number: int, by_ns: int) -> Plan:
-    """The plan with windows of a class on a port that end, and whose gate closes, sooner, and the
-    bounds that follow."""
+    """The plan with windows of a class on a port that end, and whose gate closes, sooner, or if
+    `by_ns` is negative later, and the bounds that follow."""
     links, streams = plan.intent.network.links, plan.intent.streams
     shorter = with_hops(
         plan, port, number, lambda hop: replace(hop, window_ns=hop.window_ns - by_ns)
@@ -278,6 +278,14 @@ def _shorter_windows(plan: Plan, random: Random) -> Plan:
     return with_shorter_windows(plan, hop.egress, hop.traffic_class, by)
 
 
+def _longer_windows(plan: Plan, random: Random) -> Plan:
+    """More frames may leave early, and others come later to the next port."""
+    _, planned, path, index = _shared_hop(plan, random)
+    hop = planned.paths[path][index]
+    by = random.choice((1, 5, 20)) * _size_ns(random)
+    return with_shorter_windows(plan, hop.egress, hop.traffic_class, -by)
+
+
 def _later_windows(plan: Plan, random: Random) -> Plan:
     """All windows of a class on a port, which end when they did."""
     _, planned, path, index = _shared_hop(plan, random)
@@ -431,6 +439,7 @@ _KINDS: dict[str, Callable[[Plan, Random], Plan]] = {
 _WINDOW_KINDS: dict[str, Callable[[Plan, Random], Plan]] = {
     "shorter window": _shorter_window,
     "shorter windows": _shorter_windows,
+    "longer windows": _longer_windows,
     "later windows": _later_windows,
     "other start": _other_start,
     "sooner closing": _sooner_closing,

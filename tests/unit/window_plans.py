@@ -236,15 +236,24 @@ def early(**choices: object) -> Plan:
     return by_hand(wanted, slot, starts_ns={"b": slot - 1}, later_ns={last: 290 * US})
 
 
+def passages(
+    found: Mapping[str, tuple[PortRef, ...]], net: Network
+) -> set[tuple[PortRef, PortRef]]:
+    """From a port of one switch to one of the next."""
+    return {
+        (before, port)
+        for way in found.values()
+        for before in way
+        for port in way
+        if net.links[before].target.node == port.node and before.node in net.bridges
+    }
+
+
 def cuts(found: Mapping[str, tuple[PortRef, ...]], net: Network) -> set[tuple[PortRef, PortRef]]:
     """Passages without which no ports feed each other in a ring."""
     onward: dict[PortRef, set[PortRef]] = {}
-    for way in found.values():
-        into = {net.links[port].target.node: port for port in way}
-        for port in way:
-            before = into.get(port.node)
-            if before is not None and before.node in net.bridges:
-                onward.setdefault(before, set()).add(port)
+    for before, port in passages(found, net):
+        onward.setdefault(before, set()).add(port)
     back: set[tuple[PortRef, PortRef]] = set()
     done: set[PortRef] = set()
 
@@ -280,13 +289,12 @@ def random_windows(seed: int) -> Iterator[Plan]:
     scattered = SLOWER not in classes and random.random() < 0.2
     starts = {its.name: random.randrange(100 * US) for its in drawn if scattered}
     exact = {its.name for its in drawn[:5]} if random.random() < 0.25 else set()
+    is_slotted = random.random() < 0.15
     shifted = random.random() < 0.3
-    later = {
-        (port, number): random.choice((0, 500, 20 * US))
-        for port in sorted(net.links)
-        for number in (CYCLIC.number, SLOWER.number)
-        if shifted
-    }
+    windows = [
+        (port, number) for port in sorted(net.links) for number in (CYCLIC.number, SLOWER.number)
+    ]
+    later = {window: random.choice((0, 500, 20 * US)) for window in windows if shifted}
     for slot in (MS // 4, MS // 2, MS, 2 * MS, 4 * MS, 16 * MS):
         streams = [
             replace(its, period_ns=slots[its.name] * slot, max_latency_ns=16 * slot)
@@ -306,12 +314,17 @@ def random_windows(seed: int) -> Iterator[Plan]:
             streams += [its for its in last if its.name in placed]
         wanted = intent(net, *streams, classes=classes)
         found = ways(wanted, closed)
+        cut = cuts(found, net)
+        if is_slotted:
+            # One switch further in each slot.
+            cut = passages(found, net)
+            choices["later_ns"] = dict.fromkeys(windows, slot // 2)
         try:
             planned = by_hand(
                 wanted,
                 slot,
                 ways={name: way for name, way in found.items() if name not in exact},
-                cuts=cuts(found, net),
+                cuts=cut,
                 **choices,
             )
         except DoesNotFitError:
