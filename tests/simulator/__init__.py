@@ -12,6 +12,7 @@ shares no code with planner and judge: of a `Plan` it reads lists, offsets and t
     filters       what first switches let pass of what talkers send
     motion        the frames of all flows, from port to port
     outcome       which frames came too late, or never
+    windows       plans by hand whose frames share windows
     mutations     plans with something wrong in them
     long          many random networks: `python -m tests.simulator.long`
 
