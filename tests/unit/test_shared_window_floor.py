@@ -1,4 +1,4 @@
-"""What a stream needs even alone: the planner gives it a place at that latency, and none below."""
+"""What a stream needs even alone: the planner gives it a place at that latency."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from cnc.model import Network
+from cnc.model import Network, Stream
 from cnc.planner import plan
 from tests.shared_windows.floor import Floors
 from tests.unit.planner_networks import (
@@ -44,20 +44,31 @@ def test_a_talker_is_as_late_as_it_states():
     assert saved_ns == MARGIN_NS - 10 * US
 
 
-@pytest.mark.parametrize(
+LONE = pytest.mark.parametrize(
     ("net", "lone"),
     [
         pytest.param(LINE, stream("f", "t", "l"), id="line"),
         pytest.param(RING, stream("f", "t", "l", "m"), id="two listeners"),
     ],
 )
-def test_a_lone_stream_has_a_place_at_its_floor_and_none_below(net, lone):
-    late_net = late(net)
-    floor_ns = Floors(late_net).floor_ns(lone)
-    for spare_ns, is_placed in ((0, True), (-1, False)):
-        allowed = replace(lone, max_latency_ns=floor_ns + spare_ns)
-        asked = intent(late_net, allowed, classes=(CYCLIC, BEST_EFFORT))
-        assert bool(plan(asked, best_effort=True).streams) is is_placed
+
+
+def has_a_place(net: Network, lone: Stream, allowed_ns: int) -> bool:
+    asked = intent(net, replace(lone, max_latency_ns=allowed_ns), classes=(CYCLIC, BEST_EFFORT))
+    return bool(plan(asked, best_effort=True).streams)
+
+
+@LONE
+def test_a_lone_stream_has_a_place_at_its_floor(net, lone):
+    assert has_a_place(late(net), lone, Floors(late(net)).floor_ns(lone))
+
+
+@LONE
+def test_where_gates_are_exact_a_lone_stream_has_no_place_below_its_floor(net, lone):
+    exact = replace(late(net), gate_margin_ns=0)
+    floor_ns = Floors(exact).floor_ns(lone)
+    assert has_a_place(exact, lone, floor_ns)
+    assert not has_a_place(exact, lone, floor_ns - 1)
 
 
 def test_the_later_of_two_copies_goes_the_long_way_around():
