@@ -10,6 +10,7 @@ from cnc.check import judge
 from cnc.errors import Unschedulable
 from cnc.model import Intent, Plan
 from cnc.planner import plan
+from cnc.support.format import counted
 from tests.shared_windows.floor import Floors
 
 _DISTURBANCE_NS = 100_000  # the default of `recovery` in an intent
@@ -21,12 +22,14 @@ _OF_NONE_PERCENT = 95  # of what has a place without recovery, to be placed with
 class Sum:
     """Streams: `feasible` are those whose floor is no more than their latency allows."""
 
+    networks: int = 0
     feasible: int = 0
     placed: int = 0
     recovering: int = 0
     least_percent: float = 100.0
 
     def add(self, feasible: int, placed: int, recovering: int) -> None:
+        self.networks += 1
         self.feasible += feasible
         self.placed += placed
         self.recovering += recovering
@@ -44,7 +47,7 @@ _LINE = "{:32} {:>7} {:>8} {:>14} {:>14} {:>8} {:>8} {:>7}  {}"
 
 def show(intents: Iterable[Intent], gate_margin_ns: int, classes: int) -> bool:
     """Print what is placed of each network through gates that open so late, without recovery and
-    with its default; True if the bars are reached by sound plans.
+    with its default; True if there are any, and the bars are reached by sound plans.
 
     Streams may use the first so many of their classes.
     """
@@ -97,13 +100,14 @@ def _verdict(total: Sum, *, is_exact: bool) -> bool:
             ("the network with the least", total.least_percent, _EACH_PERCENT),
         ]
     print(
-        f"\nof {total.feasible} feasible streams {total.placed} are placed ({placed:.2f}%), "
+        f"\n{counted(total.networks, 'network')}: of {total.feasible} feasible streams "
+        f"{total.placed} are placed ({placed:.2f}%), "
         f"{total.recovering} with recovery ({recovering:.2f}%, {of_none:.2f}% of those), in the "
         f"network with the least {total.least_percent:.1f}%"
     )
     for what, reached, bar in bars:
         print(f"{what}: {reached:.2f}%, bar {bar}%: {'met' if reached >= bar else 'NOT MET'}")
-    return all(reached >= bar for _, reached, bar in bars)
+    return total.networks > 0 and all(reached >= bar for _, reached, bar in bars)
 
 
 def _with(intent: Intent, gate_margin_ns: int, classes: int) -> Intent:

@@ -204,13 +204,13 @@ _LINE = "{:68} {:>6} {:>6} {:>6} {:>5} {:>7} {:>12} {:>9} {:>6}  {}"
 
 
 def show(only: str) -> bool:
-    """Print the rows whose names match `only` as they are planned and judged; True if every bar
-    is reached, by sound plans."""
+    """Print the rows whose names match `only` as they are planned and judged; True if there are
+    any, and every bar is reached by sound plans."""
     head = ("asked of the planner", "asked", "placed", "bar", "wire", "window", "best effort")
     print(_LINE.format(*head, "bound", "CPU", "").rstrip())
     reached = [_show(row) for row in rows() if fnmatch(row.name, only)]
     print(f"{sum(reached)} of {counted(len(reached), 'row')} as they must be, by sound plans")
-    return all(reached)
+    return bool(reached) and all(reached)
 
 
 def _show(row: Row) -> bool:

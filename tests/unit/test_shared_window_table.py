@@ -114,6 +114,12 @@ def test_a_row_tells_whether_its_bars_are_met(two_rows, capsys, bars, told):
     assert last == f"{int(told != 'NOT MET')} of 1 row as they must be, by sound plans"
 
 
+def test_where_nothing_is_asked_no_bar_is_met(two_rows):
+    two_rows(bar=1)
+    assert not table.show("no such row")
+    assert not suite.show([], 0, 1)
+
+
 def test_a_plan_that_the_judge_refuses_meets_no_bar(two_rows, capsys, monkeypatch):
     two_rows(bar=1)
     monkeypatch.setattr(table, "judge", lambda _: ["late"])
