@@ -71,6 +71,7 @@ from cnc.model.streams import (
     SourceMacIdentification,
     Stream,
     StreamAddress,
+    Windows,
     mac_number,
     mac_text,
 )
@@ -138,6 +139,7 @@ __all__ = [
     "TalkerTable",
     "TrafficClass",
     "WakeUps",
+    "Windows",
     "gated_port",
     "gates_of",
     "mac_number",
