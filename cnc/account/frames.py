@@ -19,6 +19,7 @@ from cnc.model import (
     PortRef,
     Stream,
     StreamPlan,
+    transmission_min_ns,
 )
 from cnc.model.clock_error import ClockErrors
 from cnc.support.format import counted
@@ -44,6 +45,9 @@ class Transmission(NamedTuple):
     `ingress_offset_ns`. The first lies in this queue from some time in [earliest, latest] by the
     bridge's clock, the last from `all_there_ns` on; `latest_ns` counts frames that come too late
     for their turn behind the first as if the first came so late.
+
+    Where they share a window, which `is_shared`, no instant is planned for any of them: all may
+    start from `offset_ns` on, or as soon as they may be there, and `spread_ns` is nothing.
     """
 
     stream: str
@@ -66,6 +70,11 @@ class Transmission(NamedTuple):
     left: Clocked  # the first frame starts at all of these or later
     arrives: Clocked  # its last bit is at the far end at the last of these or before
     elapsed_ns: int  # when the last bit of the last frame is; of a listener by the talker's, too
+    is_shared: bool
+    work_ns: int  # for how long all of them keep the link busy at most, nothing between them
+    frame_ns: int  # the same of one of them
+    frame_min_ns: int  # and at least
+    ahead_ns: int  # for how long one kept the link before busy, at least
 
     @property
     def all_received_ns(self) -> int:
@@ -179,8 +188,8 @@ class _BrokenRoute(Exception):
 @dataclass(frozen=True, slots=True)
 class _Travel:
     """What a journey needs to know; `blocking_ns` by egress port. `wire_ns` has by rate and octets
-    how long a frame keeps a link at most, and how long it takes to be received, at most and at
-    least."""
+    how long a frame keeps a link at most and at least, and how long it takes to be received, at
+    most and at least."""
 
     intent: Intent
     lists: Mapping[PortRef, GateCycle]
@@ -189,7 +198,7 @@ class _Travel:
     added_octets: AddedOctets
     clocks: ClockErrors
     apart_ns: int | None  # any two clocks, if that is the same for all
-    wire_ns: dict[tuple[int, int], tuple[int, int, int]] = field(default_factory=dict)
+    wire_ns: dict[tuple[int, int], tuple[int, int, int, int]] = field(default_factory=dict)
 
     def along(self, stream: Stream, hops: tuple[Hop, ...]) -> list[Transmission]:
         """The transmissions of one path, in the order of `hops`."""
@@ -225,11 +234,12 @@ class _Travel:
         if of_frame not in self.wire_ns:
             self.wire_ns[of_frame] = (
                 network.occupation_max_ns(link, octets),
+                network.occupation_min_ns(link, octets),
                 network.reception_max_ns(link, octets),
                 network.reception_min_ns(link, octets),
             )
-        occupation, reception, reception_min = self.wire_ns[of_frame]
-        spread = (stream.frames - 1) * occupation
+        occupation, occupation_min, reception, reception_min = self.wire_ns[of_frame]
+        spread = 0 if hop.is_shared else (stream.frames - 1) * occupation
         blocking = self.blocking_ns[hop.egress]
         if spread:
             blocking += control_between_ns(self.intent, link, spread)
@@ -271,6 +281,11 @@ class _Travel:
             if latest > hop.offset_ns:
                 starts = self._mattering(came, node, hop.offset_ns)
         arrives = _later(starts, blocking + flight)
+        busy_until = max(hop.offset_ns, latest) + blocking + spread + occupation
+        if hop.is_shared:
+            busy_until = hop.offset_ns + hop.window_ns
+            gap = transmission_min_ns(network.overhead.gap_octets, link.rate_bps)
+            arrives = ((node, busy_until - gap + link.propagation_ns),)
         target = link.target.node
         received = elapsed = self._by_ns(arrives, target, 1)
         if target in stream.listeners:
@@ -282,7 +297,7 @@ class _Travel:
             traffic_class=hop.traffic_class,
             period_ns=stream.period_ns,
             offset_ns=hop.offset_ns,
-            busy_until_ns=max(hop.offset_ns, latest) + blocking + spread + occupation,
+            busy_until_ns=busy_until,
             spread_ns=spread,
             received_ns=received,
             flight_ns=flight_min - lead,
@@ -296,6 +311,11 @@ class _Travel:
             left=left,
             arrives=arrives,
             elapsed_ns=elapsed + spread,
+            is_shared=hop.is_shared,
+            work_ns=stream.frames * occupation,
+            frame_ns=occupation,
+            frame_min_ns=occupation_min,
+            ahead_ns=before.frame_min_ns if before else 0,
         )
 
     def _by_ns(self, times: Clocked, node: str, sign: int) -> int:
@@ -358,7 +378,7 @@ def _judge_times(
             )
             yield Violation("talker-window", stream.name, text)
         # One clock error later it may come: then its gate and the link have to wait for it.
-        if t.ingress is not None and t.offset_ns < t.due_ns:
+        if t.ingress is not None and not t.is_shared and t.offset_ns < t.due_ns:
             text = (
                 f"is planned to leave {t.egress} at {t.offset_ns} ns but may not be there before "
                 f"{t.latest_ns} ns, more than the clock error of {t.latest_ns - t.due_ns} ns later"

@@ -33,11 +33,12 @@ def blocking_ns(intent: Intent, link: Link) -> int:
     of best effort may come before them; at a switch one of another class that its gate let go at
     the last instant.
     """
-    return control_ns(intent, link) + _held_up_ns(intent, link)
+    return control_ns(intent, link) + held_up_ns(intent, link)
 
 
-def _held_up_ns(intent: Intent, link: Link) -> int:
-    """The part of that which is not for control."""
+def held_up_ns(intent: Intent, link: Link) -> int:
+    """How long a scheduled frame may be held up while control is not: what of `blocking_ns` is not
+    for control."""
     sender = intent.network.end_stations.get(link.source.node)
     if sender is None or sender.lateness_ns is None:
         late = intent.network.gate_margin_ns
@@ -130,7 +131,7 @@ def control_between_ns(intent: Intent, link: Link, meanwhile_ns: int) -> int:
     The last has it `meanwhile_ns` after the first. Control comes at its rate in that time, and in
     that for which the sender, or best effort of a talker, holds the frames up.
     """
-    meanwhile_ns += _held_up_ns(intent, link)
+    meanwhile_ns += held_up_ns(intent, link)
     return control_ns(intent, link, meanwhile_ns) - control_ns(intent, link)
 
 

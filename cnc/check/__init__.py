@@ -17,6 +17,7 @@ worst and best cases itself, and looks whether each rule holds:
     gate-cycle, gate-interval, gate-tick, gate-entries, gate-mask
                                      the list is one that the port can run
     gate-window                      the gate is open for the whole of a planned frame's time
+    window-full                      all frames that may leave in one opening do so in their time
     gate-exclusive, gate-guard, gate-seam
                                      nothing else is sent then, nor still on the wire
     gate-talker                      a talker's list shuts best effort alone
@@ -57,6 +58,7 @@ from cnc.check.mechanisms import judge_times
 from cnc.check.queues import judge_links, judge_queues
 from cnc.check.recovery import judge_recovery
 from cnc.check.seams import judge_seams
+from cnc.check.shared import judge_shared
 from cnc.check.streams import judge_streams
 from cnc.check.windows import judge_windows
 from cnc.errors import PlanRejected
@@ -77,6 +79,7 @@ def judge(plan: Plan) -> list[Violation]:
     transmissions, violations = judge_streams(plan, lists)
     violations += judge_links(transmissions)
     violations += judge_queues(transmissions)
+    violations += judge_shared(plan, lists, transmissions)
     violations += judge_lists(plan, lists)
     forwarding = bridge_forwardings(plan)
     violations += judge_forwarding(plan, forwarding)

@@ -1,4 +1,8 @@
-"""Frames that share a link or a queue: each in its own time, and none out of its turn."""
+"""Frames that share a link or a queue: each in its own time, and none out of its turn.
+
+Those that share windows of one class are one to others; what they do to each other is for
+`cnc.check.shared` to say.
+"""
 
 from __future__ import annotations
 
@@ -19,15 +23,21 @@ def judge_links(transmissions: Iterable[Transmission]) -> Iterator[Violation]:
         by_port[t.egress].append(t)
     for port, on_link in by_port.items():
         hyperperiod = lcm(*{t.period_ns for t in on_link})
-        each = sorted(
-            (start, start + t.busy_until_ns - t.offset_ns, t.stream)
-            for t in on_link
-            for start in range(t.offset_ns % t.period_ns, hyperperiod, t.period_ns)
+        # One cycle more, where what begins in the first may last for longer than its beginning.
+        until = hyperperiod * (1 + any(t.is_shared for t in on_link))
+        each = _together(
+            sorted(
+                (start, start + t.busy_until_ns - t.offset_ns, t.stream, _shared_class(t))
+                for t in on_link
+                for start in range(t.offset_ns % t.period_ns, until, t.period_ns)
+            )
         )
-        start, end, stream = each[0]
-        each.append((start + hyperperiod, end + hyperperiod, stream))
+        start, end, stream, shared = each[0]
+        each.append((start + hyperperiod, end + hyperperiod, stream, shared))
         reported = set()
         for one, other in pairwise(each):
+            if one[3] is not None and one[3] == other[3]:
+                continue
             if one[1] > other[0] and (pair := frozenset((one[2], other[2]))) not in reported:
                 reported.add(pair)
                 text = (
@@ -35,6 +45,26 @@ def judge_links(transmissions: Iterable[Transmission]) -> Iterator[Violation]:
                     f"{other[0]} ns"
                 )
                 yield Violation("overlap", str(port), text)
+
+
+def _shared_class(t: Transmission) -> int | None:
+    """The class in whose windows frames leave, if they share them."""
+    return t.traffic_class if t.is_shared else None
+
+
+_OnLink = tuple[int, int, str, int | None]
+
+
+def _together(each: Iterable[_OnLink]) -> list[_OnLink]:
+    """The times on a link in order, those that overlap in shared windows of one class as one."""
+    found: list[_OnLink] = []
+    for its in each:
+        if found and its[3] is not None and found[-1][3] == its[3] and its[0] < found[-1][1]:
+            start, end, stream, shared = found[-1]
+            found[-1] = start, max(end, its[1]), stream, shared
+        else:
+            found.append(its)
+    return found
 
 
 class _Queued(NamedTuple):
@@ -66,7 +96,9 @@ def _judge_order(in_queue: list[Transmission]) -> Iterator[Violation]:
     reported = set()
     for first, second in _meetings(_departures(in_queue)):
         a, b = in_queue[first.planned], in_queue[second.planned]
-        if (a.stream, b.stream) in reported or _keep_order(first, second, a, b):
+        if (a.stream, b.stream) in reported or (a.is_shared and b.is_shared):
+            continue
+        if _keep_order(first, second, a, b):
             continue
         reported.add((a.stream, b.stream))
         text = (

@@ -31,7 +31,8 @@ def judge_seams(
         cycle = lcm(*{t.period_ns for t in frames})
         for number in numbers if len(numbers) > 1 else ():
             early = _Early([t for t in frames if t.traffic_class == number], cycle)
-            others = [t for t in frames if t.traffic_class != number]
+            # A gate that frames share is late by the margin itself, and waits for no longer.
+            others = [t for t in frames if t.traffic_class != number and not t.is_shared]
             yield from _judge_class(lists[port], number, early, others, margin)
 
 
@@ -42,9 +43,9 @@ class _Early:
         self._cycle_ns = cycle_ns
         # Two cycles more than one: what is looked for lies in the second.
         stays = sorted(
-            (departure - t.offset_ns + t.earliest_ns, departure)
+            (departure - _planned_ns(t) + t.earliest_ns, departure)
             for t in frames
-            for departure in range(t.offset_ns % t.period_ns, 3 * cycle_ns, t.period_ns)
+            for departure in range(_planned_ns(t) % t.period_ns, 3 * cycle_ns, t.period_ns)
         )
         self._earliest = [earliest for earliest, _ in stays]
         self._departures = list(accumulate((departure for _, departure in stays), max))
@@ -55,6 +56,11 @@ class _Early:
         shift = planned_ns % self._cycle_ns + self._cycle_ns - planned_ns
         before = bisect_left(self._earliest, closing_ns + shift)
         return before > 0 and self._departures[before - 1] >= planned_ns + shift
+
+
+def _planned_ns(t: Transmission) -> int:
+    """By when the frames start, if they come in time."""
+    return t.busy_until_ns if t.is_shared else t.offset_ns
 
 
 def _judge_class(

@@ -28,6 +28,8 @@ def judge_windows(
     known = {c.number for c in plan.intent.classes.values()}
     for port, gates in lists.items():
         for t in by_port[port]:
+            if t.is_shared and port.node in network.bridges:
+                continue  # `judge_shared` looks at those
             if t.traffic_class in known:  # another is reported as a wrong class
                 yield from _judge_frame(plan.intent, network.links[port], gates, t)
 

@@ -14,6 +14,9 @@ from typing import NamedTuple
 
 NS_PER_S = 1_000_000_000
 _MILLION = 1_000_000
+# What a port with gates in software sends from one opening without being put off: the quota that
+# the agent gives it, 1,024 frames, with room for control (docs/late-frames.md).
+FRAMES_IN_ONE_GO = 1_000
 # IEEE 802.3: how far a transmitter may be from its nominal rate. PTP sets clocks, but not the
 # oscillator that times the bits on a link.
 RATE_TOLERANCE_PPM = 100
