@@ -14,9 +14,10 @@ frame, and not before `t0`. So the frame, which is there by `latest`, has left b
 
 over the instants `t0` at which the gate opens, late by the margin, or a frame may come later. A
 gate that has been open for longer than the margin holds nothing up. What comes in by one link comes
-no faster than that sends: from `t0` on one frame, and further ones for as long as the last takes to
-come. Where the kernel sends more frames from one opening than it does in one go, the margin counts
-once more for each such number.
+no faster than that sends: from `t0`, or from when the first of them may come, until `latest` one
+frame, and as many more as the link sends in that time; the switch may have held those before `t0`
+for its greatest processing time, and the last for its least. Where the kernel sends more frames
+from one opening than it does in one go, the margin counts once more for each such number.
 """
 
 from __future__ import annotations
@@ -58,15 +59,16 @@ def judge_shared(
 
 
 class _Batch(NamedTuple):
-    """Frames that come to a queue by one link: from `earliest_ns` on, the last by `latest_ns`; all
-    have left by `end_ns`. They keep the link that they leave by busy for `work_ns`; the longest of
-    them does for `frame_ns`, the shortest for `shortest_ns`, and they come as `flow` parts of that
-    in each nanosecond."""
+    """Frames that come to a queue by the link `ingress`: from `earliest_ns` on, the last by
+    `latest_ns`; all have left by `end_ns`. They keep the link that they leave by busy for
+    `work_ns`; the longest of them does for `frame_ns`, the shortest for `shortest_ns`, and they
+    come as `flow` parts of that in each nanosecond."""
 
     earliest_ns: int
     latest_ns: int
     end_ns: int
     opens_ns: int
+    ingress: PortRef | None
     work_ns: int
     frame_ns: int
     shortest_ns: int
@@ -115,6 +117,8 @@ class _Queue:
         self._margin_ns = network.gate_margin_ns
         mode = network.gate_mode(link.source.node)
         self._repeats_margin = mode is GateMode.SOFTWARE
+        bridge = network.bridges.get(link.source.node)
+        self._varies_ns = bridge.processing_max_ns - bridge.processing_min_ns if bridge else 0
 
     def judge_talker(self) -> Iterator[Violation]:
         """On the link of a talker, which starts to send at the offset or late. Each stretch of time
@@ -165,7 +169,8 @@ class _Queue:
                 if key in found:
                     found[key] = found[key].with_frames(t)
                 else:
-                    empty = _Batch(earliest, latest, end, opens, 0, 0, _NEVER_NS, 0, 0, ())
+                    by = t.ingress
+                    empty = _Batch(earliest, latest, end, opens, by, 0, 0, _NEVER_NS, 0, 0, ())
                     found[key] = empty.with_frames(t)
         return found.values()
 
@@ -235,11 +240,12 @@ class _Queue:
 
         from_ns = begin_ns
         found = _LONG_AGO_NS
+        coming = _coming(before, latest_ns, self._varies_ns)
         if begin_ns > _LONG_AGO_NS:
             from_ns += late_ns
-            found = left(from_ns, sum(its.work_ns for its in before))
-        for since_ns, work_ns in _coming(before):
-            if from_ns < since_ns <= latest_ns:
+            found = left(from_ns, coming[-1][1])
+        for since_ns, work_ns in coming:
+            if since_ns > from_ns:
                 found = max(found, left(since_ns, work_ns))
         return found
 
@@ -252,25 +258,40 @@ class _Queue:
         return Violation("gate-window", str(self._link.source), text)
 
 
-def _coming(batches: Iterable[_Batch]) -> Iterator[tuple[int, int]]:
-    """For the instants that matter, the last first, how much work may come from then on.
+def _coming(batches: Iterable[_Batch], until_ns: int, varies_ns: int) -> list[tuple[int, int]]:
+    """For the instants that matter, the last first, how much work may come from then until
+    `until_ns`; for the first instant that is all. The switch takes up to `varies_ns` longer for
+    one frame than for another.
 
-    Of a batch it is all up to some instant, after which it lasts no longer than the link that it
-    comes by takes: a sum of straight lines, which is greatest where one of them begins or ends.
+    By each link it is a sum that some instant ends, after which it lasts no longer than the link
+    takes for it: together straight lines, which are greatest where one of them begins or ends.
     """
-    changes: list[tuple[int, int, int, int]] = []  # when, and what all, slope and rest become
+    by_link: dict[tuple[PortRef | None, int], tuple[int, int, int, int]] = {}
     for its in batches:
-        work, rest = its.work_ns * _PARTS, its.frame_ns * _PARTS + its.flow * its.latest_ns
-        if its.flow and its.work_ns > its.frame_ns:
-            whole = its.latest_ns - (its.work_ns - its.frame_ns) * _PARTS // its.flow
-            changes += (its.latest_ns, 0, its.flow, rest), (whole, work, -its.flow, -rest)
+        way = its.ingress, min(its.latest_ns, until_ns + varies_ns)
+        work, frame, flow, earliest = by_link.get(way, (0, 0, 0, _NEVER_NS))
+        by_link[way] = (
+            work + its.work_ns,
+            max(frame, its.frame_ns),
+            max(flow, its.flow),
+            min(earliest, its.earliest_ns),
+        )
+    changes: list[tuple[int, int, int, int]] = []  # when, and what all, slope and rest become
+    for (_, latest), (work, frame, flow, earliest) in by_link.items():
+        if flow and work > frame:
+            one, rest = frame * _PARTS, frame * _PARTS + flow * latest
+            most = min(work * _PARTS, one + flow * (min(latest, until_ns) - earliest))
+            whole = latest - (most - one) // flow
+            changes += (latest, 0, flow, rest), (whole, most, -flow, -rest)
         else:
-            changes.append((its.latest_ns, work, 0, 0))
+            changes.append((latest, work * _PARTS, 0, 0))
     changes.sort(reverse=True)
-    whole = flow = rest = 0
-    for index, (since_ns, work, its_flow, its_rest) in enumerate(changes):
-        if flow:
-            yield since_ns + 1, -(-(whole + rest - flow * (since_ns + 1)) // _PARTS)
-        whole, flow, rest = whole + work, flow + its_flow, rest + its_rest
+    whole = slope = rest = 0
+    found = []
+    for index, (since_ns, work, its_slope, its_rest) in enumerate(changes):
+        if slope:
+            found.append((since_ns + 1, -(-(whole + rest - slope * (since_ns + 1)) // _PARTS)))
+        whole, slope, rest = whole + work, slope + its_slope, rest + its_rest
         if index + 1 == len(changes) or changes[index + 1][0] < since_ns:
-            yield since_ns, -(-(whole + rest - flow * since_ns) // _PARTS)
+            found.append((since_ns, -(-(whole + rest - slope * since_ns) // _PARTS)))
+    return found
