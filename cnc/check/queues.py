@@ -33,7 +33,7 @@ def judge_links(transmissions: Iterable[Transmission]) -> Iterator[Violation]:
             )
         )
         start, end, stream, shared = each[0]
-        each.append((start + hyperperiod, end + hyperperiod, stream, shared))
+        each.append((start + until, end + until, stream, shared))
         reported = set()
         for one, other in pairwise(each):
             if one[3] is not None and one[3] == other[3]:

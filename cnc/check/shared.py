@@ -137,9 +137,15 @@ class _Queue:
         """On a port of a switch: each opening of the gate for itself."""
         cycle_ns = lcm(self._periods_ns, gates.cycle_ns)
         batches = sorted(self._batches(cycle_ns), key=lambda its: its.end_ns)
-        every = [its.later(by) for by in (-cycle_ns, 0, cycle_ns) for its in batches]
         openings = self._openings(gates, cycle_ns)
         begins = [begin for begin, _ in openings]
+        # Of some, those of several later cycles may be there before the last opening ends.
+        until_ns = max((end for _, end in openings), default=0)
+        every = [
+            its.later(cycle * cycle_ns)
+            for its in batches
+            for cycle in range(-1, max(1, -(-(until_ns - its.earliest_ns) // cycle_ns)))
+        ]
         planned: defaultdict[int, list[_Batch]] = defaultdict(list)
         for batch in batches:
             which = bisect_left(begins, batch.end_ns) - 1
@@ -152,7 +158,12 @@ class _Queue:
         held_ns = held_up_ns(self._intent, self._link)
         for which, meant in sorted(planned.items()):
             begin, end = openings[which]
-            there = [each for each in every if each.earliest_ns < end and each.end_ns > begin]
+            # Those that are meant for this opening are there even if they come after it.
+            there = [
+                each
+                for each in every
+                if each.end_ns > begin and (each.earliest_ns < end or each.end_ns <= end)
+            ]
             yield from self._late(meant, there, begin, 0, held_ns)
 
     def _batches(self, cycle_ns: int, *, twice: bool = False) -> Iterable[_Batch]:
@@ -163,7 +174,9 @@ class _Queue:
             latest_ns = t.offset_ns + lateness_ns if t.ingress is None else t.latest_ns
             since_ns = t.busy_until_ns % t.period_ns - t.busy_until_ns
             for by_ns in range(since_ns, since_ns + (1 + twice) * cycle_ns, t.period_ns):
-                times = t.earliest_ns, latest_ns, t.busy_until_ns, t.offset_ns
+                # A window before may end too soon for its frames, which is reported there.
+                latest = max(t.earliest_ns, latest_ns)
+                times = t.earliest_ns, latest, t.busy_until_ns, t.offset_ns
                 earliest, latest, end, opens = (each + by_ns for each in times)
                 key = t.ingress, earliest, latest, end, opens
                 if key in found:
@@ -234,8 +247,9 @@ class _Queue:
         again_ns = goes * self._margin_ns if self._repeats_margin else 0
 
         def left(since_ns: int, work_ns: int) -> int:
-            meanwhile = late_ns + again_ns + work_ns - shortest
-            control = control_ns(self._intent, self._link, meanwhile)
+            # Control that comes while the gate is late is sent meanwhile: no more than its burst,
+            # and what came behind the frame before, waits when it opens.
+            control = control_ns(self._intent, self._link, again_ns + work_ns - shortest)
             return since_ns + ahead_ns + control + again_ns + work_ns
 
         from_ns = begin_ns
@@ -245,7 +259,7 @@ class _Queue:
             from_ns += late_ns
             found = left(from_ns, coming[-1][1])
         for since_ns, work_ns in coming:
-            if since_ns > from_ns:
+            if from_ns < since_ns <= latest_ns:
                 found = max(found, left(since_ns, work_ns))
         return found
 

@@ -19,5 +19,7 @@ What a plan rests on, and the adversary keeps: any two clocks of the network dif
 its clock error; each link is within 100 millionths of its rate; a switch takes between its least
 and greatest processing time, and keeps frames of one class from one port to another in order;
 control comes to each port as the bursts and rates of its classes allow, and goes before all others;
-besides a frame may start late by the gate margin.
+besides a frame may start late by the gate margin. Of frames that share a window it is the window
+that opens late, once, and what a talker sends for it may come late to its port. Frames that come to
+a port at one instant from several others are in any order.
 """

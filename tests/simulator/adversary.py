@@ -49,6 +49,10 @@ class Adversary(Protocol):
     def loses(self) -> bool:
         """Whether a frame is lost on its way over a link."""
 
+    def turn(self) -> int:
+        """Of what happens at one instant, the least goes first; those with the same as they
+        came."""
+
 
 class Nobody:
     """A network of which everything is exact."""
@@ -85,6 +89,9 @@ class Nobody:
 
     def loses(self) -> bool:
         return False
+
+    def turn(self) -> int:
+        return 0
 
 
 class Slow(Nobody):
@@ -132,6 +139,7 @@ class Chance:
         self._loss = self._random.choice((0, loss))
         # The further from the grandmaster, the further off is the worst there is; 0: either way.
         self._ahead = seed % 3 - 1
+        self._turns = Random(~seed)  # noqa: S311  apart: all else is the same whoever goes first
 
     def clock_ns(self, network: Network) -> int:
         return self._between(0, network.clock_error_ns)
@@ -166,6 +174,9 @@ class Chance:
 
     def loses(self) -> bool:
         return self._random.random() < self._loss
+
+    def turn(self) -> int:
+        return self._turns.getrandbits(16)
 
     def _between(self, least: int, greatest: int) -> int:
         if least == greatest:

@@ -1,11 +1,13 @@
 """Many random networks: plans, plans around kept streams, live plans on ports with short lists,
-plans on ports that count in ticks, and plans where the operator states what most leave unsaid.
+plans on ports that count in ticks, plans where the operator states what most leave unsaid, and
+plans by hand whose frames share windows.
 
     python -m tests.simulator.long --networks 1000 --mutations 10
     python -m tests.simulator.long --networks 10000 --check keep --without-exact
 
-Each plan is judged and simulated; so are as many mutations of it as `--mutations` says. A line
-names each network on which the judge refuses a plan of the planner's, the planner crashes or
+Each plan is judged and simulated; so are as many mutations of it as `--mutations` says, and, where
+frames share windows, the plan with the shortest ones that the judge allows. A line
+names each network on which the judge refuses a plan, the planner crashes or
 refuses what it should not, or the simulator shows a miss that the judge allowed; the last line
 counts all. Exit code: 0 there is none, 1 otherwise.
 """
@@ -20,7 +22,8 @@ from unittest import mock
 
 from cnc.model import Plan
 from cnc.planner import exact
-from tests.simulator.campaign import verdict, verdict_of_mutation
+from tests.simulator.campaign import verdict, verdict_of_mutation, with_shortest_windows
+from tests.simulator.mutations import has_shared_windows
 from tests.unit.planner_fuzz import (
     SHORT_LISTS,
     kept_plan,
@@ -30,6 +33,7 @@ from tests.unit.planner_fuzz import (
     steady_plan,
     ticked_plan,
 )
+from tests.unit.window_plans import random_windows
 
 CHECKS: dict[str, Callable[[int, tuple[int, ...]], Iterator[Plan]]] = {
     "plan": single_plan,
@@ -38,6 +42,7 @@ CHECKS: dict[str, Callable[[int, tuple[int, ...]], Iterator[Plan]]] = {
     "live": live_plans,
     "ticks": ticked_plan,
     "stated": stated_plan,
+    "shared": lambda seed, _lists: random_windows(seed),
 }
 # Which limits the lists of ports have; 0: none.
 _LISTS = {
@@ -47,6 +52,7 @@ _LISTS = {
     "live": SHORT_LISTS,
     "ticks": (0, 0, 16, 64),
     "stated": (0, 0, 16, 64),
+    "shared": (),
 }
 
 
@@ -55,6 +61,10 @@ def outcomes(check: str, seed: int, mutations: int) -> Iterator[str]:
     for number, plan in enumerate(CHECKS[check](seed, _LISTS[check])):
         became = verdict(plan, seed)
         yield f"plan {became}" if became == "kept" else f"plan {number} WRONG: {became}"
+        if mutations and has_shared_windows(plan):
+            became = verdict(with_shortest_windows(plan), seed)
+            wrong = "" if became == "kept" else " WRONG: with the shortest windows"
+            yield f"shortest {became}{wrong}"
         for change in range(mutations if plan.gates else 0):
             kind, became = verdict_of_mutation(plan, seed * mutations + change)
             wrong = f" WRONG: {kind} {change}" if became == "missed" else ""

@@ -14,6 +14,10 @@ from tests.simulator.filters import DroppingFilters
 from tests.simulator.ports import Flow, Frame, Step
 from tests.simulator.recovery import VectorRecovery
 
+Passage = tuple[Flow, PortRef] | tuple[PortRef, PortRef, int]
+"""What keeps frames in order: a talker those of a flow by each port, and a switch those of a class
+from one port to another (802.1Q 8.6.6)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
@@ -65,21 +69,22 @@ class Motion:
         self._make_port = port
         self._ports: dict[PortRef, Egress] = {}
         self._wakes: dict[PortRef, int] = {}
-        # By the ports in and out and the class: a switch keeps such frames in order (802.1Q 8.6.6).
-        self._last_queued: dict[tuple[PortRef, PortRef, int], int] = {}
+        # When the last frame of each passage came to its queue, and in which turn of that instant.
+        self._last_queued: dict[Passage, tuple[int, int]] = {}
         self._recoveries: dict[tuple[str, str], VectorRecovery] = {}
         self._record = Record()
-        self._events: list[tuple[int, int, Link, Frame | None]] = []
+        self._events: list[tuple[int, int, int, Link, Frame | None]] = []
         self._count = 0
 
     def run(self, sent: Iterable[tuple[int, Link, Frame]], end_ns: int) -> Record:
         """Put frames into ports at times by the clocks of their nodes, and follow them until
         `end_ns`."""
         for time_ns, first, sent_frame in sent:
-            self._at(time_ns - self._clocks[first.source.node], first, sent_frame)
+            at = time_ns - self._clocks[first.source.node]
+            self._enqueue(at, first, sent_frame, (sent_frame.flow, first.source))
         events = self._events
         while events and events[0][0] <= end_ns:
-            now, _, link, frame = heapq.heappop(events)
+            now, _, _, link, frame = heapq.heappop(events)
             if frame is not None:
                 self._port(link).enqueue(frame)
             elif self._wakes.get(link.source) != now:
@@ -102,7 +107,7 @@ class Motion:
         self._wakes.pop(link.source, None)
         if step.again_ns is not None:
             self._wakes[link.source] = step.again_ns - clock
-            self._at(step.again_ns - clock, link, None)
+            self._at(step.again_ns - clock, self._adversary.turn(), link, None)
 
     def _travel(self, frame: Frame, link: Link, start_ns: int) -> None:
         if self._adversary.loses():
@@ -133,10 +138,17 @@ class Motion:
                     return
             for following, processing in zip(ways, takes, strict=True):
                 passage = link.source, following.source, flow.traffic_class
-                queued = max(received + processing, self._last_queued.get(passage, received))
-                self._last_queued[passage] = queued
-                self._at(queued, following, frame)
+                self._enqueue(received + processing, following, frame, passage)
 
-    def _at(self, time_ns: int, link: Link, frame: Frame | None) -> None:
+    def _enqueue(self, time_ns: int, link: Link, frame: Frame, passage: Passage) -> None:
+        """A frame is in its queue then, or behind the one before it of its passage."""
+        queued = time_ns, self._adversary.turn()
+        before = self._last_queued.get(passage)
+        if before is not None and time_ns <= before[0]:
+            queued = before
+        self._last_queued[passage] = queued
+        self._at(*queued, link, frame)
+
+    def _at(self, time_ns: int, turn: int, link: Link, frame: Frame | None) -> None:
         self._count += 1
-        heapq.heappush(self._events, (time_ns, self._count, link, frame))
+        heapq.heappush(self._events, (time_ns, turn, self._count, link, frame))

@@ -2,19 +2,37 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import accumulate
 from random import Random
 
-from cnc.model import GateControlList, GateEntry, Network, Plan, PortRef, StreamPlan
+from cnc.model import (
+    ClassRole,
+    GateControlList,
+    GateEntry,
+    Hop,
+    Network,
+    Plan,
+    PortRef,
+    Stream,
+    StreamPlan,
+)
 
 
 def mutated(plan: Plan, seed: int) -> tuple[str, Plan]:
     """The plan with a change of a kind that the seed chooses, and the name of that kind. `plan`
     must have a stream that crosses a switch."""
     random = Random(seed)  # noqa: S311  not for secrets
-    kind = random.choice(sorted(_KINDS))
-    return kind, _KINDS[kind](plan, random)
+    kinds = _KINDS | _WINDOW_KINDS if has_shared_windows(plan) else _KINDS
+    kind = random.choice(sorted(kinds))
+    return kind, kinds[kind](plan, random)
+
+
+def has_shared_windows(plan: Plan) -> bool:
+    """Whether frames of some streams share windows."""
+    return any(hop.is_shared for its in plan.streams.values() for hop in its.hops)
 
 
 def with_list(plan: Plan, port: PortRef, *entries: GateEntry) -> Plan:
@@ -25,6 +43,62 @@ def with_list(plan: Plan, port: PortRef, *entries: GateEntry) -> Plan:
 
 def with_stream(plan: Plan, name: str, planned: StreamPlan) -> Plan:
     return replace(plan, streams={**plan.streams, name: planned})
+
+
+def with_shorter_windows(plan: Plan, port: PortRef, number: int, by_ns: int) -> Plan:
+    """The plan with windows of a class on a port that end, and whose gate closes, sooner, or if
+    `by_ns` is negative later, and the bounds that follow."""
+    links, streams = plan.intent.network.links, plan.intent.streams
+    shorter = with_hops(
+        plan, port, number, lambda hop: replace(hop, window_ns=hop.window_ns - by_ns)
+    )
+    opened = set()
+    for name, planned in shorter.streams.items():
+        if planned == plan.streams[name]:
+            continue
+        opened |= {hop.offset_ns for hop in planned.hops if hop.egress == port}
+        if links[port].target.node in streams[name].listeners:
+            bound = planned.latency_bound_ns - by_ns
+            shorter = with_stream(shorter, name, replace(planned, latency_bound_ns=bound))
+    if port not in plan.gates:
+        return shorter
+    return _with_closings(shorter, port, number, opened, by_ns)
+
+
+def with_hops(plan: Plan, port: PortRef, number: int, change: Callable[[Hop], Hop]) -> Plan:
+    """The plan with other hops of a class on a port, of those that share a window."""
+    for name, planned in plan.streams.items():
+        paths = tuple(
+            tuple(
+                change(hop)
+                if hop.is_shared and (hop.egress, hop.traffic_class) == (port, number)
+                else hop
+                for hop in path
+            )
+            for path in planned.paths
+        )
+        plan = with_stream(plan, name, replace(planned, paths=paths))
+    return plan
+
+
+def _with_closings(plan: Plan, port: PortRef, number: int, opened_ns: set[int], by_ns: int) -> Plan:
+    """The gate of a class closes sooner after each of these times, at which it is open."""
+    entries = list(plan.gates[port].entries)
+    count = len(entries)
+    begins = [0, *accumulate(entry.interval_ns for entry in entries)]
+    closing = set()
+    for at in opened_ns:
+        last = bisect_right(begins, at % begins[-1]) - 1
+        while entries[(last + 1) % count].gate_states >> number & 1:
+            last = (last + 1) % count
+        closing.add(last)
+    for index in closing:
+        following = (index + 1) % count
+        shorter = entries[index].interval_ns - by_ns
+        longer = entries[following].interval_ns + by_ns
+        entries[index] = replace(entries[index], interval_ns=shorter)
+        entries[following] = replace(entries[following], interval_ns=longer)
+    return with_list(plan, port, *entries)
 
 
 def _amount_ns(random: Random) -> int:
@@ -185,6 +259,160 @@ def _faster_switches(plan: Plan, random: Random) -> Plan:
     return _on(plan, replace(network, bridges=bridges))
 
 
+def _shorter_window(plan: Plan, random: Random) -> Plan:
+    """One stream has left a port sooner, by what the plan says."""
+    name, planned, path, index = _shared_hop(plan, random)
+    hops = list(planned.paths[path])
+    by = min(hops[index].window_ns - 1, _size_ns(random))
+    hops[index] = replace(hops[index], window_ns=hops[index].window_ns - by)
+    paths = [*planned.paths]
+    paths[path] = tuple(hops)
+    return with_stream(plan, name, replace(planned, paths=tuple(paths)))
+
+
+def _shorter_windows(plan: Plan, random: Random) -> Plan:
+    """All windows of a class on a port, with the gate of a switch and what follows of bounds."""
+    _, planned, path, index = _shared_hop(plan, random)
+    hop = planned.paths[path][index]
+    by = min(hop.window_ns - 1, _size_ns(random))
+    return with_shorter_windows(plan, hop.egress, hop.traffic_class, by)
+
+
+def _longer_windows(plan: Plan, random: Random) -> Plan:
+    """More frames may leave early, and others come later to the next port."""
+    _, planned, path, index = _shared_hop(plan, random)
+    hop = planned.paths[path][index]
+    by = random.choice((1, 5, 20)) * _size_ns(random)
+    return with_shorter_windows(plan, hop.egress, hop.traffic_class, -by)
+
+
+def _later_windows(plan: Plan, random: Random) -> Plan:
+    """All windows of a class on a port, which end when they did."""
+    _, planned, path, index = _shared_hop(plan, random)
+    hop = planned.paths[path][index]
+    by = min(hop.window_ns - 1, _size_ns(random))
+    return with_hops(
+        plan,
+        hop.egress,
+        hop.traffic_class,
+        lambda its: replace(its, offset_ns=its.offset_ns + by, window_ns=its.window_ns - by),
+    )
+
+
+def _other_start(plan: Plan, random: Random) -> Plan:
+    """A talker starts at any time of the period, and the latency counts from there."""
+    name = random.choice(sorted(plan.streams))
+    planned = plan.streams[name]
+    paths = []
+    for path in planned.paths:
+        start = random.randrange(plan.intent.streams[name].period_ns)
+        paths.append((replace(path[0], offset_ns=start), *path[1:]))
+    later = paths[0][0].offset_ns - planned.paths[0][0].offset_ns
+    bound = planned.latency_bound_ns - later
+    return with_stream(plan, name, StreamPlan(tuple(paths), bound))
+
+
+def _sooner_closing(plan: Plan, random: Random) -> Plan:
+    """A gate, whatever the plan says of windows."""
+    _, planned, path, index = _shared_hop(plan, random)
+    hop = planned.paths[path][index]
+    if hop.egress not in plan.gates:
+        return plan
+    by = min(hop.window_ns - 1, _size_ns(random))
+    return _with_closings(plan, hop.egress, hop.traffic_class, {hop.offset_ns}, by)
+
+
+def _one_more_stream(plan: Plan, random: Random) -> Plan:
+    """Like another one, in all its windows."""
+    name = random.choice(sorted(plan.streams))
+    more = replace(plan.intent.streams[name], name=f"{name}-more")
+    intent = replace(plan.intent, streams={**plan.intent.streams, more.name: more})
+    return with_stream(replace(plan, intent=intent), more.name, plan.streams[name])
+
+
+def _longer_frames(plan: Plan, random: Random) -> Plan:
+    by = random.randint(1, 200)
+    return _with_stream_that(
+        plan, random, lambda its: replace(its, payload_octets=its.payload_octets + by)
+    )
+
+
+def _more_frames(plan: Plan, random: Random) -> Plan:
+    by = random.randint(1, 3)
+    return _with_stream_that(plan, random, lambda its: replace(its, frames=its.frames + by))
+
+
+def _with_stream_that(plan: Plan, random: Random, change: Callable[[Stream], Stream]) -> Plan:
+    name = random.choice(sorted(plan.streams))
+    streams = {**plan.intent.streams, name: change(plan.intent.streams[name])}
+    return replace(plan, intent=replace(plan.intent, streams=streams))
+
+
+def _more_control(plan: Plan, random: Random) -> Plan:
+    """More of it may come at once, or longer frames, or more on average."""
+    by = random.randint(1, 3)
+    how = random.choice(("burst", "length", "rate"))
+    classes = {}
+    for name, its in plan.intent.classes.items():
+        changed = its
+        if its.role is ClassRole.CONTROL and how == "burst":
+            changed = replace(its, burst_frames=(its.burst_frames or 4) + by)
+        elif its.role is ClassRole.CONTROL and how == "length":
+            changed = replace(its, max_frame_octets=its.max_frame_octets + 100 * by)
+        elif its.role is ClassRole.CONTROL:
+            slowest = min(link.rate_bps for link in plan.intent.network.links.values())
+            changed = replace(its, rate_bps=(its.rate_bps or slowest // 10) + slowest // 20 * by)
+        classes[name] = changed
+    return replace(plan, intent=replace(plan.intent, classes=classes))
+
+
+def _later_talkers(plan: Plan, random: Random) -> Plan:
+    network = plan.intent.network
+    by = _size_ns(random)
+    stations = {
+        name: replace(its, lateness_ns=network.lateness_ns(name) + by)
+        for name, its in network.end_stations.items()
+    }
+    return _on(plan, replace(network, end_stations=stations))
+
+
+def _slower_switches(plan: Plan, random: Random) -> Plan:
+    """Frames may be in their queues later than the plan expects."""
+    network = plan.intent.network
+    by = _size_ns(random)
+    bridges = {
+        name: replace(bridge, processing_max_ns=bridge.processing_max_ns + by)
+        for name, bridge in network.bridges.items()
+    }
+    return _on(plan, replace(network, bridges=bridges))
+
+
+def _earlier_gates(plan: Plan, random: Random) -> Plan:
+    network = plan.intent.network
+    by = _size_ns(random)
+    links = {
+        port: replace(link, gate_early_ns=link.gate_early_ns + by)
+        for port, link in network.links.items()
+    }
+    return _on(plan, replace(network, links=links))
+
+
+def _size_ns(random: Random) -> int:
+    return abs(_amount_ns(random))
+
+
+def _shared_hop(plan: Plan, random: Random) -> tuple[str, StreamPlan, int, int]:
+    """A hop whose window is shared: the stream, its plan, the path and the place on it."""
+    hops = [
+        (name, planned, number, index)
+        for name, planned in sorted(plan.streams.items())
+        for number, path in enumerate(planned.paths)
+        for index, hop in enumerate(path)
+        if hop.is_shared
+    ]
+    return random.choice(hops)
+
+
 def _on(plan: Plan, network: Network) -> Plan:
     return replace(plan, intent=replace(plan.intent, network=network))
 
@@ -207,4 +435,19 @@ _KINDS: dict[str, Callable[[Plan, Random], Plan]] = {
     "worse clocks": _worse_clocks,
     "later gates": _later_gates,
     "faster switches": _faster_switches,
+}
+_WINDOW_KINDS: dict[str, Callable[[Plan, Random], Plan]] = {
+    "shorter window": _shorter_window,
+    "shorter windows": _shorter_windows,
+    "longer windows": _longer_windows,
+    "later windows": _later_windows,
+    "other start": _other_start,
+    "sooner closing": _sooner_closing,
+    "one more stream": _one_more_stream,
+    "longer frames": _longer_frames,
+    "more frames": _more_frames,
+    "more control": _more_control,
+    "later talkers": _later_talkers,
+    "slower switches": _slower_switches,
+    "earlier gates": _earlier_gates,
 }

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from cnc.mechanisms.composition import bridge_forwardings
 from cnc.mechanisms.frer.model import Recovery, SequenceFunctions
-from cnc.model import ClassRole, Elimination, GateControlList, Link, Plan, PortRef
+from cnc.model import ClassRole, Elimination, GateControlList, Link, Network, Plan, PortRef
 from tests.simulator.adversary import Adversary, Chance, Nobody
 from tests.simulator.filters import DroppingFilters
 from tests.simulator.motion import Motion, Record
@@ -171,7 +171,18 @@ def run(
         octets = flow.octets_on(link.source)
         return times.last_bit_ns(octets, link.rate_bps, faster[link.source])
 
-    return Motion(intent.network, adversary, port, last_bit_ns, filters).run(sent, end_ns)
+    motion = Motion(intent.network, adversary, port, last_bit_ns, filters)
+    return motion.run(_with_lateness(intent.network, adversary, sent), end_ns)
+
+
+def _with_lateness(
+    network: Network, adversary: Adversary, sent: Iterable[tuple[int, Link, Frame]]
+) -> Iterator[tuple[int, Link, Frame]]:
+    """Frames as talkers send them. That of a window that frames share need not be late at its port,
+    since others may go meanwhile, but in coming there."""
+    for at, link, frame in sent:
+        most = network.lateness_ns(link.source.node)
+        yield at + (adversary.lateness_ns(most) if frame.flow.is_shared else 0), link, frame
 
 
 def list_of(plan: Plan, port: PortRef) -> GateControlList | None:
@@ -202,7 +213,16 @@ def flows_of(plan: Plan) -> list[tuple[Flow, list[tuple[int, Link]]]]:
             number = hops[0].traffic_class
             listeners = frozenset(stream.listeners)
             octets = max(stream.payload_octets, plan.intent.network.overhead.min_payload_octets)
-            flow = Flow(name, stream.talker, number, octets, ways, listeners, stream.frames)
+            flow = Flow(
+                name,
+                stream.talker,
+                number,
+                octets,
+                ways,
+                listeners,
+                stream.frames,
+                is_shared=hops[0].is_shared,
+            )
             flows.append((flow if paths is planned.paths else _numbered(plan, flow), roots))
     return flows
 

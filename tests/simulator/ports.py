@@ -7,15 +7,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from cnc.model import ClassRole, GateControlList, Intent, Link, PortRef, TalkerInterference
+from cnc.model import (
+    ClassRole,
+    GateControlList,
+    GateMode,
+    Intent,
+    Link,
+    PortRef,
+    TalkerInterference,
+)
 from tests.simulator.adversary import Adversary
 from tests.simulator.control import ControlBucket
-from tests.simulator.gates import Gate, moved
+from tests.simulator.gates import Gate, Stretch, moved
 from tests.simulator.octets import FrameTimes, octets_ns
 
 _NOT_PREEMPTABLE_OCTETS = 123  # IEEE 802.3br: of so few left nothing gives way
 _MILLION = 1_000_000
 _SMALLEST_OCTETS = 64  # IEEE 802.3: from MAC header to FCS
+_FRAMES_IN_ONE_GO = 1_000  # of one opening, before the kernel goes on with the rest later
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -24,7 +33,8 @@ class Flow:
 
     Their talker sends `frames` of them back to back. On the ports `numbered` they have a number and
     with it six octets more. Each of the nodes `recovers` lets only the first copy of each pass,
-    with a history of so many numbers, and a pause in ns after which it takes any.
+    with a history of so many numbers, and a pause in ns after which it takes any. If the flow
+    `is_shared`, its frames leave in windows that they share with others.
     """
 
     name: str
@@ -36,6 +46,7 @@ class Flow:
     frames: int = 1
     numbered: frozenset[PortRef] = frozenset()
     recovers: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    is_shared: bool = False
 
     def octets_on(self, port: PortRef) -> int:
         """The payload of a frame that leaves by a port, with its number."""
@@ -65,6 +76,16 @@ class Burst:
     def goes_on_with(self, frame: Frame) -> bool:
         """Whether `frame` is one of them."""
         return frame.flow is self.flow and frame.number == self.number
+
+
+@dataclass(slots=True)
+class Opening:
+    """Of a gate for frames that share a window: from `ready_ns` on they may leave, of which
+    `frames` have."""
+
+    open_ns: int
+    ready_ns: int
+    frames: int = 0
 
 
 class Disturbance(NamedTuple):
@@ -134,6 +155,9 @@ class Port:
         self._let_pass: Frame | None = None  # before it control has had its turn
         self._control = ControlBucket(intent, link, faster_ppm)
         self._burst = Burst()
+        self._openings: dict[int, Opening] = {}  # the last one of each class
+        bridge = intent.network.bridges.get(link.source.node)
+        self._has_timers = bridge is not None and bridge.gate_mode is GateMode.SOFTWARE
         physical = intent.network.overhead.physical_octets
         best_effort = intent.classes_with(ClassRole.BEST_EFFORT)
         self._best_effort = Gate(gates, sum(1 << c.number for c in best_effort))
@@ -182,7 +206,7 @@ class Port:
                 continue
             frame = queue[0]
             fits = self._times.gate_ns(frame.flow.octets_on(self._port), self._rate_bps)
-            stretch = self._gates[number].stretch(now_ns, fits)
+            stretch = self._stretch(number, frame, now_ns, fits)
             if stretch is None:
                 continue
             if stretch.open_ns <= now_ns:
@@ -194,6 +218,18 @@ class Port:
             if stretch:
                 again.append(max(stretch.open_ns, now_ns + 1))
         return Step(again_ns=min(again, default=None))
+
+    def _stretch(self, number: int, frame: Frame, now_ns: int, fits_ns: int) -> Stretch | None:
+        """In which the frame may start. One that shares a window waits for the timer that opens it:
+        a gate that is open delays nobody, but for what the kernel sends in another go."""
+        stretch = self._gates[number].stretch(now_ns, fits_ns)
+        if stretch is None or stretch.open_ns > now_ns or not frame.flow.is_shared:
+            return stretch
+        opening = self._openings.get(number)
+        if opening is None or opening.open_ns != stretch.open_ns:
+            ready = stretch.open_ns + self._adversary.lateness_ns(self._margin_ns)
+            opening = self._openings[number] = Opening(stretch.open_ns, ready)
+        return Stretch(opening.ready_ns, stretch.close_ns)
 
     def _is_taken(self, now_ns: int) -> bool:
         """Whether a best-effort frame is on the link: it started at the last moment at which it
@@ -230,7 +266,8 @@ class Port:
         """Let the frame go, or first control frames; None if it does not fit.
 
         Of frames that were sent together the first may be late by the gate margin, or later ones by
-        what is left of it: control is not kept back meanwhile.
+        what is left of it: control is not kept back meanwhile. Those that share a window were late
+        when it opened.
         """
         if not self._burst.goes_on_with(frame):
             self._burst = Burst(frame.flow, frame.number)
@@ -241,8 +278,10 @@ class Port:
                 self._control.send(now_ns, control)
                 self._free_ns = now_ns + control
                 return Step(again_ns=self._free_ns)
-        lateness = self._adversary.lateness_ns(self._margin_ns - burst.lateness_ns)
-        burst.lateness_ns += lateness
+        lateness = 0
+        if not frame.flow.is_shared:
+            lateness = self._adversary.lateness_ns(self._margin_ns - burst.lateness_ns)
+            burst.lateness_ns += lateness
         start = now_ns + lateness
         if start > last_start_ns:
             self._let_pass = None
@@ -251,4 +290,12 @@ class Port:
         octets = frame.flow.octets_on(self._port)
         self._free_ns = start + self._times.link_ns(octets, self._rate_bps, self._faster_ppm)
         self._control.hold(start, self._free_ns)
+        if frame.flow.is_shared:
+            self._count(self._openings[frame.flow.traffic_class])
         return Step([Start(frame, start)], self._free_ns)
+
+    def _count(self, opening: Opening) -> None:
+        """One frame has left; those of the next go wait for another timer."""
+        opening.frames += 1
+        if self._has_timers and opening.frames % _FRAMES_IN_ONE_GO == 0:
+            opening.ready_ns = self._free_ns + self._adversary.lateness_ns(self._margin_ns)

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from cnc.model import GateControlList, GateEntry, GateMode, Plan, PortRef, StreamPlan
+from cnc.model import GateControlList, GateEntry, GateMode, Hop, Plan, PortRef, StreamPlan
 from cnc.planner import plan
 from tests.simulator.adversary import Busy, Chance, Nobody
 from tests.simulator.gates import Gate, Stretch
 from tests.simulator.lab_networks import Expected
 from tests.simulator.motion import Record
-from tests.simulator.mutations import with_list
+from tests.simulator.mutations import with_list, with_stream
 from tests.simulator.outcome import flows_of, is_kept, misses, run, sent_by, starved
 from tests.simulator.ports import Port
 from tests.simulator.taprio import TaprioPort
@@ -333,3 +333,96 @@ def test_a_busy_computer_deals_with_events_late_but_never_later_than_stated() ->
     assert min(late) >= 0
     assert 500 < max(late) <= 512
     assert len(set(late)) > 100
+
+
+def shared(planned: Plan, window_ns: int = 500 * US) -> Plan:
+    """The plan with frames that share windows, which say nothing of their order."""
+    for name, its in planned.streams.items():
+        paths = tuple(
+            tuple(replace(hop, window_ns=window_ns) for hop in hops) for hops in its.paths
+        )
+        planned = with_stream(planned, name, replace(its, paths=paths))
+    return planned
+
+
+class Late(Nobody):
+    """All timers are as late as they may be."""
+
+    def lateness_ns(self, margin_ns: int) -> int:
+        return margin_ns
+
+
+@pytest.mark.parametrize("is_shared", [True, False])
+def test_a_window_that_frames_share_opens_late_once_and_others_for_each_frame(
+    is_shared: bool,
+) -> None:
+    margin = 10 * US
+    net = replace(LINE, gate_margin_ns=margin)
+    wanted = intent(net, *(stream(f"f{n}", "t", "l") for n in range(3)), classes=(CYCLIC,))
+    planned = plan(wanted)
+    planned = shared(planned) if is_shared else planned
+    opens = 300 * US
+    gates = listed((0x00, opens), (1 << 6, 200 * US), (0x00, MS - opens - 200 * US))
+    port = Port(wanted, wanted.network.links[LAST], gates, Late())
+    for _, _, frame in sent_by(planned, flows_of(planned), MS):
+        port.enqueue(frame)
+    begun = []
+    now: int | None = 0
+    while now is not None:
+        step = port.step(now)
+        begun += [start.at_ns for start in step.starts]
+        now = step.again_ns
+    between = FRAME_NS + margin * (not is_shared)
+    assert begun == [opens + margin + number * between for number in range(3)]
+
+
+def test_frames_that_share_a_window_do_not_wait_for_a_gate_that_has_been_open_for_longer() -> None:
+    net = replace(LINE, gate_margin_ns=10 * US)
+    planned = shared(plan(intent(net, stream("a", "t", "l", latest_ns=0), classes=(CYCLIC,))))
+    for port in (LAST, PortRef("s1", "s2")):
+        planned = with_list(planned, port, GateEntry(1 << 6, 500 * US), GateEntry(0, 500 * US))
+    record = run(planned, Late(), list(sent_by(planned, flows_of(planned), MS)), end_ns=MS)
+    # The talker is late, and at neither switch anything is.
+    hop_ns = FRAME_NS - 12 * 8 + 100 + 1 * US
+    assert [at for _, _, at in record.departures] == [
+        10 * US + number * hop_ns for number in range(3)
+    ]
+
+
+def order_at_last(planned: Plan, seed: int) -> tuple[str, ...]:
+    """The streams in the order in which their frames leave the last port."""
+    sent = list(sent_by(planned, flows_of(planned), MS))
+    record = run(planned, Chance(seed, loss=0), sent, end_ns=10 * MS)
+    return tuple(frame.flow.name for egress, frame, _ in record.departures if egress == LAST)
+
+
+@pytest.mark.parametrize("processing", [(1000, 1000), (1000, 5000)])
+def test_frames_that_come_from_several_ports_at_one_instant_leave_in_any_order(
+    processing: tuple[int, int],
+) -> None:
+    talkers = ["t", "u", "v"]
+    net = network(
+        *(f"{talker}-s2" for talker in talkers), "s2-l", clock_error_ns=0, processing_ns=processing
+    )
+    wanted = intent(net, *(stream(f"from-{each}", each, "l") for each in talkers))
+    hops = {each: (Hop(PortRef(each, "s2"), 0, 6), Hop(LAST, 0, 6)) for each in talkers}
+    streams = {f"from-{each}": StreamPlan((hops[each],), MS) for each in talkers}
+    together = shared(Plan(wanted, streams, {}, "hand"))
+    assert len({order_at_last(together, seed) for seed in range(60)}) == 6
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_talker_that_is_late_keeps_the_order_of_each_stream_alone(seed: int) -> None:
+    net = replace(LINE, gate_margin_ns=100 * US)
+    streams = (stream("a", "t", "l", frames=5), stream("b", "t", "l", frames=5))
+    planned = shared(plan(intent(net, *streams)))
+    for name, its in planned.streams.items():
+        (path,) = its.paths
+        together = (replace(path[0], offset_ns=0), *path[1:])
+        planned = with_stream(planned, name, replace(its, paths=(together,)))
+    sent = list(sent_by(planned, flows_of(planned), MS))
+    record = run(replace(planned, gates={}), Chance(seed, loss=0), sent, end_ns=10 * MS)
+    left = [(frame.flow.name, frame.place) for port, frame, _ in record.departures if port == LAST]
+    for name in ("a", "b"):
+        assert [place for each, place in left if each == name] == [0, 1, 2, 3, 4]
+    assert len(left) == 10
