@@ -1,18 +1,22 @@
 """The plan as one self-contained SVG picture: ports down the page, time to the right.
 
 Each bridge port has a lane for each class, coloured while its gate is open, with the planned
-frames in it; a talker's port has one lane. A thin line follows a frame from port to port.
+frames in it; a talker's port has one lane. Frames that share a window are one block, which says how
+many streams they are of. A thin line follows a frame from port to port, or from window to window.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 from xml.sax.saxutils import escape
 
 from cnc.chart.axis import classes_of, open_times, ports_along_the_way, span_ns, tick_ns
 from cnc.mechanisms.terms import client_octets
 from cnc.model import ClassRole, Hop, Plan, PortRef, Stream, TrafficClass
+from cnc.plans.shared_windows import SharedWindow, shared_windows
 from cnc.support.format import counted
 from cnc.support.format import microseconds as us
 
@@ -26,12 +30,14 @@ _HEADING = 22
 _PORT_GAP = 16
 _TICKS_MAX = 10
 _FRAME_MIN_WIDTH = 2.0
+_NAMED_MAX = 20  # streams that one tooltip names
 _CHARACTER_WIDTH = 6.2  # of the 10 px label font, a little generous
 _OPEN = {
     ClassRole.SCHEDULED: "#a9c8ec",
     ClassRole.CONTROL: "#f6e3ad",
     ClassRole.BEST_EFFORT: "#d3e9cf",
 }
+_SHARED = "#4f6d94"
 _STREAM = ("#b5332e", "#1f5fa8", "#6b3fa0", "#c26a00", "#00796b", "#ad1457", "#5d4037", "#37474f")
 _STYLE = (
     "text{font:12px 'DejaVu Sans',Verdana,sans-serif;fill:#24292f}"
@@ -51,6 +57,16 @@ def svg(plan: Plan) -> str:
 class _Lane:
     y: int
     traffic_class: TrafficClass | None  # None: a talker's port, where nothing is gated
+
+
+class _Block(NamedTuple):
+    """What is planned in a lane: left edge and width, the words beside it, a tooltip, a colour."""
+
+    x: float
+    width: float
+    words: str
+    title: str
+    color: str
 
 
 class _Drawing:
@@ -183,48 +199,71 @@ class _Drawing:
             inbound[links[hop.egress].target.node] = hop
             if before and hop.offset_ns <= self._span_ns:
                 x1, x2 = self._x(before.offset_ns), self._x(hop.offset_ns)
-                y1, y2 = self._lane_y(before) + _LANE, self._lane_y(hop)
+                tops = [self._lane_y(its.egress, its.traffic_class) for its in (before, hop)]
+                y1, y2 = tops[0] + _LANE, tops[1]
                 yield f'<path d="M{x1:.2f} {y1}L{x2:.2f} {y2}" class="way" stroke="{color}"/>'
 
-    def _lane_y(self, hop: Hop) -> int:
-        lanes = self._lanes[hop.egress]
+    def _lane_y(self, port: PortRef, number: int) -> int:
+        lanes = self._lanes[port]
         return next(
             (
                 lane.y
                 for lane in lanes
-                if lane.traffic_class and lane.traffic_class.number == hop.traffic_class
+                if lane.traffic_class and lane.traffic_class.number == number
             ),
             lanes[0].y,
         )
 
     def _frames(self) -> Iterator[str]:
-        placed: dict[tuple[PortRef, int], list[tuple[float, float, str, str]]] = {}
+        placed: defaultdict[int, list[_Block]] = defaultdict(list)  # by the lane's place
         for name, planned in sorted(self._plan.streams.items()):
             stream = self._plan.intent.streams[name]
             for hop in planned.hops:
-                lane = placed.setdefault((hop.egress, self._lane_y(hop)), [])
-                lane += self._frames_of(stream, hop)
-        for (_, y), frames in placed.items():
-            frames.sort()
-            ends = [frame[0] for frame in frames[1:]] + [float(_WIDTH - _RIGHT)]
-            for (x, width, name, title), until in zip(frames, ends, strict=True):
+                if not hop.is_shared:
+                    placed[self._lane_y(hop.egress, hop.traffic_class)] += self._frames_of(
+                        stream, hop
+                    )
+        for port, windows in shared_windows(self._plan).items():
+            for window in windows:
+                placed[self._lane_y(port, window.traffic_class)] += self._blocks_of(port, window)
+        for y, blocks in placed.items():
+            blocks.sort()
+            ends = [block.x for block in blocks[1:]] + [float(_WIDTH - _RIGHT)]
+            for (x, width, words, title, color), until in zip(blocks, ends, strict=True):
                 yield (
                     f'<rect x="{x:.2f}" y="{y + 2}" width="{width:.2f}" height="{_LANE - 4}" '
-                    f'rx="1" fill="{self._color[name]}"><title>{escape(title)}</title></rect>'
+                    f'rx="1" fill="{color}"><title>{escape(title)}</title></rect>'
                 )
-                if until - x - width > len(name) * _CHARACTER_WIDTH + 8:
+                if until - x - width > len(words) * _CHARACTER_WIDTH + 8:
                     yield (
                         f'<text x="{x + width + 4:.2f}" y="{y + 12}" class="small" '
-                        f'style="fill:{self._color[name]}">{escape(name)}</text>'
+                        f'style="fill:{color}">{escape(words)}</text>'
                     )
 
-    def _frames_of(self, stream: Stream, hop: Hop) -> Iterator[tuple[float, float, str, str]]:
-        """The frames of a hop that lie in the picture: left edge, width, stream and tooltip."""
+    def _blocks_of(self, port: PortRef, window: SharedWindow) -> Iterator[_Block]:
+        """The parts of a shared window that lie in the picture."""
+        is_single = len(window.streams) == 1
+        words = window.streams[0] if is_single else counted(len(window.streams), "stream")
+        color = self._color[window.streams[0]] if is_single else _SHARED
+        names = ", ".join(window.streams[:_NAMED_MAX])
+        if len(window.streams) > _NAMED_MAX:
+            names += f" and {len(window.streams) - _NAMED_MAX} more"
+        for start in range(window.opens_ns, self._span_ns, window.cycle_ns):
+            end = start + window.closes_ns - window.opens_ns
+            title = f"{names} on {port}: window {us(start)} to {us(end)} µs"
+            yield self._block(start, end - start, words, title, color)
+
+    def _block(self, start_ns: int, length_ns: int, words: str, title: str, color: str) -> _Block:
+        x = self._x(start_ns)
+        width = max(length_ns * _TIME_WIDTH / self._span_ns, _FRAME_MIN_WIDTH)
+        return _Block(x, min(width, _WIDTH - _RIGHT - x), words, title, color)
+
+    def _frames_of(self, stream: Stream, hop: Hop) -> Iterator[_Block]:
+        """The frames of a hop that lie in the picture."""
         network = self._plan.intent.network
         link = network.links[hop.egress]
         octets = client_octets(network, stream, link)
         busy = stream.frames * network.occupation_ns(link, octets)
-        width = max(busy * _TIME_WIDTH / self._span_ns, _FRAME_MIN_WIDTH)
         for start in range(hop.offset_ns % stream.period_ns, self._span_ns, stream.period_ns):
             title = f"{stream.name} on {hop.egress}: planned at {us(start)} µs, {us(busy)} µs long"
-            yield self._x(start), min(width, _WIDTH - _RIGHT - self._x(start)), stream.name, title
+            yield self._block(start, busy, stream.name, title, self._color[stream.name])

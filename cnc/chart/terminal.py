@@ -9,7 +9,8 @@ from __future__ import annotations
 from itertools import pairwise
 
 from cnc.chart.axis import classes_of, open_times, tick_ns
-from cnc.model import ClassRole, GateControlList, Plan, PortRef, Stream, TrafficClass
+from cnc.model import ClassRole, GateControlList, Hop, Plan, PortRef, Stream, TrafficClass
+from cnc.plans.shared_windows import shared_windows
 from cnc.support.format import counted, printable
 from cnc.support.format import microseconds as us
 
@@ -18,6 +19,8 @@ _OPEN = "█"
 _SHUT = "·"
 _LABEL_GAP = 9  # columns from one number of the ruler to the next, at least
 _CELLS_MIN = 20
+_INDENT = " " * 4
+_WINDOWS_MAX = 8  # of a port
 _SGR = {ClassRole.SCHEDULED: "36", ClassRole.CONTROL: "33", ClassRole.BEST_EFFORT: "32"}
 _BOLD, _DIM = "1", "2"
 
@@ -32,6 +35,7 @@ class _Chart:
         self._plan = plan
         self._color = color
         self._classes = classes_of(plan)
+        self._shared = shared_windows(plan)
         self._margin = max((len(self._label(c)) for c in self._classes), default=0) + 2
         self._width = width
         self._cells = max(width - self._margin, _CELLS_MIN)
@@ -54,7 +58,8 @@ class _Chart:
         heading = f"{self._paint(str(port), _BOLD)} → {target.node}"
         facts = f"   cycle {us(gates.cycle_ns)} µs, {counted(len(gates.entries), 'entry')}"
         rows = [self._row(c, gates) for c in self._classes]
-        return "\n".join([heading + self._paint(facts, _DIM), *rows, *self._ruler(gates.cycle_ns)])
+        lines = [heading + self._paint(facts, _DIM), *rows, *self._ruler(gates.cycle_ns)]
+        return "\n".join([*lines, *self._windows(port)])
 
     def _row(self, c: TrafficClass, gates: GateControlList) -> str:
         bar = cells(list(open_times(gates, c.number)), gates.cycle_ns, self._cells)
@@ -73,6 +78,18 @@ class _Chart:
         indent = " " * self._margin
         return [self._paint(f"{indent}{line}", _DIM) for line in ("".join(marks), numbers + unit)]
 
+    def _windows(self, port: PortRef) -> list[str]:
+        """The windows that frames share there, and with how many streams."""
+        found = self._shared.get(port, ())
+        lines = [
+            f"window {us(its.opens_ns)} to {us(its.closes_ns)} of {us(its.cycle_ns)} µs, class "
+            f"{its.traffic_class}: {counted(len(its.streams), 'stream')}"
+            for its in found[:_WINDOWS_MAX]
+        ]
+        if len(found) > _WINDOWS_MAX:
+            lines.append(f"and {counted(len(found) - _WINDOWS_MAX, 'more window')}")
+        return [f"{_INDENT}{line}" for line in lines]
+
     def _streams(self) -> str:
         """Bounds beside their limits, and when each hop is planned."""
         lines = [self._paint("streams", _BOLD)]
@@ -85,7 +102,7 @@ class _Chart:
                 f"{self._jitter(stream)}"
             )
             for path in planned.paths:
-                lines += self._wrapped([f"{hop.egress} {us(hop.offset_ns)}" for hop in path])
+                lines += self._wrapped([f"{hop.egress} {_times(hop)}" for hop in path])
         return "\n".join(lines)
 
     def _jitter(self, stream: Stream) -> str:
@@ -112,14 +129,19 @@ class _Chart:
 
     def _wrapped(self, hops: list[str]) -> list[str]:
         """A path in as few lines as it takes, in microseconds after the period's start."""
-        indent = " " * 4
-        lines = [indent + "at"]
+        lines = [_INDENT + "at"]
         for hop in hops:
             if len(lines[-1]) + len(hop) + 3 > self._width:
-                lines.append(indent + "  ")
+                lines.append(_INDENT + "  ")
             lines[-1] += f"  {hop}"
         lines[-1] += " µs"
         return lines
+
+
+def _times(hop: Hop) -> str:
+    """The planned instant, or the window that the frames share."""
+    until = f" to {us(hop.window_end_ns)}" if hop.is_shared else ""
+    return us(hop.offset_ns) + until
 
 
 def cells(times: list[tuple[int, int]], cycle_ns: int, count: int) -> str:

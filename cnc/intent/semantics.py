@@ -19,6 +19,7 @@ from cnc.model import (
     Parts,
     Stream,
     TrafficClass,
+    Windows,
 )
 
 
@@ -50,6 +51,7 @@ def build(
     if not of_plan:
         refuse_preemption(document, problems)
     _check_classes(intent, problems)
+    _check_class_windows(document, problems)
     check_streams(intent, problems)
     for each in KEYS:
         each.check(document, intent, problems)
@@ -109,10 +111,26 @@ def _stream(
         vlan_id=its.vlan,
         max_jitter_ns=its.max_jitter_ns,
         frames=its.frames,
+        windows=_windows(its, classes, document),
     )
     for each in KEYS:
         stream = each.of_stream(stream, its, document)
     return stream
+
+
+def _windows(its: shape.Stream, names: tuple[str, ...], document: shape.Document) -> Windows:
+    """What the nearest states: a stream, its classes where all agree, the network.
+
+    Frames of a shared window leave in any order, so a limit of their jitter asks for exact ones.
+    """
+    of_all = document.defaults.windows
+    known = [document.classes[name] for name in names if name in document.classes]
+    of_classes = {each.windows or of_all for each in known}
+    of_class = of_classes.pop() if len(of_classes) == 1 else of_all
+    windows = its.windows or of_class
+    if windows is Windows.AUTO and its.max_jitter_ns is not None:
+        return Windows.EXACT
+    return windows
 
 
 def _check_control(its: TrafficClass, problems: Problems) -> None:
@@ -130,6 +148,15 @@ def _check_best_effort(its: TrafficClass, problems: Problems) -> None:
     if its.min_share_ppb is not None and its.role is not ClassRole.BEST_EFFORT:
         found = f"a min-share, and the role {its.role}"
         problems.add(("classes", its.name, "min-share"), found, "a class with the role best-effort")
+
+
+def _check_class_windows(document: shape.Document, problems: Problems) -> None:
+    """Only frames of scheduled classes have windows."""
+    for name, its in document.classes.items():
+        if its.windows and its.role is not ClassRole.SCHEDULED:
+            found = f"{its.windows}, and the role {its.role}"
+            expected = "a class with the role scheduled: only its frames have windows"
+            problems.add(("classes", name, "windows"), found, expected)
 
 
 def _check_classes(intent: Intent, problems: Problems) -> None:

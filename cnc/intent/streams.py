@@ -13,7 +13,7 @@ from cnc.keys.reach import FastestPaths
 from cnc.keys.units import DURATION, SIZE
 from cnc.keys.values import CYCLE_MAX_NS
 from cnc.mechanisms.terms import added_names, added_octets
-from cnc.model import ClassRole, Forwarding, Intent, Link, PortRef, Stream
+from cnc.model import ClassRole, Forwarding, Intent, Link, PortRef, Stream, Windows
 from cnc.support.format import counted
 
 _NAMED_MAX = 8  # streams that one problem names
@@ -112,7 +112,15 @@ def _check_window(stream: Stream, problems: Problems) -> None:
 
 
 def _check_jitter(stream: Stream, problems: Problems) -> None:
-    """A frame that is in time varies by no more than its latency may: more has no effect."""
+    """A frame that is in time varies by no more than its latency may: more has no effect. How much
+    it varies in a shared window is up to the frames of other streams there."""
+    if stream.max_jitter_ns is not None and stream.windows is Windows.SHARED:
+        problems.add(
+            ("streams", stream.name, "max-jitter"),
+            f"{DURATION.format(stream.max_jitter_ns)}, and windows: shared",
+            "no max-jitter, or windows: exact for this stream: frames in a shared window leave in "
+            "any order, so that only exact windows keep a max-jitter",
+        )
     if stream.max_jitter_ns is not None and stream.max_jitter_ns > stream.max_latency_ns:
         problems.add(
             ("streams", stream.name, "max-jitter"),

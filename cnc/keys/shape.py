@@ -57,6 +57,7 @@ from cnc.model import (
     ClassRole,
     Forwarding,
     FrameOverhead,
+    Windows,
 )
 
 
@@ -88,6 +89,7 @@ class Processing(Shape):
     max_ns: Duration = Field(description="the maximum processing time, a duration such as 5us")
 
 
+_Windows = Annotated[Windows, choice(Windows)]
 _ClockError = Annotated[int | None, Leaf(clock_error, CLOCK_ERROR_SCHEMA)]
 
 
@@ -150,6 +152,13 @@ class Defaults(Shape):
         description="component that runs the gate control list: the kernel, its txtime assistance "
         "or the port",
     )
+    windows: _Windows = Field(
+        "auto",
+        validate_default=True,
+        description="how frames leave by a port; exact: each at a planned instant; shared: in a "
+        "window with frames of other streams, in any order; auto: exact where the plan has room "
+        "for that, shared elsewhere",
+    )
     user: UserName | None = Field(None, description="NETCONF user name")
     netconf_port: TcpPort = Field(830, description="TCP port of NETCONF over SSH")
 
@@ -192,6 +201,11 @@ class Class(Shape):
         description="of a best-effort class: the least share of its cycle that each gate control "
         "list of a switch port leaves it, without guard bands, in turns of its max-frame or "
         "longer, such as 25%; default: one such turn in each cycle",
+    )
+    windows: _Windows | None = Field(
+        None,
+        description="of a scheduled class: how frames of its streams leave by a port; default: "
+        "defaults.windows",
     )
 
 
@@ -421,6 +435,12 @@ class Stream(Shape):
         1,
         description="how many frames of up to `payload` its talker sends back to back in each "
         "period, 1 to 1000",
+    )
+    windows: _Windows | None = Field(
+        None,
+        description="how its frames leave by a port: exact, shared or auto, as in defaults; not "
+        "shared beside max-jitter, which only exact windows keep; default: windows of its class, "
+        "or defaults.windows where it may have several classes that differ",
     )
 
 

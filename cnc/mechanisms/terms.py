@@ -115,11 +115,12 @@ def start_delay_ns(intent: Intent, link: Link) -> int:
     At a talker a best-effort frame may be under way, and control frames that come meanwhile go
     first. At a bridge a frame of another class that was early may outlast its gate.
     """
-    return control_ahead_ns(intent, link) + _beside_control_ns(intent, link)
+    return control_ahead_ns(intent, link) + held_up_ns(intent, link)
 
 
-def _beside_control_ns(intent: Intent, link: Link) -> int:
-    """The part of that which is not for control."""
+def held_up_ns(intent: Intent, link: Link) -> int:
+    """How long a scheduled frame may be held up while control is not: what of `start_delay_ns` is
+    not for control."""
     lateness = intent.network.lateness_ns(link.source.node)
     return lateness + _other_class_ns(intent, link) + interference_ns(intent, link)
 
@@ -191,7 +192,7 @@ def control_between_ns(intent: Intent, link: Link, stream: Stream) -> int:
         return 0
     octets = client_octets(intent.network, stream, link)
     between_ns = (stream.frames - 1) * intent.network.occupation_max_ns(link, octets)
-    between_ns += _beside_control_ns(intent, link)
+    between_ns += held_up_ns(intent, link)
     return control_ahead_ns(intent, link, between_ns) - control_ahead_ns(intent, link)
 
 

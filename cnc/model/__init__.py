@@ -72,6 +72,7 @@ from cnc.model.streams import (
     SourceMacIdentification,
     Stream,
     StreamAddress,
+    Windows,
     mac_number,
     mac_text,
 )
@@ -140,6 +141,7 @@ __all__ = [
     "TalkerTable",
     "TrafficClass",
     "WakeUps",
+    "Windows",
     "gated_port",
     "gates_of",
     "mac_number",

@@ -302,6 +302,10 @@ class Network:
         """The shortest."""
         return transmission_min_ns(self._received_octets(payload_octets), link.rate_bps)
 
+    def gap_min_ns(self, link: Link) -> int:
+        """The shortest inter-frame gap, which is the end of an occupation."""
+        return transmission_min_ns(self.overhead.gap_octets, link.rate_bps)
+
     def _received_octets(self, payload_octets: int) -> int:
         return self.wire_octets(payload_octets) - self.overhead.gap_octets
 

@@ -57,6 +57,11 @@ class Hop:
         """Whether the frames leave in a window that frames of other streams may share."""
         return self.window_ns > 0
 
+    @property
+    def window_end_ns(self) -> int:
+        """By when all frames of the period have left that share a window."""
+        return self.offset_ns + self.window_ns
+
 
 @dataclass(frozen=True, slots=True)
 class StreamPlan:

@@ -75,6 +75,14 @@ class Elimination(StrEnum):
     SWITCH = "switch"  # the last switch on the way to each listener
 
 
+class Windows(StrEnum):
+    """How the frames of a stream leave by a port: see `cnc.model.plan.Hop`."""
+
+    EXACT = "exact"  # each at an instant of its own
+    SHARED = "shared"  # in a window with frames of other streams, in any order
+    AUTO = "auto"  # exact where the plan has room for it, shared elsewhere
+
+
 @dataclass(frozen=True, slots=True)
 class Stream:
     """Periodic frames from one talker to its listeners (802.1Qcc TSpec and requirements).
@@ -94,6 +102,8 @@ class Stream:
     takes them away again. None: the talker does so itself.
     `max_jitter_ns` bounds how much the arrival of the last bit may vary at each listener against
     the period, by whichever path the frame comes; None: it need not be bounded.
+    `windows` is what holds for the stream, whether it is stated there, of its classes or of the
+    network. It is never shared, nor left to the plan, where jitter is bounded.
     """
 
     name: str
@@ -113,6 +123,7 @@ class Stream:
     max_jitter_ns: int | None = None
     frames: int = 1
     elimination: Elimination = Elimination.LISTENER
+    windows: Windows = Windows.AUTO
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,8 @@ class Transmission:
     on TAI, counted from 1970; of several `frames` in a period that of the first, which the others
     follow back to back. `payload_octets` is a whole IP packet. Any of `dscps` leads into the
     traffic class; `priority` does in a VLAN tag. `path` is 2 for the second copy of a frame that is
-    sent twice.
+    sent twice. `window_ns` after that bit all frames of the period have left at the latest, where
+    they share a window with those of other streams of the talker; 0: they share none.
 
     In a bridged network frames go to `destination_mac`, with `vlan_id` and `pcp` in a VLAN tag; all
     three are None in a routed one. `is_untagged`: frames are sent as before the plan, without a tag
@@ -48,6 +49,7 @@ class Transmission:
     pcp: int | None = None
     is_untagged: bool = False
     frames: int = 1
+    window_ns: int = 0
 
     @property
     def address(self) -> StreamAddress | None:
@@ -99,6 +101,7 @@ def _transmission(plan: Plan, name: str, number: int, first: Hop) -> Transmissio
         pcp=its_class.priority if address else None,
         is_untagged=is_untagged,
         frames=stream.frames,
+        window_ns=first.window_ns,
     )
 
 

@@ -8,6 +8,9 @@ const byId = (id) => document.getElementById(id);
 /* The fields of a hop, as in data.py. */
 const PORT = 0, OFFSET = 1, PLANNED_END = 2, LATEST_END = 3, READY_FROM = 4, READY_BY = 5, RECEIVED = 6, PARENT = 7;
 
+/* The fields of a window that frames share. */
+const CLASS = 0, OPENS = 1, CLOSES = 2, CYCLE = 3, MEMBERS = 4;
+
 function element(tag, attributes = {}, ...children) {
   return filled(document.createElement(tag), attributes, children);
 }

@@ -8,13 +8,16 @@
      "nodes":   [{"name", "bridge", "x", "y", "dx", "dy"}, ...]     (dx, dy): where a label has room
      "ports":   [{"name", "node", "to", "rate", "load", "cycle_ns", "entries", "open": [[opens_ns,
                   closes_ns, opens_ns, ...], ...]}, ...]            an `open` for each class
+                 "windows" as well where frames share some: [[class, opens_ns, closes_ns, cycle_ns,
+                 [stream, ...]], ...], streams by their place in the list
      "rows":    n                          the first n ports carry something, those with gates first
      "streams": [{"name", "class", "period_ns", "payload", "talker", "listeners", "bound_ns",
                   "limit_ns", "recovery_ns", "hops": [...], "ways": [[node, ...], ...]}, ...]
-                 "frames" as well where it sends several in a period, "jitter_ns" and
-                 "jitter_limit_ns" where its jitter is limited; what `cnc.page.guards` finds; in a
-                 bridged network "address": {"mac", "vlan", "pcp"} of its frames, and of those that
-                 its talker sends untagged "translation": {"known_by", "at", "back_at"}
+                 "frames" as well where it sends several in a period, "shares": true where its
+                 frames share windows, "jitter_ns" and "jitter_limit_ns" where its jitter is
+                 limited; what `cnc.page.guards` finds; in a bridged network "address": {"mac",
+                 "vlan", "pcp"} of its frames, and of those that its talker sends untagged
+                 "translation": {"known_by", "at", "back_at"}
      "loops":   [{"name", "sensor", "actuator", "delay_ns", "deadline_ns", "parts_ns": [sample,
                   compute, wait, command]}, ...]                 control loops, by name
      "refused": [{"name", "talker", "listeners", "period_ns", "payload", "limit_ns", "why"}, ...]}
@@ -22,7 +25,8 @@
 A hop is [port, offset_ns, planned_end_ns, latest_end_ns, ready_from_ns, ready_by_ns, received_ns,
 parent]: the frame is planned to be on the wire from offset to planned end, and is off it at the
 latest end whatever comes between; it lies in its queue from some time between the two `ready`; its
-last bit is at the far end by `received`; `parent` is the place of the hop before, or -1. All count
+last bit is at the far end by `received`; `parent` is the place of the hop before, or -1. Of a
+stream that shares windows both ends are that of its window, which opens at the offset. All count
 from the start of the stream's period. They are the times that `cnc.check` works with, so a path
 with a broken route has none, and the verdict has the reason. A port with a cycle of 0 has no gates.
 """
@@ -45,6 +49,7 @@ from cnc.mechanisms.terms import client_octets
 from cnc.model import Plan, PortRef, Stream
 from cnc.page.guards import guards
 from cnc.page.layout import positions
+from cnc.plans.shared_windows import shared_windows
 from cnc.support.format import duration, rate
 
 
@@ -76,6 +81,11 @@ class _Data:
         )
         self._port_number = {port: number for number, port in enumerate(self._ports)}
         self._guards = guards(plan)
+        self._shared = shared_windows(plan)
+        self._shown = [
+            name for name in sorted(plan.streams, key=_natural) if plan.streams[name].hops
+        ]
+        self._stream_number = {name: number for number, name in enumerate(self._shown)}
         self._frames: defaultdict[str, list[Transmission]] = defaultdict(list)
         for frame in judge_streams(plan, readable_lists(plan))[0]:
             self._frames[frame.stream].append(frame)
@@ -96,11 +106,7 @@ class _Data:
             "nodes": self._placed_nodes(),
             "ports": [self._port(port, load) for port, load in self._loads().items()],
             "rows": self._rows,
-            "streams": [
-                self._stream(plan.intent.streams[name])
-                for name in sorted(plan.streams, key=_natural)
-                if plan.streams[name].hops
-            ],
+            "streams": [self._stream(plan.intent.streams[name]) for name in self._shown],
             "loops": [self._loop(name) for name in sorted(plan.loops, key=_natural)],
             "refused": [
                 self._wanted(plan.intent.streams[name]) | {"why": plan.refused[name]}
@@ -161,6 +167,25 @@ class _Data:
             "open": [list(chain(*open_times(gates, c.number))) for c in self._classes]
             if gates
             else [],
+            **self._windows(port),
+        }
+
+    def _windows(self, port: PortRef) -> dict[str, Any]:
+        """Those that frames share at a port; nothing where there are none."""
+        if port not in self._shared:
+            return {}
+        numbers = [c.number for c in self._classes]
+        return {
+            "windows": [
+                [
+                    numbers.index(its.traffic_class),
+                    its.opens_ns,
+                    its.closes_ns,
+                    its.cycle_ns,
+                    [self._stream_number[name] for name in its.streams],
+                ]
+                for its in self._shared[port]
+            ]
         }
 
     def _wanted(self, stream: Stream) -> dict[str, Any]:
@@ -181,6 +206,7 @@ class _Data:
             "class": self._plan.class_of(stream.name).name,
             "bound_ns": planned.latency_bound_ns,
             "recovery_ns": self._plan.recovery_ns.get(stream.name),
+            **({"shares": True} if any(hop.is_shared for hop in planned.hops) else {}),
             **self._jitter(stream),
             **self._forwarding(stream),
             **self._guards.get(stream.name, {}),
@@ -229,7 +255,9 @@ class _Data:
         return [
             self._port_number[frame.egress],
             frame.offset_ns,
-            frame.offset_ns + self._occupation_ns(stream, frame.egress),
+            frame.busy_until_ns
+            if frame.is_shared
+            else frame.offset_ns + self._occupation_ns(stream, frame.egress),
             frame.busy_until_ns,
             frame.earliest_ns,
             frame.latest_ns,

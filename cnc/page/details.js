@@ -1,12 +1,27 @@
 /* The heading, the legend, and the selected stream hop by hop: the timeline in words. */
 
-const HOP_COLUMNS = [
-  ["Port", (hop) => plan.ports[hop[PORT]].name],
-  ["In queue", (hop) => (hop[PARENT] < 0 ? "–" : `${us(hop[READY_FROM])} – ${us(hop[READY_BY])}`)],
-  ["Leaves", (hop) => us(hop[OFFSET])],
-  ["Off wire by", (hop) => us(hop[LATEST_END])],
-  ["Received by", (hop) => us(hop[RECEIVED])],
-];
+const HOP_COLUMNS = {
+  port: ["Port", (hop) => plan.ports[hop[PORT]].name],
+  queue: ["In queue", (hop) => (hop[PARENT] < 0 ? "–" : `${us(hop[READY_FROM])} – ${us(hop[READY_BY])}`)],
+  leaves: ["Leaves", (hop) => us(hop[OFFSET])],
+  end: ["Off wire by", (hop) => us(hop[LATEST_END])],
+  window: ["Window", (hop) => `${us(hop[OFFSET])} – ${us(hop[LATEST_END])}`],
+  company: ["Streams", (hop, number) => String(company(hop, number))],
+  received: ["Received by", (hop) => us(hop[RECEIVED])],
+};
+
+/* A stream has an instant at each hop, or a window that it shares. */
+function hopColumns({ shares }) {
+  const { port, queue, leaves, end, window, company, received } = HOP_COLUMNS;
+  return shares ? [port, queue, window, company, received] : [port, queue, leaves, end, received];
+}
+
+/* How many streams have frames in a window with this one's, at most. */
+function company(hop, number) {
+  const period = plan.streams[number].period_ns, phase = hop[OFFSET] % period;
+  const shared = plan.ports[hop[PORT]].windows.filter((each) => each[OPENS] % period === phase);
+  return Math.max(...shared.map((each) => each[MEMBERS]).filter((members) => members.includes(number)).map((members) => members.length));
+}
 
 function drawHeading() {
   const facts = [counted(plan.streams.length, "stream")];
@@ -31,12 +46,13 @@ function drawHeading() {
 function drawLegend() {
   const samples = plan.classes.map((each) => [each.role, `${each.number} ${each.name}: gate open`]);
   samples.push(["frame", "a frame as planned"], ["latest", "on the wire until then at the latest"]);
+  if (plan.ports.some((port) => port.windows)) samples.push(["shared", "a window that frames of several streams share"]);
   samples.push(["waiting", "selected: in the queue from then on"]);
   byId("classes").append(...samples.map(([sample, words]) => element("li", {}, element("span", { class: `sample ${sample}` }), words)));
 }
 
 function showDetails(stream) {
-  byId("stream").replaceChildren(...(stream === null ? nothingSelected() : streamDetails(plan.streams[stream])));
+  byId("stream").replaceChildren(...(stream === null ? nothingSelected() : streamDetails(stream)));
 }
 
 function nothingSelected() {
@@ -44,18 +60,19 @@ function nothingSelected() {
 }
 
 /* A path that begins is set off from the one before. */
-function hopRow(hop) {
-  const cells = HOP_COLUMNS.map(([, text]) => element("td", {}, text(hop)));
+function hopRow(hop, number) {
+  const cells = hopColumns(plan.streams[number]).map(([, text]) => element("td", {}, text(hop, number)));
   return element("tr", { class: hop[PARENT] < 0 ? "start" : "" }, ...cells);
 }
 
-function streamDetails(stream) {
+function streamDetails(number) {
+  const stream = plan.streams[number];
   const facts = `${stream.class}, every ${duration(stream.period_ns)}, ${payloadText(stream)} B; latency ≤ ${us(stream.bound_ns)} of ` +
     `${us(stream.limit_ns)} µs allowed` +
     (stream.jitter_ns === undefined ? "" : `; jitter ≤ ${us(stream.jitter_ns)} of ${us(stream.jitter_limit_ns)} µs allowed`) +
     (stream.recovery_ns === null ? "" : `; in time again within ${duration(stream.recovery_ns)} of a disturbance`);
-  const head = element("tr", {}, ...HOP_COLUMNS.map(([title]) => element("th", { scope: "col" }, title)));
-  const rows = stream.hops.map(hopRow);
+  const head = element("tr", {}, ...hopColumns(stream).map(([title]) => element("th", { scope: "col" }, title)));
+  const rows = stream.hops.map((hop) => hopRow(hop, number));
   return [
     element("h2", {}, stream.name),
     element("p", {}, facts),

@@ -90,9 +90,45 @@ function shade(scene, lane, share) {
 function drawFrames(scene, lane) {
   const seen = [];
   for (const frame of framesOf(lane)) seen.push(...inSight(scene, frame));
+  seen.push(...windowsInSight(scene, lane));
   seen.sort((a, b) => a.left - b.left);
-  seen.forEach((mark, index) => drawFrame(scene, lane, mark, seen[index + 1]));
+  seen.forEach((mark, index) => (mark.window ? drawWindow : drawFrame)(scene, lane, mark, seen[index + 1]));
   scene.context.globalAlpha = 1;
+}
+
+/* The windows of a lane that frames share, each once; one mark for all where they are too dense. */
+function windowsInSight(scene, lane) {
+  const found = [];
+  for (const window of plan.ports[lane.port].windows || []) {
+    if (!lane.classes.includes(window[CLASS])) continue;
+    const cycle = window[CYCLE], length = window[CLOSES] - window[OPENS];
+    if (cycle * scene.scale < REPEAT_MIN_PX) {
+      found.push({ window, left: toX(scene, 0), right: toX(scene, plan.span_ns), start: window[OPENS], dense: true });
+      continue;
+    }
+    const until = Math.min(scene.to, plan.span_ns);
+    const first = Math.max(0, Math.floor((scene.from - window[CLOSES]) / cycle));
+    for (let start = window[OPENS] + first * cycle; start < until; start += cycle) {
+      const left = toX(scene, start);
+      found.push({ window, left, right: Math.max(toX(scene, start + length), left + FRAME_MIN_PX), start });
+    }
+  }
+  return found;
+}
+
+/* One block, whichever frame leaves first in it. */
+function drawWindow(scene, lane, mark, next) {
+  const { context, colors } = scene, members = mark.window[MEMBERS];
+  const chosen = members.includes(scene.stream);
+  const strength = scene.stream === null || chosen ? 1 : 0.45;
+  context.fillStyle = chosen ? colors.frames[scene.stream % colors.frames.length] : colors.shared;
+  context.globalAlpha = strength * (mark.dense ? 0.4 : 1);
+  const grown = chosen ? 2 : 0;
+  context.fillRect(mark.left, lane.top + 2 - grown, mark.right - mark.left, LANE - 4 + 2 * grown);
+  context.globalAlpha = strength;
+  const company = members.length === 1 ? plan.streams[members[0]].name : counted(members.length, "stream");
+  const words = chosen && members.length > 1 ? `${plan.streams[scene.stream].name}, one of ${company}` : company;
+  nameBlock(scene, lane, words, mark.left, mark.right, mark.right, next ? next.left : scene.width, chosen);
 }
 
 /* The frames of a lane, as {stream, hop}. */
@@ -143,13 +179,18 @@ function drawFrame(scene, lane, mark, next) {
 
 /* Into the frame if it fits, else behind it if there is room; a selected one says its time. */
 function nameFrame(scene, lane, mark, until, chosen) {
-  const { context, colors } = scene, { name } = plan.streams[mark.stream];
+  const { name } = plan.streams[mark.stream];
   const words = chosen && !mark.dense ? `${name} ${us(mark.start)} µs` : name;
-  const width = scene.textWidth(words) + 6;
-  const left = Math.max(mark.left, LABELS), end = clearOf(scene, mark, chosen);
+  nameBlock(scene, lane, words, mark.left, mark.right, clearOf(scene, mark, chosen), until, chosen);
+}
+
+/* Into the block from `from` to `right` if the words fit, else from `end` on if there is room. */
+function nameBlock(scene, lane, words, from, right, end, until, chosen) {
+  const { context, colors } = scene;
+  const width = scene.textWidth(words) + 6, left = Math.max(from, LABELS);
   context.font = scene.small;
   context.textAlign = "left";
-  if (mark.right - left > width) {
+  if (right - left > width) {
     context.fillStyle = scene.stream === null || chosen ? colors.ground : colors.text;
     context.fillText(words, left + 3, lane.top + LANE / 2 + 0.5);
   } else if (until - end > width) {
@@ -185,7 +226,8 @@ function drawStep(scene, stream, hop, start) {
   if (topBefore !== undefined) {
     const down = topBefore < top;
     context.beginPath();
-    context.moveTo(toX(scene, start + before[PLANNED_END]), topBefore + (down ? LANE : 0));
+    // From window to window where these may overlap, else from when the frame has been sent.
+    context.moveTo(toX(scene, start + before[stream.shares ? OFFSET : PLANNED_END]), topBefore + (down ? LANE : 0));
     context.lineTo(toX(scene, start + hop[OFFSET]), top + (down ? 0 : LANE));
     context.stroke();
   }

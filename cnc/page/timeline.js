@@ -1,6 +1,7 @@
 /* Gates and frames over time: what is in sight, and how one moves. */
 
 const ZOOM_MIN_NS = 100;
+const MEMBERS_MAX = 12;  // of a window, that a tip names
 const STEP = 0.2;  // of the time in sight, for an arrow key
 
 const timeline = {
@@ -11,7 +12,9 @@ const drawTimeline = onceAFrame(renderTimeline);
 
 function startTimeline() {
   timeline.frames = plan.ports.map(() => []);
-  plan.streams.forEach(({ hops }, stream) => hops.forEach((hop) => timeline.frames[hop[PORT]].push({ stream, hop })));
+  plan.streams.forEach(({ hops, shares }, stream) => {
+    if (!shares) hops.forEach((hop) => timeline.frames[hop[PORT]].push({ stream, hop }));
+  });
   readColors();
   arrange();
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { readColors(); drawTimeline(); });
@@ -35,7 +38,7 @@ function startTimeline() {
 
 function readColors() {
   const style = getComputedStyle(document.documentElement);
-  const names = ["ground", "panel", "line", "text", "quiet", "shut", "grid", "scheduled", "control", "best-effort"];
+  const names = ["ground", "panel", "line", "text", "quiet", "shut", "grid", "scheduled", "control", "best-effort", "shared"];
   timeline.colors = Object.fromEntries(names.map((name) => [name, style.getPropertyValue(`--${name}`)]));
   timeline.colors.frames = [0, 1, 2, 3, 4, 5].map((number) => style.getPropertyValue(`--frame-${number}`));
 }
@@ -172,7 +175,8 @@ function onKey(event) {
   actions[event.key]();
 }
 
-/* Dragging moves time and ports; a click without it selects the stream of a frame. */
+/* Dragging moves time and ports; a click without it selects the stream of a frame, or one after the
+   other of those that share a window. */
 function onPointerDown(event) {
   if (event.button || event.target !== timeline.canvas) return;
   const { from, to, pane } = timeline, scroll = pane.scrollTop;
@@ -189,15 +193,21 @@ function onPointerDown(event) {
     pane.removeEventListener("pointermove", move);
     removeEventListener("pointerup", end);
     removeEventListener("pointercancel", end);
-    const frame = !moved && now.type === "pointerup" && under(now).frame;
+    const { frame, shared } = !moved && now.type === "pointerup" ? under(now) : {};
     if (frame) selection.choose(frame.stream, "timeline");
+    else if (shared) selection.choose(nextMember(shared.window), "timeline");
   };
   pane.addEventListener("pointermove", move);
   addEventListener("pointerup", end);
   addEventListener("pointercancel", end);
 }
 
-/* What the pointer is on: {lane, frame, time}, each if there is one. */
+function nextMember(window) {
+  const members = window[MEMBERS];
+  return members[(members.indexOf(selection.stream) + 1) % members.length];
+}
+
+/* What the pointer is on: {lane, frame, shared, time}, each if there is one. */
 function under(event) {
   const box = timeline.canvas.getBoundingClientRect();
   const x = event.clientX - box.left, y = event.clientY - box.top;
@@ -208,16 +218,17 @@ function under(event) {
   for (const each of framesOf(lane)) {
     for (const mark of inSight(seen, each)) if (x >= mark.left - 1 && x <= Math.max(mark.right, mark.latest) + 1) frame = mark;
   }
-  return { lane, frame, time: seen.from + (x - LABELS) / seen.scale };
+  const shared = windowsInSight(seen, lane).find((mark) => x >= mark.left - 1 && x <= mark.right + 1);
+  return { lane, frame, shared, time: seen.from + (x - LABELS) / seen.scale };
 }
 
 function onHover(event) {
-  const tip = byId("tip"), { lane, frame, time } = event.buttons ? {} : under(event);
+  const tip = byId("tip"), { lane, frame, shared, time } = event.buttons ? {} : under(event);
   tip.hidden = !lane;
   if (!lane) return;
   const classes = lane.classes.length > 1 ? "all that is scheduled" : laneLabel(lane.classes[0]);
-  const words = [`${plan.ports[lane.port].name}, ${classes}`, frame ? frameWords(frame) : gateWords(lane, time)];
-  tip.textContent = words.join("\n");
+  const words = frame ? frameWords(frame) : shared ? windowWords(shared) : gateWords(lane, time);
+  tip.textContent = `${plan.ports[lane.port].name}, ${classes}\n${words}`;
   const { width, height } = tip.getBoundingClientRect();
   tip.style.left = `${Math.min(event.clientX + 14, innerWidth - width - 4)}px`;
   tip.style.top = `${Math.min(event.clientY + 14, innerHeight - height - 4)}px`;
@@ -227,6 +238,13 @@ function frameWords({ stream, hop, start }) {
   const { name, period_ns: period } = plan.streams[stream];
   const ends = [PLANNED_END, LATEST_END].map((end) => us(start + hop[end] - hop[OFFSET]));
   return `${name}: planned ${us(start)} to ${ends[0]} µs, done by ${ends[1]} µs; every ${duration(period)}`;
+}
+
+function windowWords({ window, start }) {
+  const end = start + window[CLOSES] - window[OPENS], members = window[MEMBERS];
+  const named = members.slice(0, MEMBERS_MAX).map((number) => plan.streams[number].name).join(", ");
+  const more = members.length > MEMBERS_MAX ? ` and ${members.length - MEMBERS_MAX} more` : "";
+  return `window ${us(start)} to ${us(end)} µs, ${counted(members.length, "stream")}: ${named}${more}`;
 }
 
 function gateWords(lane, time) {

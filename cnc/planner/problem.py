@@ -283,7 +283,7 @@ class Problem:
                 anchor = parent if held and tree[parent] not in self._loose_links else passed
                 early_here = before.min_ns + (ways[parent].early_ns if anchor != parent else 0)
                 if legs[parent].parent is None:
-                    early_here -= self._ahead_of_talker_ns(tree[parent], stream)
+                    early_here -= self.ahead_of_talker_ns(tree[parent], stream)
                 least = early_here - self._apart_ns(tree, anchor, index)
                 edge = interval_min_ns(link)
                 window = max(window + late_here, edge)
@@ -358,7 +358,7 @@ class Problem:
             return 0
         return max(round_up(margin, link.gate_tick_ns), interval_min_ns(link))
 
-    def _ahead_of_talker_ns(self, number: int, stream: Stream) -> int:
+    def ahead_of_talker_ns(self, number: int, stream: Stream) -> int:
         """How much sooner than other frames those from a talker may be in the queue behind its
         link: without a tag they come sooner; and where what comes too soon is dropped, what is not
         may be there as soon as the filter opens."""

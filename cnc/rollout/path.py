@@ -18,6 +18,7 @@ from cnc.errors import InputError
 from cnc.mechanisms.composition import bridge_forwardings
 from cnc.mechanisms.registry import MECHANISMS
 from cnc.model import BridgeForwarding, Forwarding, Intent, Network, Plan, PortRef, StreamAddress
+from cnc.plans.shared_windows import shared_windows
 from cnc.rollout.compare import agent_down
 from cnc.support.wording import NO_BRIDGE
 from cnc.switch.device import ConnectOptions, Device, DeviceError, Managed
@@ -37,12 +38,23 @@ Ask = Callable[[Sequence[str]], Mapping[str, Seen | DeviceError]]
 
 
 @dataclass(frozen=True, slots=True)
+class HopWindow:
+    """The window that frames of a stream are planned to share with others at `port`, from the start
+    of its period; `streams` have frames in it, at most."""
+
+    port: str
+    opens_ns: int
+    closes_ns: int
+    streams: int
+
+
+@dataclass(frozen=True, slots=True)
 class PathHop:
     """What a switch does with the frames that come in by `ingress`.
 
     `leaves_by` are the ports that they leave by, `planned` those of the plan. `deviation` says how
     they leave the plan; None: they do not. `done` is what mechanisms do with them, in words, by the
-    `hop_key` of each that does something.
+    `hop_key` of each that does something. `windows` are those of the plan, where they share some.
     """
 
     switch: str
@@ -51,6 +63,7 @@ class PathHop:
     planned: tuple[str, ...]
     deviation: str | None
     done: Mapping[str, str]
+    windows: tuple[HopWindow, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +152,7 @@ class _Walk:
         self._network = plan.intent.network
         self._stream = plan.intent.streams[stream]
         self._desired = bridge_forwardings(plan)
+        self._windows = _windows(plan, stream)
         self._starts = list(
             dict.fromkeys(path[0].egress for path in plan.streams[stream].paths if path)
         )
@@ -215,7 +229,10 @@ class _Walk:
                     or next((its.deviation for its in at_hop.values() if its.deviation), None)
                 )
         cabled = [PortRef(ingress.node, port) for port in leaving]
-        self._hops.append(PathHop(ingress.node, ingress.port, leaving, planned, deviation, done))
+        windows = tuple(self._windows.get(ingress, ()))
+        self._hops.append(
+            PathHop(ingress.node, ingress.port, leaving, planned, deviation, done, windows)
+        )
         if deviation:
             self._deviations.append(f"{ingress.node}: {deviation}")
         return [port for port in cabled if port in self._network.links]
@@ -227,6 +244,26 @@ class _Walk:
             f"{name}: gets frames that it does not listen to"
             for name in sorted(self._reached - wanted)
         ]
+
+
+def _windows(plan: Plan, stream: str) -> dict[PortRef, list[HopWindow]]:
+    """By the port that frames come in by: the windows that they share where they leave."""
+    links, period_ns = plan.intent.network.links, plan.intent.streams[stream].period_ns
+    shared = shared_windows(plan)
+    found: dict[PortRef, list[HopWindow]] = {}
+    for path in plan.streams[stream].paths:
+        inbound = {links[hop.egress].target.node: links[hop.egress].target for hop in path}
+        for hop in path:
+            if not hop.is_shared or hop.egress.node not in inbound:
+                continue
+            members = (
+                len(its.streams)
+                for its in shared[hop.egress]
+                if stream in its.streams and (its.opens_ns - hop.offset_ns) % period_ns == 0
+            )
+            its = HopWindow(hop.egress.port, hop.offset_ns, hop.window_end_ns, max(members))
+            found.setdefault(inbound[hop.egress.node], []).append(its)
+    return found
 
 
 def _leaving(forwarding: BridgeForwarding, address: StreamAddress, ingress: str) -> tuple[str, ...]:

@@ -20,11 +20,12 @@ from selenium.webdriver.remote.webelement import WebElement
 
 from cnc import intent as intent_room
 from cnc import page
-from cnc.model import Plan
+from cnc.model import Plan, PortRef
 from cnc.planner import plan as compute
 from cnc.support.format import microseconds as us
 from tests.stack.page_browser import HEIGHT, WIDTH, chromium, mesh, open_page
 from tests.unit.planner_networks import intent, network, stream
+from tests.unit.shared_windows import example
 
 SCHEDULES = Path(__file__).parents[2] / "schedules"
 HOSTILE = "</script><script>window.taken = 1</script><img src=x onerror='window.taken = 1'>"
@@ -256,28 +257,63 @@ def test_a_selected_stream_shows_what_switches_know_its_frames_by(
     assert texts(browser, "#streams tbody tr:not([hidden]) button") == ["sound"]
 
 
-def test_a_click_on_a_frame_selects_its_stream(
-    browser: Chrome, ring6: Plan, tmp_path: Path
-) -> None:
-    shown(browser, ring6, tmp_path)
+def at_instant(browser: Chrome, port: PortRef, time_ns: int) -> ActionChains:
+    """The pointer on the lane of a port, where each has one, a bit after an instant."""
     by_id(browser, "compact").click()
     browser.execute_async_script(NEXT_PICTURE)
-    hop = ring6.streams["readings"].hops[0]
     x, y = browser.execute_script(
         "const at = scene(timeline.canvas.getContext('2d'), timeline.pane.clientWidth, 0);"
         "const port = timeline.ports.find(({port}) => plan.ports[port].name === arguments[1]);"
         "const box = timeline.canvas.getBoundingClientRect();"
         "return [box.left + toX(at, arguments[0]), box.top + port.lanes[0].top + LANE / 2];",
-        hop.offset_ns,
-        str(hop.egress),
+        time_ns,
+        str(port),
     )
     actions = ActionChains(browser)
     actions.w3c_actions.pointer_action.move_to_location(round(x) + 2, round(y))
     actions.perform()
+    return actions
+
+
+def test_a_click_on_a_frame_selects_its_stream(
+    browser: Chrome, ring6: Plan, tmp_path: Path
+) -> None:
+    shown(browser, ring6, tmp_path)
+    hop = ring6.streams["readings"].hops[0]
+    actions = at_instant(browser, hop.egress, hop.offset_ns)
     assert f"readings: planned {us(hop.offset_ns)} to" in by_id(browser, "tip").text
     actions.w3c_actions.pointer_action.click()
     actions.perform()
     assert texts(browser, "#stream h2") == ["readings"]
+
+
+def test_clicks_on_a_shared_window_select_its_streams_one_after_the_other(
+    browser: Chrome, tmp_path: Path
+) -> None:
+    plan = example("line3", window_ns=60_000, slot_ns=100_000)
+    shown(browser, plan, tmp_path)
+    assert colors(by_id(browser, "timeline"))[color(browser, "shared")] > 200
+    by_id(browser, "only").click()
+    actions = at_instant(browser, PortRef("s1", "s2"), 100_000)
+    assert by_id(browser, "tip").text.splitlines()[1] == (
+        "window 100 to 160 µs, 4 streams: camera, motion, torque, valves"
+    )
+    selected = []
+    for _ in range(5):
+        actions.w3c_actions.pointer_action.click()
+        actions.perform()
+        # A stream that is chosen here does not move the picture, so that the next click counts.
+        selected += texts(browser, "#stream h2")
+    assert selected == ["camera", "motion", "torque", "valves", "camera"]
+    browser.save_screenshot(str(tmp_path / "shared.png"))
+    choose(browser, "torque")
+    assert texts(browser, "#stream th") == [
+        *("Port", "In queue", "Window", "Streams", "Received by"),
+    ]
+    assert texts(browser, "#stream td:nth-child(3)") == [
+        *("0 – 60", "100 – 160", "200 – 260", "300 – 360"),  # noqa: RUF001
+    ]
+    assert texts(browser, "#stream td:nth-child(4)") == ["2", "4", "4", "3"]
 
 
 def test_a_cable_leads_to_its_streams(browser: Chrome, ring6: Plan, tmp_path: Path) -> None:

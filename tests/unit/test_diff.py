@@ -224,6 +224,7 @@ def test_programs_get_all_that_differs(capsys: pytest.CaptureFixture[str]) -> No
         "egress": "t2/eth0",
         "offset_ns": camera.hops[0].offset_ns + 1_000,
         "traffic_class": 6,
+        "window_ns": 0,
     }
     assert found["foundations"] == {}
     assert list(found["gates"]) == ["s1/s2"]

@@ -169,3 +169,48 @@ def test_planner_and_judge_agree_when_a_talker_has_caught_up_and_count_right(
     greatest = max(one.late_ns)
     assert one.late_ns[greatest] == max(each.work_ns for each in sent)
     assert one.late_ns[greatest] <= one.late_ns[min(one.late_ns)] <= back
+
+
+@st.composite
+def starting_together(draw: st.DrawFn) -> list[Load]:
+    """What a talker sends in periods of 60 and 120, of which several may start at once."""
+    found = []
+    for _ in range(draw(st.integers(1, 5))):
+        period = draw(st.sampled_from([60, 120]))
+        offset = draw(st.sampled_from([0, 0, draw(st.integers(0, period - 1))]))
+        found.append(Load(6, period, offset, draw(st.integers(1, 18))))
+    return found
+
+
+def idle(loads: list[Load]) -> list[bool]:
+    """In which nanoseconds of 120 a link that sends these one after the other has nothing to do."""
+    comes = [
+        sum(its.takes_ns for its in loads if (at - its.offset_ns) % its.period_ns == 0)
+        for at in range(120)
+    ]
+    waiting, found = 0, [False] * 120
+    for at in range(2 * 120):  # from the second cycle on it is always the same
+        waiting += comes[at % 120]
+        found[at % 120] = waiting == 0
+        waiting = max(0, waiting - 1)
+    return found
+
+
+@examples(max_examples=300)
+@given(starting_together())
+def test_a_talker_whose_streams_start_together_catches_up_when_it_is_idle(
+    loads: list[Load],
+) -> None:
+    """The lateness lasts until the link was idle for as long as the longest of them takes."""
+    over_ns = lag(loads, 0).over_ns
+    if sum(120 // its.period_ns * its.takes_ns for its in loads) >= 120:
+        assert over_ns is None
+        return
+    pauses, longest = idle(loads), 0
+    for begin in range(120):
+        left, time = max(its.takes_ns for its in loads), begin
+        while left:
+            left -= pauses[time % 120]
+            time += 1
+        longest = max(longest, time - begin)
+    assert over_ns == longest

@@ -16,9 +16,10 @@ from cnc.data_tree.tree import BridgeReport
 from cnc.errors import InputError
 from cnc.model import BridgeForwarding, Plan
 from cnc.planner import plan as compute
-from cnc.rollout.path import Seen, StreamPath, require_bridged, walk
+from cnc.rollout.path import HopWindow, Seen, StreamPath, require_bridged, walk
 from cnc.switch.device import DeviceError
 from tests.unit.asked import bridge_forwarding
+from tests.unit.shared_windows import example
 
 LINE3 = yaml.safe_load((Path(__file__).parents[2] / "schedules" / "line3.yaml").read_text())
 Tables = dict[str, BridgeForwarding]
@@ -209,3 +210,41 @@ def test_programs_get_the_same(plan: Plan, capsys: pytest.CaptureFixture[str]) -
     assert document["destination_mac"] == plan.addresses["motion"].destination_mac
     assert document["hops"][0]["leaves_by"] == ["s2"]
     assert document["deviations"] == []
+
+
+def test_where_frames_share_windows_these_are_told_of_each_hop(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    plan = example("line3", window_ns=60_000, slot_ns=100_000, forwarding="bridged")
+    found = followed(plan, tables(plan))
+    assert [hop.windows for hop in found.hops] == [
+        (HopWindow("s2", 100_000, 160_000, 4),),
+        (HopWindow("s3", 200_000, 260_000, 4),),
+        (HopWindow("l1", 300_000, 360_000, 3),),
+    ]
+    render.path(found, as_json=False)
+    render.path(found, as_json=True)
+    table, document = capsys.readouterr().out.split("from t1 by 3 switches to l1: as planned\n")
+    lines = [" ".join(line.split()) for line in table.splitlines()]
+    assert "s1 t1 s2 s2 s2 100 to 160 µs, 4 streams as planned" in lines
+    first, *_ = json.loads(document)["hops"]
+    assert first["windows"] == [
+        {"port": "s2", "opens_ns": 100_000, "closes_ns": 160_000, "streams": 4}
+    ]
+
+
+def test_a_window_of_each_copy_is_told_where_it_comes_in() -> None:
+    plan = example("bridged5", window_ns=45_000, slot_ns=120_000)
+    found = followed(plan, tables(plan), "set-point-1")
+    at_s2 = {hop.ingress: hop.windows for hop in found.hops if hop.switch == "s2"}
+    assert at_s2 == {
+        "s1": (HopWindow("drive1", 240_000, 285_000, 1),),
+        "s3": (HopWindow("drive1", 600_000, 645_000, 1),),
+    }
+
+
+def test_exact_plans_tell_of_no_window(plan: Plan, capsys: pytest.CaptureFixture[str]) -> None:
+    found = followed(plan, tables(plan))
+    render.path(found, as_json=False)
+    render.path(found, as_json=True)
+    assert "window" not in capsys.readouterr().out

@@ -8,6 +8,22 @@ from cnc.cli.json_output.document import Document, is_none, with_keys
 from cnc.mechanisms.registry import MECHANISMS
 
 
+def _is_empty(value: list[HopWindow]) -> bool:
+    return not value
+
+
+class HopWindow(Document):
+    """A window that frames of the stream are planned to share with others at a port."""
+
+    port: str
+    opens_ns: int
+    """From the start of the stream's period."""
+    closes_ns: int
+    """All frames of the period have left by then."""
+    streams: int
+    """How many have frames in the window, at most."""
+
+
 @with_keys(
     {
         its.hop_key: (
@@ -34,6 +50,8 @@ class PathHop(Document):
     """The ports that the plan has them leave by."""
     deviation: str | None
     """How they leave the plan here, in words; null: they do not."""
+    windows: list[HopWindow] = Field(default_factory=list, exclude_if=_is_empty)
+    """It is there where frames of the stream share windows."""
 
 
 class Path(Document):

@@ -50,9 +50,11 @@ class CheckedPlan(Document):
 class PlannedStream(Document):
     """The way of a stream."""
 
-    paths: list[list[tuple[str, str, int, int]]]
+    paths: list[list[tuple[str, str, int, int] | tuple[str, str, int, int, int]]]
     """Each path is a list of ports on the way: node, port, offset in ns from the start of the
-    period to the frame's first bit, traffic class."""
+    period to the frame's first bit, traffic class. Where frames share a window with those of other
+    streams, the offset is when that opens, on a talker's link when the talker starts to send, and
+    its length in ns follows: all frames of the period have left by its end."""
     latency_bound_ns: int
     """From the start of sending to the last bit received."""
 
@@ -127,7 +129,8 @@ class PlanFile(Document):
 
     # Only described here: cnc.plans.file writes it, one line for each stream and port.
 
-    format: Literal["cnc-plan/3"]
+    format: Literal["cnc-plan/3", "cnc-plan/5"]
+    """5 where frames share windows."""
     intent: dict[str, Any]
     """The intent file as data; schedules/intent.schema.json describes it."""
     limits: dict[str, GateLimits] = Field(default_factory=dict)

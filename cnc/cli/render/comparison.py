@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cnc.cli.render.output import new_table, print_json, print_table, some
 from cnc.cli.terminal import echo
-from cnc.model import GateControlList, PortRef, StreamPlan
+from cnc.model import GateControlList, Hop, PortRef, StreamPlan
 from cnc.support.format import counted, duration, gate_summary
 
 if TYPE_CHECKING:
@@ -147,11 +147,11 @@ def _placement(name: str, change: Change[StreamPlan]) -> Iterator[_Row]:
 
 
 def _offsets(name: str, before: StreamPlan, after: StreamPlan) -> Iterator[_Row]:
-    """The first port on the way that a stream leaves at another time."""
+    """The first port on the way that a stream leaves at another time, or in another window."""
     moved = [
         (mine, its)
         for mine, its in zip(before.hops, after.hops, strict=True)
-        if mine.offset_ns != its.offset_ns
+        if (mine.offset_ns, mine.window_ns) != (its.offset_ns, its.window_ns)
     ]
     if moved:
         mine, its = moved[0]
@@ -159,9 +159,15 @@ def _offsets(name: str, before: StreamPlan, after: StreamPlan) -> Iterator[_Row]
         yield _Row(
             name,
             f"leaves {mine.egress}{others}",
-            f"at {duration(mine.offset_ns)}",
-            f"at {duration(its.offset_ns)}",
+            _times(mine),
+            _times(its),
         )
+
+
+def _times(hop: Hop) -> str:
+    if hop.is_shared:
+        return f"from {duration(hop.offset_ns)} to {duration(hop.window_end_ns)}"
+    return f"at {duration(hop.offset_ns)}"
 
 
 def _jitter(name: str, change: Change[Mapping[str, int]]) -> Iterator[_Row]:

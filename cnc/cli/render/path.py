@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING
 
 from cnc.cli.render.output import new_table, open_console, print_json, print_table, some
 from cnc.cli.terminal import echo
-from cnc.support.format import counted
+from cnc.support.format import counted, microseconds
 from cnc.support.lazy import lazy_import
 
 if TYPE_CHECKING:
     from cnc.mechanisms import registry
     from cnc.rollout import StreamPath
+    from cnc.rollout.path import HopWindow
 else:
     registry = lazy_import("cnc.mechanisms.registry")
 
@@ -31,9 +32,11 @@ def path(found: StreamPath, *, as_json: bool) -> None:
         for its in (each.shown for each in registry.MECHANISMS)
         if its.hop_column and any(its.hop_key in hop.done for hop in found.hops)
     }
+    shares = any(hop.windows for hop in found.hops)
     table = new_table(
         f"{found.stream} ({where})",
         *("switch", "enters by", "leaves by", "planned"),
+        *(["window"] if shares else []),
         *columns.values(),
         "verdict",
     )
@@ -43,6 +46,7 @@ def path(found: StreamPath, *, as_json: bool) -> None:
             hop.ingress,
             ", ".join(hop.leaves_by) or _NONE,
             ", ".join(hop.planned) or _NONE,
+            *(["\n".join(map(_window, hop.windows)) or _NONE] if shares else []),
             *(hop.done.get(key, _NONE) for key in columns),
             hop.deviation or "as planned",
             style="bold red" if hop.deviation else None,
@@ -67,3 +71,8 @@ def path(found: StreamPath, *, as_json: bool) -> None:
         )
     ports = some([str(port) for port in found.without_link], ", ")
     echo(f"hint: {f'check the cable and the far end of {ports}' if ports else HINT}")
+
+
+def _window(its: HopWindow) -> str:
+    times = f"{microseconds(its.opens_ns)} to {microseconds(its.closes_ns)} µs"
+    return f"{its.port} {times}, {counted(its.streams, 'stream')}"

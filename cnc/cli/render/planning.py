@@ -18,6 +18,7 @@ from cnc.model import (
     ClassRole,
     Forwarding,
     GateLimits,
+    Hop,
     Intent,
     Plan,
     PortRef,
@@ -115,13 +116,14 @@ def plan(computed: Plan, output: Path | None) -> None:
             f"{stream.talker} → {', '.join(stream.listeners)} ({_hops(placed)})",
             duration(stream.period_ns),
             *([str(stream.frames)] if several else []),
-            ", ".join(map(duration, _starts_ns(computed, placed))),
+            ", ".join(_starts(computed, placed)),
             duration(placed.latency_bound_ns),
             duration(stream.max_latency_ns),
             *(_jitter(computed, name) if computed.jitter_ns else []),
             *([_recovers(computed, name)] if computed.recovery_ns else []),
         )
     print_table(table, len(computed.streams))
+    _print_windows(computed)
     _print_mechanisms(computed)
     _print_loops(computed)
     ports = new_table("gate control lists", "port", ">cycle", ">entries")
@@ -184,10 +186,45 @@ def _address(computed: Plan, stream: str) -> list[str]:
     return [address.destination_mac, str(address.vlan_id), str(pcp)]
 
 
-def _starts_ns(computed: Plan, placed: StreamPlan) -> Iterable[int]:
-    """When the talker sends, once for each path; in a bridged network a switch may copy a frame."""
+def _starts(computed: Plan, placed: StreamPlan) -> Iterable[str]:
+    """When the talker sends, once for each path, and until when at most in a window that it shares;
+    in a bridged network a switch may copy a frame."""
+    texts = [_start(path[0]) for path in placed.paths]
     bridged = computed.intent.network.forwarding is Forwarding.BRIDGED
-    return dict.fromkeys(placed.talker_offsets_ns) if bridged else placed.talker_offsets_ns
+    return dict.fromkeys(texts) if bridged else texts
+
+
+def _start(first: Hop) -> str:
+    start = duration(first.offset_ns)
+    return f"{start} to {duration(first.window_end_ns)}" if first.is_shared else start
+
+
+def _print_windows(computed: Plan) -> None:
+    """The windows that frames share at ports of switches; nothing where there are none."""
+    from cnc.plans.shared_windows import shared_windows  # noqa: PLC0415
+
+    names = {its.number: its.name for its in computed.intent.classes.values()}
+    rows = [
+        (
+            str(port),
+            names[window.traffic_class],
+            duration(window.opens_ns),
+            duration(window.closes_ns),
+            duration(window.cycle_ns),
+            str(len(window.streams)),
+        )
+        for port, windows in sorted(shared_windows(computed).items())
+        if port.node in computed.intent.network.bridges
+        for window in windows
+    ]
+    if rows:
+        table = new_table(
+            "windows that frames share, in any order",
+            *("port", "class", ">opens", ">all sent by", ">every", ">streams"),
+        )
+        for row in rows[:_ROWS_MAX]:
+            table.add_row(*row)
+        print_table(table, len(rows))
 
 
 def _mtus(computed: Plan) -> None:

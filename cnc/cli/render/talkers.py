@@ -29,9 +29,10 @@ def talkers(found: Sequence[Transmission], *, as_csv: bool, as_json: bool) -> No
 def _print_table(found: Sequence[Transmission]) -> None:
     bridged = _is_bridged(found)
     frames = (">frames",) if _sends_several(found) else ()
+    ends = (">has sent by",) if _shares(found) else ()
     marks = ("destination", ">VLAN", ">PCP") if bridged else ("DSCP",)
     table = new_table(
-        *("", "talker", "stream", ">period", ">sends at", *frames, ">octets", "class"),
+        *("", "talker", "stream", ">period", ">sends at", *ends, *frames, ">octets", "class"),
         *(*marks, "listeners"),
     )
     for each in found:
@@ -43,6 +44,7 @@ def _print_table(found: Sequence[Transmission]) -> None:
             each.stream if each.path == 1 else f"{each.stream} (path {each.path})",
             duration(each.period_ns),
             duration(each.offset_ns),
+            *((_end(each),) if ends else ()),
             *((str(each.frames),) if frames else ()),
             str(each.payload_octets),
             f"{each.traffic_class}, priority {each.priority}",
@@ -50,6 +52,10 @@ def _print_table(found: Sequence[Transmission]) -> None:
             ", ".join(each.listeners),
         )
     print_table(table)
+
+
+def _end(each: Transmission) -> str:
+    return duration(each.offset_ns + each.window_ns) if each.window_ns else _NONE
 
 
 def _csv(found: Sequence[Transmission]) -> str:
@@ -71,6 +77,7 @@ def _csv(found: Sequence[Transmission]) -> str:
 _OF_BRIDGED = ("destination_mac", "vlan_id", "pcp")
 _OF_UNTAGGED = "is_untagged"
 _OF_SEVERAL = "frames"
+_OF_SHARED = "window_ns"
 
 
 def _is_bridged(found: Sequence[Transmission]) -> bool:
@@ -81,14 +88,21 @@ def _sends_several(found: Sequence[Transmission]) -> bool:
     return any(each.frames > 1 for each in found)
 
 
+def _shares(found: Sequence[Transmission]) -> bool:
+    return any(each.window_ns for each in found)
+
+
 def _left_out(found: Sequence[Transmission]) -> set[str]:
     """The fields that say nothing here: of bridged networks in a routed one, and what tells apart
-    untagged streams, or those of several frames in a period, where there are none."""
+    untagged streams, those of several frames in a period, or those that share windows, where there
+    are none."""
     left_out = set() if _is_bridged(found) else {*_OF_BRIDGED}
     if not any(each.is_untagged for each in found):
         left_out.add(_OF_UNTAGGED)
     if not _sends_several(found):
         left_out.add(_OF_SEVERAL)
+    if not _shares(found):
+        left_out.add(_OF_SHARED)
     return left_out
 
 

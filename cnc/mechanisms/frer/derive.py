@@ -98,14 +98,20 @@ def _skew_ns(plan: Plan, name: str, switch: str) -> int:
         inbound = {network.links[hop.egress].target.node: hop for hop in path}
         way = list(_way(inbound, switch))
         earliest.append(way[-1].offset_ns + _least_ns(network, stream, way))
-        for hop in path:
-            if hop.egress.node == switch:
-                # When the gate opens it is there, as the clocks of both switches allow.
-                link = network.links[hop.egress]
-                octets = client_octets(network, stream, link)
-                spread_ns = (stream.frames - 1) * network.occupation_max_ns(link, octets)
-                latest.append(hop.offset_ns + spread_ns)
+        leaving = [hop for hop in path if hop.egress.node == switch]
+        latest += [hop.offset_ns + _spread_ns(network, stream, hop) for hop in leaving]
     return max(latest) - min(earliest) + 2 * network.clock_error_ns
+
+
+def _spread_ns(network: Network, stream: Stream, hop: Hop) -> int:
+    """How long after its planned time all frames of a period have come to be sent by a hop, as the
+    clocks of both switches allow: each is there when its turn comes, or has left by the end of the
+    window that it shares."""
+    if hop.is_shared:
+        return hop.window_ns
+    link = network.links[hop.egress]
+    octets = client_octets(network, stream, link)
+    return (stream.frames - 1) * network.occupation_max_ns(link, octets)
 
 
 def _way(inbound: Mapping[str, Hop], switch: str) -> Iterator[Hop]:

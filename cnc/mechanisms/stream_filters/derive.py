@@ -4,8 +4,9 @@ Derived from the offsets of talkers; the judge compares frames with it, and a ro
 
 A frame planned for `o` comes to its first switch after `o` + reception + propagation, at the latest
 as much later as its talker's link may delay it, and is looked at within the greatest processing
-time. Its switch's clock may be off by the clock error in either direction. A stream gate is open
-from the earliest such moment to the latest.
+time. Where it shares a window there, it has left by the end of that, whatever delayed it. Its
+switch's clock may be off by the clock error in either direction. A stream gate is open from the
+earliest such moment to the latest.
 """
 
 from __future__ import annotations
@@ -154,7 +155,7 @@ def _of_stream(plan: Plan, rules: PolicingRules, name: str) -> Iterator[tuple[st
                 its_class.priority,
                 max_sdu_octets=sdu_octets if is_policed else 0,
                 gate=(
-                    window_gate(plan.intent, stream, link, hop.offset_ns)
+                    window_gate(plan.intent, stream, link, hop.offset_ns, hop.window_ns)
                     if is_policed
                     else FixedGate.OPEN
                 ),
@@ -169,19 +170,24 @@ def _sdu_octets(network: Network, stream: Stream) -> int:
     return padded + added_octets(stream)
 
 
-def window_gate(intent: Intent, stream: Stream, link: Link, offset_ns: int) -> WindowGate:
-    """When the frames of a stream, sent at that offset, come over the link to their first switch,
-    by its clock."""
+def window_gate(
+    intent: Intent, stream: Stream, link: Link, offset_ns: int, window_ns: int = 0
+) -> WindowGate:
+    """When the frames of a stream, sent at that offset, or within a window that they share from
+    there on, come over the link to their first switch, by its clock."""
     network = intent.network
     error_ns, octets = network.clock_error_ns, stream.payload_octets
     processing_ns = network.bridges[link.target.node].processing_max_ns
     flight_min_ns = network.reception_min_ns(link, octets) + link.propagation_ns
-    flight_max_ns = network.reception_max_ns(link, octets) + link.propagation_ns
     lead_ns = network.untagged_lead_ns(link, octets) if stream.identification else 0
-    delay_ns = start_delay_ns(intent, link) + control_between_ns(intent, link, stream)
-    spread_ns = (stream.frames - 1) * network.occupation_max_ns(link, octets)
+    if window_ns:
+        sent_ns = window_ns - network.gap_min_ns(link)
+    else:
+        delay_ns = start_delay_ns(intent, link) + control_between_ns(intent, link, stream)
+        spread_ns = (stream.frames - 1) * network.occupation_max_ns(link, octets)
+        sent_ns = delay_ns + spread_ns + network.reception_max_ns(link, octets)
     first_ns = offset_ns + flight_min_ns - lead_ns - error_ns
-    last_ns = offset_ns + delay_ns + spread_ns + flight_max_ns + processing_ns + error_ns
+    last_ns = offset_ns + sent_ns + link.propagation_ns + processing_ns + error_ns
     return WindowGate(
         stream.period_ns,
         start_ns=first_ns,

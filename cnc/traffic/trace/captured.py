@@ -93,22 +93,30 @@ class _Comments:
         comments = [f"{stream}/{seq}"]
         planned_ns = self._planned_ns[passage.probe]
         true_ns = self._clocks[port.node].true_ns
-        instants_ns = [true_ns(planned_ns + each) for each in self._hops_ns.get((stream, port), ())]
+        instants_ns = [
+            (true_ns(planned_ns + after_ns), window_ns)
+            for after_ns, window_ns in self._hops_ns.get((stream, port), ())
+        ]
         if instants_ns and direction is Direction.OUTBOUND:
             # Two paths may have one port: it is the copy that was planned for the nearest instant.
-            instant_ns = min(instants_ns, key=lambda each: abs(passage.time_ns - each))
+            instant_ns, window_ns = min(
+                instants_ns, key=lambda each: abs(passage.time_ns - each[0])
+            )
             planned = microseconds(instant_ns - self._start_ns)
+            if window_ns:
+                planned += f" to {microseconds(instant_ns + window_ns - self._start_ns)}"
             late = microseconds(passage.time_ns - instant_ns)
             comments.append(f"planned {planned} µs after the start, left {late} µs later")
         return comments
 
 
-def _hops_ns(plan: Plan) -> dict[tuple[str, PortRef], set[int]]:
-    """How long after the planned instant of a stream's frame it is to leave a port."""
-    found: dict[tuple[str, PortRef], set[int]] = {}
+def _hops_ns(plan: Plan) -> dict[tuple[str, PortRef], set[tuple[int, int]]]:
+    """How long after the planned instant of a stream's frame it is to leave a port, and how long a
+    window lasts from there on that it shares; 0: it shares none."""
+    found: dict[tuple[str, PortRef], set[tuple[int, int]]] = {}
     for name, planned in plan.streams.items():
         for path in planned.paths:
             for hop in path:
                 after_ns = hop.offset_ns - path[0].offset_ns
-                found.setdefault((name, hop.egress), set()).add(after_ns)
+                found.setdefault((name, hop.egress), set()).add((after_ns, hop.window_ns))
     return found

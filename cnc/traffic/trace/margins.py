@@ -2,8 +2,9 @@
 
 A plan lets a frame leave a switch at an instant by which it is there even if all on the way before
 takes as long as it may. A frame that comes sooner waits for its gate: that is a margin it had no
-use for. A frame is planned by the clock of its talker, and comes to a port by that of its node: by
-what the two differ it uses of a margin, too.
+use for. Where frames share a window, none has an instant: one has to come by when it can still be
+sent before the window is over. A frame is planned by the clock of its talker, and comes to a port
+by that of its node: by what the two differ it uses of a margin, too.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ from cnc.traffic.trace.join import Row
 @dataclass(frozen=True, slots=True)
 class HopMargin:
     """The margin before a port, one that a switch sends by: how much later than at the earliest
-    the first frame of a period is planned to leave it.
+    the first frame of a period is planned to leave it, or has to in a window that it shares.
 
     It is the sum of `processing_ns`, by how much processing varies; `clock_ns`, the clock error;
     `start_ns`, how much later than planned the node before may send; and `turn_ns`, the wait for a
-    turn between other frames. `used_max_ns` is by how much the latest frame came later than at the
-    earliest, where the plan was kept; None: none came.
+    turn between other frames, or among those of a window. `used_max_ns` is by how much the latest
+    frame came later than at the earliest, where the plan was kept; None: none came.
     """
 
     flow: str
@@ -89,12 +90,23 @@ class _Way:
         for number in range(1, len(self._hops)):
             before, hop = self._hops[number - 1 : number + 1]
             earliest_ns, processing_ns = _arrival(self._plan, self._stream, before)
-            margin_ns = hop.offset_ns - earliest_ns
+            margin_ns = _due_ns(self._plan, self._stream, hop) - earliest_ns
             parts = _parts(self._plan, before, processing_ns, margin_ns)
             came_ns, used_ns = self._came_max_ns[number], None
             if came_ns is not None:
                 used_ns = came_ns - (earliest_ns - self._hops[0].offset_ns)
             yield HopMargin(self._flow.name, self._path, hop.egress, margin_ns, *parts, used_ns)
+
+
+def _due_ns(plan: Plan, stream: str, hop: Hop) -> int:
+    """When the first frame of a period is planned to leave, or has to at the latest in a window
+    that it shares, with the others of the period behind it."""
+    if not hop.is_shared:
+        return hop.offset_ns
+    network, its = plan.intent.network, plan.intent.streams[stream]
+    link = network.links[hop.egress]
+    octets = client_octets(network, its, link)
+    return hop.window_end_ns - its.frames * network.occupation_max_ns(link, octets)
 
 
 def _arrival(plan: Plan, stream: str, before: Hop) -> tuple[int, int]:

@@ -1,0 +1,183 @@
+"""What may be in a queue while its gate is open, and when all of it has left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from cnc.planner.sharing.times import Times
+
+PARTS = 1 << 20  # of a ns, in which what comes in by a link is reckoned
+
+
+@dataclass(slots=True)
+class Coming:
+    """Frames of one slot that come to a queue by one link, in one wave.
+
+    They come from wave `before` of the link `link`; or from their talker, where `before` is None,
+    which starts to send them at `sent_ns`; that is `start_ns`, if it may not choose. Around a ring they come `slots` later.
+    The link that they leave by is theirs for `work_ns` in the fullest slot, for `frame_ns` of which
+    the longest of them takes it; and they come as `flow` parts of that in each ns. `earliest_ns`
+    and `latest_ns` are from the beginning of the slot on, as far as they are known.
+    """
+
+    link: int
+    before: int | None
+    start_ns: int | None
+    slots: int
+    wave: int
+    work_ns: int = 0
+    frame_ns: int = 0
+    flow: int = 0
+    flies_min_ns: int = 1 << 62
+    sent_ns: int = 0
+    earliest_ns: int | None = None
+    latest_ns: int | None = None
+
+    def add(self, frame_ns: int, frame_min_ns: int, flies_min_ns: int) -> None:
+        """Frames of one more stream may be among them."""
+        self.frame_ns = max(self.frame_ns, frame_ns)
+        self.flow = max(self.flow, -(-frame_ns * PARTS // frame_min_ns))
+        self.flies_min_ns = min(self.flies_min_ns, flies_min_ns)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What may come by one link until some instant: the last by `until_ns`."""
+
+    work_ns: int
+    frame_ns: int
+    flow: int
+    until_ns: int
+
+    def from_ns(self, since_ns: int) -> int:
+        """How much of it may come from an instant on."""
+        if since_ns > self.until_ns:
+            return 0
+        if not self.flow:
+            return self.work_ns
+        more = -(-self.flow * (self.until_ns - since_ns) // PARTS)
+        return min(self.work_ns, self.frame_ns + more)
+
+    def turns_ns(self) -> Iterator[int]:
+        """The instants at which that changes its course."""
+        yield self.until_ns
+        if self.flow and self.work_ns > self.frame_ns:
+            whole = self.until_ns - (self.work_ns - self.frame_ns) * PARTS // self.flow
+            yield whole
+            yield whole + 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Slot:
+    """What may come of one slot, which is no more than the fullest has."""
+
+    parts: Sequence[_Part]
+    most_ns: int
+
+    def from_ns(self, since_ns: int) -> int:
+        return min(self.most_ns, sum(part.from_ns(since_ns) for part in self.parts))
+
+    def turns_ns(self, last_ns: int) -> Iterator[int]:
+        """The instants up to the last at which that changes its course."""
+        turns = sorted(
+            {at for part in self.parts for at in part.turns_ns() if at <= last_ns}, reverse=True
+        )
+        yield from turns
+        before = None
+        for at in turns:
+            if before is not None and self.from_ns(before) < self.from_ns(at) == self.most_ns:
+                # The last instant from which on the fullest slot may still come.
+                low, high = at, before
+                while high - low > 1:
+                    middle = (low + high) // 2
+                    if self.from_ns(middle) == self.most_ns:
+                        low = middle
+                    else:
+                        high = middle
+                yield low
+                return
+            before = at
+
+
+class Queue:
+    """What leaves by a link in one class."""
+
+    def __init__(self, times: Times, link: int, slot_ns: int) -> None:
+        self.times = times
+        self.link = link
+        self.its = times.of_link(link)
+        self.slot_ns = slot_ns
+        self.coming: dict[tuple[int, int | None, int | None, int, int], Coming] = {}
+        self.work_ns = 0  # in the fullest slot
+        self.shortest_ns = 1 << 62
+
+    def of_wave(self, wave: int) -> list[Coming]:
+        return [its for its in self.coming.values() if its.wave == wave]
+
+    def waves(self) -> list[int]:
+        return sorted({its.wave for its in self.coming.values()})
+
+    def clear_of_seam_ns(self, opens_ns: int) -> int:
+        """An instant to open the gate, or one before it, such that the end of a cycle cuts off no
+        entry that is too short for the port."""
+        phase = opens_ns % self.slot_ns
+        if phase < self.its.shortest_ns:
+            return opens_ns - phase
+        return opens_ns - max(phase - (self.slot_ns - self.its.shortest_ns), 0)
+
+    def left_ns(self, since_ns: int, work_ns: int) -> int:
+        return self.times.left_ns(self.link, since_ns, work_ns, self.shortest_ns)
+
+    def wave_ns(self, wave: int, latest_ns: int, opens_ns: int | None) -> tuple[int, int]:
+        """When the last of a wave has left that comes by `latest_ns`, and how much work may be
+        ahead of it and its own; where `opens_ns` is None, if the gate has been open for long."""
+        parts = self._parts(wave, latest_ns)
+        # As many from each slot as the fullest has.
+        coming = [_Slot(its, self.work_ns) for its in parts]
+        since = {at for its in coming for at in its.turns_ns(latest_ns)}
+        in_time = self._in_time(wave)
+        own, following = (sum(part.work_ns for part in its) for its in parts)
+        everything = min(self.work_ns, own + in_time) + min(self.work_ns, following)
+        ends = [-(1 << 62)]
+        if opens_ns is not None:
+            opened = opens_ns + self.its.late_ns
+            since = {at for at in since if at > opened}
+            ends.append(self.left_ns(opened, everything))
+        ends += [self.left_ns(at, sum(its.from_ns(at) for its in coming)) for at in since]
+        return max(ends) + _ROUNDING_NS, everything
+
+    def _in_time(self, wave: int) -> int:
+        """The work of a wave, and those before, that is there before the gate opens for sure."""
+        return sum(
+            its.work_ns
+            for its in self.coming.values()
+            if its.wave <= wave and its.latest_ns is None
+        )
+
+    def _parts(self, wave: int, latest_ns: int) -> tuple[list[_Part], list[_Part]]:
+        """What of this slot, and of those after it, may come by `latest_ns`."""
+        own, following = [], []
+        for its in self.coming.values():
+            comes, last = its.earliest_ns, latest_ns + self.its.varies_ns
+            if its.wave <= wave and its.latest_ns is not None:
+                own.append(self._part(its, comes, min(its.latest_ns, last), latest_ns))
+            elif its.wave > wave and comes is not None and comes <= latest_ns:
+                own.append(self._part(its, comes, last, latest_ns))
+            for later_ns in (self.slot_ns, 2 * self.slot_ns):
+                if comes is not None and comes + later_ns <= latest_ns:
+                    following.append(self._part(its, comes + later_ns, last, latest_ns))
+        return own, following
+
+    def _part(
+        self, its: Coming, comes_ns: int | None, until_ns: int, latest_ns: int
+    ) -> _Part:
+        work = its.work_ns
+        if its.flow and comes_ns is not None:
+            more = -(-its.flow * max(min(until_ns, latest_ns) - comes_ns, 0) // PARTS)
+            work = min(work, its.frame_ns + more)
+        return _Part(work, min(its.frame_ns, work), its.flow, until_ns)
+
+
+_ROUNDING_NS = 4  # what sums of parts, each rounded up, may come to beside each other
+

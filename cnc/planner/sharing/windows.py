@@ -1,0 +1,217 @@
+"""When the windows open and end that hold the frames of all slots.
+
+Each port has one window in each slot, for all waves of frames: it opens `opens_ns` after the slot
+begins, and the frames of a wave have left by `ends_ns`. A wave's frames leave all ports of their
+way in the windows of one slot; the windows of successive ports overlap, as a gate that has been
+open for longer than its margin holds nobody up.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+from cnc.planner.sharing.queue import Coming, Queue
+from cnc.planner.sharing.times import Times
+
+_TRIES_MAX = 10  # of finding when early frames come, which depends on what they hold up
+_SETTLING = 4  # tries from which on no frame is taken to come later than before, or leave sooner
+
+
+class Windows:
+    """The windows of `queues`, which are in the order in which frames cross them; `talker_ns` is
+    the work of each talker's link in its fullest slot, and its shortest frame. `ties` are frames
+    that their talker sends at one time."""
+
+    def __init__(
+        self,
+        times: Times,
+        slot_ns: int,
+        queues: Mapping[int, Queue],
+        talkers: Mapping[int, tuple[int, int]],
+        ties: Sequence[Sequence[Coming]],
+        *,
+        lag_ns: int = 0,
+    ) -> None:
+        self._times = times
+        self._slot_ns = slot_ns
+        self._queues = queues
+        self._ties = ties
+        self._lag_ns = lag_ns
+        self.opens_ns: dict[int, int] = {}
+        self.ends_ns: dict[tuple[int, int], int] = {}
+        # From when a talker starts to send until all of its frames of a slot have left.
+        self.talker_ns = {
+            link: times.left_ns(link, self._lateness_ns(link), work, shortest)
+            for link, (work, shortest) in talkers.items()
+        }
+        self._waves = sorted({wave for queue in queues.values() for wave in queue.waves()})
+        self._behind: defaultdict[int, list[tuple[Queue, Coming]]] = defaultdict(list)
+        for queue in queues.values():
+            for its in queue.coming.values():
+                self._behind[its.link].append((queue, its))
+        self._least_ends_ns: dict[tuple[int, int], int] = {}
+        self._is_settling = False
+
+    def find(self) -> bool:
+        """Whether windows are found that hold all frames, however long they are."""
+        for attempt in range(_TRIES_MAX):
+            self._is_settling = attempt >= _SETTLING
+            self._sweep()
+            self._put_off()
+            self._start()
+            self._spread()
+            if self._holds():
+                return True
+        return False
+
+    def length_ns(self, link: int) -> int:
+        """How long the window of a link is."""
+        ends = (self.ends_ns[link, wave] for wave in self._queues[link].waves())
+        return max(ends) - self.opens_ns[link]
+
+    def _lateness_ns(self, link: int) -> int:
+        its = self._times.of_link(link)
+        return its.late_ns - its.ahead_ns
+
+    def _comes_ns(self, queue: Queue, its: Coming, left_ns: int) -> int:
+        """When frames are in a queue that have left the link before."""
+        apart_ns = self._times.apart_ns(its.link, queue.link)
+        arrives_ns = self._times.of_link(its.link).arrives_ns
+        return left_ns + arrives_ns + apart_ns - its.slots * self._slot_ns
+
+    def _sweep(self) -> None:
+        """Let each window open so late that its end is not put off, and end as soon as it can."""
+        self.opens_ns.clear()
+        self.ends_ns.clear()
+        ended: dict[int, int] = {}  # of a link the waves so far
+        for wave in self._waves:
+            for link, queue in self._queues.items():
+                mine = queue.of_wave(wave)
+                if not mine:
+                    continue
+                free = [its for its in mine if its.before is None and its.start_ns is None]
+                for its in mine:
+                    its.latest_ns = self._known_latest_ns(queue, its)
+                if link not in self.opens_ns:
+                    opens_ns = self._opening_ns(queue, wave, mine)
+                    self.opens_ns[link] = queue.clear_of_seam_ns(opens_ns)
+                opened_ns = self.opens_ns[link] + queue.its.late_ns
+                for its in free:
+                    its.latest_ns = max(opened_ns, ended.get(link, opened_ns))
+                latest_ns = max((its.latest_ns or opened_ns for its in mine))
+                end_ns, _ = queue.wave_ns(wave, latest_ns, self.opens_ns[link])
+                if self._is_settling:
+                    end_ns = max(end_ns, self._least_ends_ns.get((link, wave), end_ns))
+                self.ends_ns[link, wave] = end_ns
+                ended[link] = max(end_ns, ended.get(link, end_ns))
+
+    def _known_latest_ns(self, queue: Queue, its: Coming) -> int | None:
+        """When the last of them comes, if that does not depend on the window itself."""
+        if its.before is not None:
+            if (its.link, its.before) not in self.ends_ns:
+                return None  # around a ring: in time for the slot after
+            left_ns = self.ends_ns[its.link, its.before] + self._lag_ns
+        elif its.start_ns is not None:
+            left_ns = its.start_ns + self.talker_ns[its.link]
+        else:
+            return None
+        return self._comes_ns(queue, its, left_ns)
+
+    def _opening_ns(self, queue: Queue, wave: int, mine: Sequence[Coming]) -> int:
+        known = [its.latest_ns for its in mine if its.latest_ns is not None]
+        if not known:
+            # Nothing says when: as soon as talkers that start with the slot come.
+            comes = (
+                self._comes_ns(queue, its, self.talker_ns[its.link])
+                for its in mine
+                if its.before is None
+            )
+            return max(comes, default=0) - queue.its.late_ns
+        end_ns, work_ns = queue.wave_ns(wave, max(known), None)
+        return end_ns - queue.left_ns(queue.its.late_ns, work_ns)
+
+    def _put_off(self) -> None:
+        """Move windows to later, from the last to the first, as far as nobody comes after the
+        next one has opened for sure: frames wait less, and fewer are early for a slot."""
+        for link in reversed(self._queues):
+            onward = [pair for pair in self._behind[link] if pair[1].before is not None]
+            if not onward:
+                continue
+            later_ns = min(
+                self.opens_ns[queue.link]
+                + queue.its.late_ns
+                - self._comes_ns(queue, its, self.ends_ns[link, its.before or 0])
+                for queue, its in onward
+            )
+            opens_ns = self._queues[link].clear_of_seam_ns(self.opens_ns[link] + later_ns)
+            later_ns = opens_ns - self.opens_ns[link]
+            if later_ns <= 0:
+                continue
+            self.opens_ns[link] = opens_ns
+            for wave in self._queues[link].waves():
+                self.ends_ns[link, wave] += later_ns
+            for its in self._queues[link].coming.values():
+                if its.before is None and its.start_ns is None and its.latest_ns is not None:
+                    its.latest_ns += later_ns
+
+    def _start(self) -> None:
+        """Let talkers start so late that their frames come just in time."""
+        for queue in self._queues.values():
+            for its in queue.coming.values():
+                if its.before is not None:
+                    continue
+                if its.start_ns is not None:
+                    its.sent_ns = its.start_ns
+                elif its.latest_ns is not None:
+                    takes_ns = self._comes_ns(queue, its, self.talker_ns[its.link])
+                    its.sent_ns = its.latest_ns - takes_ns
+        for tie in self._ties:
+            sent_ns = min(its.sent_ns for its in tie)
+            for its in tie:
+                its.sent_ns = sent_ns
+
+    def _spread(self) -> None:
+        """From when on frames come, and until when."""
+        leaves_ns: dict[tuple[int, int], int] = {}
+        for wave in self._waves:
+            for link, queue in self._queues.items():
+                mine = queue.of_wave(wave)
+                for its in mine:
+                    earliest_ns = self._earliest_ns(queue, its, leaves_ns)
+                    if its.before is None:
+                        left_ns = its.sent_ns + self.talker_ns[its.link]
+                    else:
+                        left_ns = self.ends_ns[its.link, its.before]
+                    its.latest_ns = self._comes_ns(queue, its, left_ns)
+                    if self._is_settling and its.earliest_ns is not None:
+                        earliest_ns = min(earliest_ns, its.earliest_ns)
+                    its.earliest_ns = earliest_ns
+                if mine:
+                    first_ns = min(its.earliest_ns or 0 for its in mine)
+                    opens_ns = self.opens_ns[link] - queue.its.early_ns
+                    leaves_ns[link, wave] = max(first_ns, opens_ns)
+
+    def _earliest_ns(
+        self, queue: Queue, its: Coming, leaves_ns: Mapping[tuple[int, int], int]
+    ) -> int:
+        if its.before is None:
+            left_ns = its.sent_ns
+        else:
+            opens_ns = self.opens_ns[its.link] - self._times.of_link(its.link).early_ns
+            left_ns = leaves_ns.get((its.link, its.before), opens_ns)
+        apart_ns = self._times.apart_ns(its.link, queue.link)
+        return left_ns + its.flies_min_ns - apart_ns - its.slots * self._slot_ns
+
+    def _holds(self) -> bool:
+        """Whether all waves have left by their ends, now that it is known what comes when."""
+        holds = True
+        for (link, wave), end_ns in self.ends_ns.items():
+            queue = self._queues[link]
+            latest_ns = max(its.latest_ns or 0 for its in queue.of_wave(wave))
+            least_ns, _ = queue.wave_ns(wave, latest_ns, self.opens_ns[link])
+            if least_ns > end_ns:
+                holds = False
+                known_ns = self._least_ends_ns.get((link, wave), least_ns)
+                self._least_ends_ns[link, wave] = max(least_ns, known_ns)
+        return holds
