@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -15,12 +16,17 @@ from cnc.account.frames import Transmission
 from cnc.account.openings import GateCycle
 from cnc.account.violation import Violation
 from cnc.check import judge, shared
-from cnc.model import Bridge, Network, Plan, PortRef, StreamPlan
+from cnc.mechanisms.stream_filters import derive
+from cnc.mechanisms.stream_filters.derive import window_gate
+from cnc.mechanisms.stream_filters.model import Policing, PolicingRules, WindowGate
+from cnc.model import Bridge, Elimination, EndStation, Network, Plan, PortRef, StreamPlan
 from tests.simulator.adversary import Adversary, Chance, Nobody, Slow
 from tests.simulator.campaign import verdict, verdict_of_mutation, with_shortest_windows
 from tests.simulator.mutations import with_list, with_shorter_windows, with_stream
 from tests.simulator.outcome import flows_of, missed, misses, run, sent_by
-from tests.unit.planner_networks import BUSY_NS, MS, US, network, stream
+from tests.unit.bridged_networks import bridged
+from tests.unit.planner_networks import BUSY_NS, MS, RING, US, network, stream
+from tests.unit.shared_windows import sharing
 from tests.unit.window_plans import (
     WITHOUT_CONTROL,
     batch,
@@ -156,6 +162,46 @@ def test_frames_that_come_after_their_window_are_refused() -> None:
         planned = with_stream(planned, name, StreamPlan(((later, last),), bound))
     assert {violation.code for violation in judge(planned)} == {"window-full"}
     assert late(planned, [Slow()]) > 0
+
+
+def late_and_filtered(**requirements: object) -> Plan:
+    """A stream around a ring, whose talker may be late, in windows of 100 us. Its first switch
+    drops what comes otherwise than planned."""
+    net = replace(
+        RING, end_stations={**RING.end_stations, "t": EndStation("t", lateness_ns=60 * US)}
+    )
+    once = stream("once", "t", "l", max_latency_ns=4 * MS, **requirements)
+    wanted = bridged(net, once).having(PolicingRules(Policing.DROP))
+    network_facts = replace(wanted.network, disturbance_ns=None)
+    return sharing(replace(wanted, network=network_facts), 100 * US, 550 * US)
+
+
+@pytest.mark.parametrize(
+    "requirements", [{"frames": 3}, {"paths": 2, "elimination": Elimination.SWITCH}]
+)
+def test_filters_and_the_elimination_of_copies_let_all_frames_of_shared_windows_pass(
+    requirements: dict[str, object],
+) -> None:
+    planned = late_and_filtered(**requirements)
+    assert judge(planned) == []
+    for each in adversaries(10):
+        assert missed(planned, each, duration_ns=20 * MS, is_filtered=True) == []
+
+
+def test_filters_that_shut_before_a_window_is_over_drop_frames_of_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As if the talker had stated no lateness."""
+    planned = late_and_filtered()
+
+    def too_short(*given: Any) -> WindowGate:
+        gate = window_gate(*given)
+        return replace(gate, open_ns=gate.open_ns - 60 * US)
+
+    monkeypatch.setattr(derive, "window_gate", too_short)
+    assert any(
+        missed(planned, each, duration_ns=20 * MS, is_filtered=True) for each in adversaries()
+    )
 
 
 class LateAtFirst(Nobody):
