@@ -27,12 +27,13 @@ from concurrent.futures import Executor
 from dataclasses import replace
 from functools import partial
 from math import lcm
+from typing import NamedTuple
 
 from cnc.errors import InputError, Unschedulable
 from cnc.loops import derive as loops
 from cnc.loops.model import Loops
 from cnc.mechanisms import terms
-from cnc.model import Intent, Plan, PortRef, Stream, StreamPlan
+from cnc.model import Intent, Plan, PortRef, Stream, StreamPlan, Windows
 from cnc.planner import addresses, explain, incremental
 from cnc.planner.algorithm import DEFAULT_BUDGET, Algorithm, Budget, Progress, Result
 from cnc.planner.auto import Auto
@@ -51,6 +52,7 @@ from cnc.planner.problem import Problem, complete, jitter_bounds, stream_plans
 from cnc.planner.recovery import Recovery, recovery
 from cnc.planner.route import Member, Placement, Route
 from cnc.planner.routing import Router
+from cnc.planner.sharing import share
 from cnc.planner.timetable import Timetable
 from cnc.support.gc_pause import paused
 
@@ -123,36 +125,182 @@ def _placed(
 ) -> Plan:
     """As `plan`, but for the loops."""
     assigned = addresses.assign(intent, addressed)
-    problem, impossible, floors = _problem(intent, keep, seed)
-    problem, result, lists = _with_fitting_lists(problem, chosen, budget)
-    refused = _reasons(problem, result, impossible)
-    recovering = recovery(problem, complete(problem, result.placements).values(), lists)
-    crowded = lists.crowded() | recovering.refused
-    if not best_effort and not result.interrupted and (refused or crowded):
-        ports = {f"port {port}": why for port, why in crowded.items()}
+    problem, impossible, floors, routed = _problem(intent, keep, seed)
+    found = _in_windows(problem, impossible, routed, chosen, budget, best_effort=best_effort)
+    if not best_effort and not found.is_interrupted and not found.is_complete:
+        ports = {f"port {port}": why for port, why in found.crowded.items()}
         summary = common_cause(intent, floors)
-        raise Unschedulable(refused | ports, hint=_HINT, summary=summary)
-    placements, lists, recovering, crowded_out = _without_crowded_ports(
-        problem, result, lists, recovering
-    )
-    placed = stream_plans(problem, placements)
+        raise Unschedulable(found.refused | ports, hint=_HINT, summary=summary)
+    placed = found.streams
     if detoured := addresses.crowded_out(intent, {}, _senders(placed)):
         raise Unschedulable(detoured, hint=_HINT)
-    refused |= crowded_out
     assigned = addresses.for_moved(intent, assigned, placed, addressed)
     made = Plan(
         intent,
         placed,
-        lists.lists,
-        result.algorithm,
-        refused,
-        recovering.recovery_ns,
+        found.lists.lists,
+        found.algorithm,
+        found.refused,
+        found.recovery_ns,
         {name: address for name, address in assigned.items() if name in placed},
-        jitter_bounds(problem, complete(problem, placements)),
+        found.jitter_ns,
     )
     if impossible := terms.refused(made):
         raise Unschedulable(impossible, hint=_HINT)
     return made
+
+
+class _Found(NamedTuple):
+    """Streams with places, and why others have none. `crowded` are the ports that cannot do their
+    work, or recover, with all that found a place; what is left out for them is not in the rest."""
+
+    streams: dict[str, StreamPlan]
+    lists: Lists
+    algorithm: str
+    refused: dict[str, str]
+    crowded: dict[PortRef, str]
+    recovery_ns: Mapping[str, int]
+    jitter_ns: Mapping[str, Mapping[str, int]]
+    is_interrupted: bool = False
+
+    @property
+    def is_complete(self) -> bool:
+        return not self.refused and not self.crowded
+
+
+def _in_windows(
+    problem: Problem,
+    impossible: Mapping[str, str],
+    routed: Mapping[str, tuple[Tree, ...]],
+    chosen: Algorithm,
+    budget: Budget,
+    *,
+    best_effort: bool,
+) -> _Found:
+    """Windows of their own for all frames, where all have a place so and nobody asks for another;
+    else for those of which it is asked, and shared ones for the others, if more have a place so."""
+    wanted = {name: problem.intent.streams[name].windows for name in routed}
+    found = None
+    if Windows.SHARED not in wanted.values():
+        is_sharing = Windows.AUTO in wanted.values() and _is_wide(problem)
+        effort = replace(budget, ejections=0) if is_sharing else budget
+        found = _in_own_windows(problem, impossible, chosen, effort, best_effort=best_effort)
+        if found.is_complete or found.is_interrupted:
+            return found
+    sharing = [name for name, windows in wanted.items() if windows is not Windows.EXACT]
+    if not sharing:
+        return found or _in_own_windows(
+            problem, impossible, chosen, budget, best_effort=best_effort
+        )
+    shared = _in_shared_windows(
+        problem, impossible, routed, sharing, chosen, budget, best_effort=best_effort
+    )
+    if found is None or shared.is_complete or len(shared.streams) > len(found.streams):
+        return shared
+    return found
+
+
+def _is_wide(problem: Problem) -> bool:
+    """Whether a gate margin is long against the frames: then frames with windows of their own fill
+    a link with margins, and to search long for places is no use."""
+    network = problem.intent.network
+    streams = problem.intent.streams.values()
+    longest = max((stream.payload_octets * stream.frames for stream in streams), default=0)
+    slowest = min(problem.links, key=lambda link: link.rate_bps)
+    return network.gate_margin_ns > network.occupation_ns(slowest, longest)
+
+
+def _in_own_windows(
+    problem: Problem,
+    impossible: Mapping[str, str],
+    chosen: Algorithm,
+    budget: Budget,
+    *,
+    best_effort: bool,
+) -> _Found:
+    problem, result, lists = _with_fitting_lists(problem, chosen, budget)
+    refused = _reasons(problem, result, impossible)
+    recovering = recovery(problem, complete(problem, result.placements).values(), lists)
+    crowded = lists.crowded() | recovering.refused
+    placements = complete(problem, result.placements)
+    if crowded and (best_effort or result.interrupted):
+        placements, lists, recovering, out = _without_crowded_ports(
+            problem, result, lists, recovering
+        )
+        refused |= out
+    return _Found(
+        stream_plans(problem, placements),
+        lists,
+        result.algorithm,
+        refused,
+        crowded,
+        recovering.recovery_ns,
+        jitter_bounds(problem, complete(problem, placements)),
+        is_interrupted=result.interrupted,
+    )
+
+
+def _in_shared_windows(
+    problem: Problem,
+    impossible: Mapping[str, str],
+    routed: Mapping[str, tuple[Tree, ...]],
+    sharing: Collection[str],
+    chosen: Algorithm,
+    budget: Budget,
+    *,
+    best_effort: bool,
+) -> _Found:
+    """Streams that are not `sharing`, and such as are kept, have windows of their own first."""
+    names = set(sharing)
+    own = {name: trees for name, trees in problem.trees.items() if name not in names}
+    alone = replace(problem, trees=own)
+    result = chosen.schedule(alone, budget)
+    placements = complete(alone, result.placements)
+    unroutable = {
+        name: why for name, why in impossible.items() if name not in names & routed.keys()
+    }
+    refused = unroutable | {
+        name: why for name, why in _reasons(alone, result, impossible).items() if name not in names
+    }
+    everyone = replace(problem, trees=dict(routed))
+    for _ in range(_ROUNDS_MAX):
+        shared = share(everyone, names, placements.values())
+        lists = shared.lists()
+        recovering = shared.recovery(lists)
+        crowded = lists.crowded() | recovering.refused
+        if not crowded or not best_effort:
+            break
+        out = _greatest(everyone, shared.streams, crowded)
+        names -= out.keys()
+        refused |= out
+    return _Found(
+        stream_plans(alone, placements) | shared.streams,
+        lists,
+        f"{result.algorithm}, shared windows" if placements else "shared windows",
+        refused | shared.refused,
+        crowded,
+        recovering.recovery_ns,
+        jitter_bounds(alone, placements),
+        is_interrupted=result.interrupted,
+    )
+
+
+def _greatest(
+    problem: Problem, streams: Mapping[str, StreamPlan], crowded: Mapping[PortRef, str]
+) -> dict[str, str]:
+    """Of each port the stream that takes most of it, and why it is to go."""
+    found: dict[str, str] = {}
+    for port, why in crowded.items():
+        link = problem.intent.network.links[port]
+        crossing = [
+            (its.frames * problem.intent.network.occupation_ns(link, its.payload_octets), name)
+            for name, planned in streams.items()
+            if any(hop.egress == port for hop in planned.hops)
+            for its in [problem.intent.streams[name]]
+        ]
+        if crossing:
+            found[max(crossing)[1]] = f"left out for port {port}: {why}"
+    return found
 
 
 _HINT = (
@@ -170,9 +318,9 @@ def _algorithm(name: str, executor: Executor | None) -> Algorithm:
 
 def _problem(
     intent: Intent, keep: Plan | None, seed: int
-) -> tuple[Problem, dict[str, str], list[Floor]]:
-    """What is to be placed around what is kept, why some streams cannot be, and the floors of those
-    that need more than their latency."""
+) -> tuple[Problem, dict[str, str], list[Floor], dict[str, tuple[Tree, ...]]]:
+    """What is to be placed around what is kept, why some streams cannot be in windows of their own,
+    the floors of those that need more than their latency so, and all ways."""
     kept = incremental.unchanged(intent, keep) if keep else {}
     router = Router(intent)
     for name, planned in kept.items():
@@ -181,6 +329,7 @@ def _problem(
     trees, impossible = _routes(router, wanted)
     impossible |= _crowded_out(router, kept, trees)
     impossible |= _out_of_step(router, kept, trees)
+    routed = dict(trees)
     problem = Problem(intent, trees, seed=seed, router=router)
     for name, paths in list(trees.items()):
         reasons = _hopeless(problem, name, paths)
@@ -194,7 +343,7 @@ def _problem(
                 trees[name], reasons = (fastest,), []
         impossible.update((name, reason) for reason in reasons[:1])
     if not impossible and not kept:
-        return problem, impossible, []  # the one that has added up the hops
+        return problem, impossible, [], routed  # the one that has added up the hops
     floors = [
         floor(problem, route)
         for name in impossible.keys() & trees.keys()
@@ -205,7 +354,8 @@ def _problem(
     kept_placements = incremental.placements(problem, kept)
     problem = replace(problem, trees=possible, kept=kept_placements)
     ran_loose = incremental.loose_ports(keep) if keep else frozenset[PortRef]()
-    return _loosened(problem, ran_loose & intent.network.links.keys()), impossible, floors
+    problem = _loosened(problem, ran_loose & intent.network.links.keys())
+    return problem, impossible, floors, routed
 
 
 def _crowded_out(

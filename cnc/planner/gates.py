@@ -73,7 +73,7 @@ def gated_links(problem: Problem) -> frozenset[int]:
     )
 
 
-def _windows_by_port(
+def windows_by_port(
     problem: Problem, placements: Iterable[Placement]
 ) -> dict[int, list[tuple[int, Window]]]:
     """For each gated link the windows of its frames, each with its period."""
@@ -99,7 +99,7 @@ def gate_control_lists(problem: Problem, placements: Iterable[Placement]) -> Lis
     placements = tuple(placements)
     recovers = problem.intent.network.disturbance_ns is not None
     stays = stays_by_port(problem.links, placements) if recovers else {}
-    return lists_of(problem, _windows_by_port(problem, placements), stays)
+    return lists_of(problem, windows_by_port(problem, placements), stays)
 
 
 def lists_of(

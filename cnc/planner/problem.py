@@ -36,6 +36,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from math import gcd
 from typing import NamedTuple
 from zlib import crc32
 
@@ -131,6 +132,14 @@ class Problem:
     def beat_ns(self, period_ns: int) -> int:
         """The shortest period of any stream that divides `period_ns`."""
         return next(beat for beat in self._periods if period_ns % beat == 0)
+
+    def slot_ns(self, names: Collection[str], others_ns: Collection[int] = ()) -> int:
+        """The longest time that all periods of some streams, and others, are multiples of."""
+        return gcd(*(self.intent.streams[name].period_ns for name in names), *others_ns)
+
+    def class_numbers(self, name: str) -> tuple[int, ...]:
+        """Numbers of the classes that a stream may have, the first to try first."""
+        return self._class_numbers[self.intent.streams[name].traffic_classes]
 
     @cached_property
     def _periods(self) -> list[int]:

@@ -1,0 +1,155 @@
+"""Windows that frames of many streams share: `share(problem, ...)`.
+
+One timer opens a window, so it needs one gate margin and one control burst, however many frames
+leave in it and in whatever order (Reusch, Zhao, Craciunas, Pop: Window-based schedule synthesis for
+industrial IEEE 802.1Qbv TSN networks. WFCS 2020). Time is cut into slots, as long as the greatest
+common divisor of the periods. Each port has one window in a slot, and a frame leaves all ports of
+its way in the windows of one slot, which overlap.
+
+    times     how long frames take         queue     what may be in a queue, and when it has left
+    order     in which order frames cross ports      windows   when all windows open and end
+    ways      ways that lead forward in it           placing   which stream begins in which slot
+    spare     how late frames may be after a disturbance
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, field
+
+from cnc.model import StreamPlan
+from cnc.planner.gates import Lists, lists_of, windows_by_port
+from cnc.planner.problem import Problem
+from cnc.planner.recovery import Recovery
+from cnc.planner.route import Placement
+from cnc.planner.sharing.placing import Sharing, Style
+from cnc.planner.sharing.spare import Periodic
+from cnc.planner.sharing.taken import Taken
+
+_MANY = 5_000  # streams of which no more layouts are tried than have to be
+
+
+@dataclass(slots=True)
+class Shared:
+    """Streams that share windows, `windows` by link, and why others have no place. `own` are the
+    windows of frames that have them for themselves."""
+
+    problem: Problem
+    own: dict[int, list[Periodic]]
+    streams: dict[str, StreamPlan] = field(default_factory=dict)
+    windows: dict[int, list[Periodic]] = field(default_factory=dict)
+    refused: dict[str, str] = field(default_factory=dict)
+    classes: list[Sharing] = field(default_factory=list)
+
+    def lists(self) -> Lists:
+        """The gate control lists of their ports, with spare room where the network is to recover.
+
+        Where a list is too long, its windows open in each slot, used or not.
+        """
+        lists = self._lists()
+        if lists.too_long:
+            for sharing in self.classes:
+                for link in sharing.stays():
+                    if self.problem.links[link].source in lists.too_long:
+                        kept = [
+                            each
+                            for each in self.windows[link]
+                            if each[1].traffic_class != sharing.traffic_class
+                        ]
+                        self.windows[link] = [*kept, sharing.in_each_slot(link)]
+            lists = self._lists()
+        return lists
+
+    def _lists(self) -> Lists:
+        stays: dict[int, dict[int, list[tuple[int, int, int]]]] = {}
+        if self.problem.intent.network.disturbance_ns is not None:
+            for sharing in self.classes:
+                for link, its in sharing.stays().items():
+                    stays.setdefault(link, {})[sharing.traffic_class] = its
+        every = {
+            link: [*self.own.get(link, ()), *self.windows.get(link, ())]
+            for link in self.own.keys() | self.windows.keys()
+        }
+        return lists_of(self.problem, every, stays)
+
+    def recovery(self, lists: Lists) -> Recovery:
+        """When all are in time again after a disturbance, or the ports that find no end of it."""
+        if self.problem.intent.network.disturbance_ns is None or lists.crowded():
+            return Recovery({}, {})
+        recovery_ns: dict[str, int] = {}
+        refused = {
+            self.problem.links[link].source: f"{_ENDLESS} beside windows of single frames"
+            for link in self.own
+        }
+        for sharing in self.classes:
+            mine = {link: self.windows[link] for link in sharing.stays()}
+            lateness = sharing.lateness()
+            ports = {self.problem.links[link].source for link in mine}
+            if not lateness.settles:
+                refused |= dict.fromkeys(ports, _CIRCULAR)
+                continue
+            refused |= {
+                port: f"{_ENDLESS}: {why}. {_WHAT_HELPS}"
+                for port, why in lateness.too_late(lists.lists, mine).items()
+            }
+            others = (w.traffic_class for its in mine.values() for _, w in its)
+            if any(number != sharing.traffic_class for number in others):
+                refused |= dict.fromkeys(ports, f"{_ENDLESS} where classes share a port")
+            recovery_ns |= dict.fromkeys(sharing.stream_plans(), lateness.lasts_ns())
+        return Recovery({} if refused else recovery_ns, refused)
+
+
+_ENDLESS = "no bound is found on how long frames that share windows are late after a disturbance"
+_WHAT_HELPS = (
+    "Fewer streams, longer periods, a smaller max-frame of best effort or a shorter `recovery` "
+    "would help; `recovery: none` under `defaults` plans without a bound"
+)
+_CIRCULAR = f"{_ENDLESS}: they may make each other late around a ring of ports. {_WHAT_HELPS}"
+
+
+def share(problem: Problem, names: Collection[str], beside: Iterable[Placement] = ()) -> Shared:
+    """Places in shared windows for as many of the streams as have one, beside frames that have
+    windows of their own."""
+    beside = tuple(beside)
+    found = Shared(problem, windows_by_port(problem, beside))
+    taken = Taken(problem, beside)
+    by_class: defaultdict[int, list[str]] = defaultdict(list)
+    for name in names:
+        numbers = problem.class_numbers(name)
+        free = [number for number in numbers if number not in taken.classes]
+        if free:
+            by_class[free[0]].append(name)
+        else:
+            found.refused[name] = (
+                "its class has frames with windows of their own, and windows that frames share "
+                "need another class. What would help: `windows` alike for all streams of a class"
+            )
+    for number in sorted(by_class, reverse=True):
+        best: Sharing | None = None
+        for style in _styles(problem, by_class[number]):
+            tried = Sharing(problem, by_class[number], number, style, taken)
+            tried.place()
+            if best is None or tried.count > best.count:
+                best = tried
+            if tried.is_complete or not tried.has_rings:
+                break
+        if best is not None:
+            found.classes.append(best)
+            found.streams |= best.stream_plans()
+            found.refused |= best.refused()
+            for link, windows in best.gate_windows().items():
+                found.windows.setdefault(link, []).extend(windows)
+                taken.add(link, windows)
+    return found
+
+
+def _styles(problem: Problem, names: Collection[str]) -> Iterator[Style]:
+    """How windows may be laid out; but for the first, only where frames go around rings."""
+    slot_ns = problem.slot_ns(names)
+    yield Style()
+    yield Style(lag_ns=slot_ns // 16)
+    if len(names) < _MANY:
+        yield Style(lag_ns=slot_ns // 10)
+        yield Style(rings_in_waves=True)
+        yield Style(by_hops=True)

@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from math import gcd, lcm
+from math import lcm
 from typing import NamedTuple
 
-from cnc.model import Hop, Stream, StreamPlan
+from cnc.mechanisms.terms import longest_frame_ns
+from cnc.model import ClassRole, Hop, Stream, StreamPlan
+from cnc.planner.floor import us
 from cnc.planner.gates import Window
 from cnc.planner.graph import Tree
 from cnc.planner.problem import Problem
-from cnc.planner.sharing.order import ordered
+from cnc.planner.sharing.order import Turn, ordered
 from cnc.planner.sharing.queue import Coming, Queue
+from cnc.planner.sharing.spare import Lateness
+from cnc.planner.sharing.taken import Taken
 from cnc.planner.sharing.times import Times
 from cnc.planner.sharing.ways import ForwardWays
 from cnc.planner.sharing.windows import Windows
 
 _REPAIRS_MAX = 12
-_FULL = 1 << 10
+_FULL = 1 << 10  # parts of what a window can hold
 _REROUTINGS_MAX = 5
+_WHOLE_PPB = 10**9
+_HARDLY = 1e-9  # the weight of a turn that no stream takes yet
 
 
 class Step(NamedTuple):
@@ -34,18 +40,19 @@ class Step(NamedTuple):
 
 
 class Style(NamedTuple):
-    """How windows are laid out: whether tight streams go first, whether frames that go around a
-    ring do so in a second wave or in the next slot, and what lies between windows of successive
-    ports beside what it takes."""
+    """How windows are laid out: how much later than it takes that of the next port ends; and
+    whether frames that go around a ring do so in the next slot, in a second wave, or whether each
+    hop is a wave of its own."""
 
-    by_hops: bool = False
-    rings_in_waves: bool = True
     lag_ns: int = 0
+    rings_in_waves: bool = False
+    by_hops: bool = False
 
 
 @dataclass(slots=True)
-class Shared:
-    """Streams in shared windows: in which slot each begins, and the windows."""
+class _Layout:
+    """In which slot each stream begins, and the windows for that; streams that are `late` in them
+    have no place."""
 
     slots: dict[str, int]
     windows: Windows
@@ -54,7 +61,6 @@ class Shared:
 
     @property
     def count(self) -> int:
-        """How many streams have a place and come in time."""
         return len(self.slots) - len(self.late)
 
 
@@ -62,30 +68,96 @@ class Sharing:
     """Some streams of a problem in windows of one class."""
 
     def __init__(
-        self, problem: Problem, names: Collection[str], traffic_class: int, style: Style
+        self,
+        problem: Problem,
+        names: Collection[str],
+        traffic_class: int,
+        style: Style,
+        taken: Taken,
     ) -> None:
+        self.traffic_class = traffic_class
         self._problem = problem
         self._streams = {name: problem.intent.streams[name] for name in names}
-        self._class = traffic_class
         self._style = style
+        self._taken = taken
         self._times = Times(problem)
+        self.slot_ns = problem.slot_ns(names, taken.periods_ns)
         periods = {stream.period_ns for stream in self._streams.values()}
-        self.slot_ns = gcd(*periods)
         self._count = lcm(*periods) // self.slot_ns
-        self._tight = {
-            name for name, its in self._streams.items() if its.max_latency_ns <= self.slot_ns
-        }
         self._trees = {name: problem.trees[name] for name in names}
         self._ways = self._order()
-        self._most: dict[int, int] = {}  # the work that a window may hold
+        self._most: dict[int, int] = {}  # the work that a window can hold
         self._full, self._less = _FULL, dict[int, int]()
-        self._placed = 0
+        self._layout = self._lay_out({})
+
+    @property
+    def count(self) -> int:
+        """How many streams have a place."""
+        return self._layout.count
+
+    @property
+    def is_complete(self) -> bool:
+        return self.count == len(self._streams)
+
+    def place(self) -> None:
+        """Find places for as many streams as have one.
+
+        The fuller windows are, the more frames of the next slot come early for them, and the more
+        streams are late. So it is tried how full they may be at most.
+        """
+        names = sorted(self._streams, key=self._demand)
+        for self._full in range(_FULL, _FULL // 4, -_FULL // 32):
+            self._less = {}
+            placed, found = self._repaired(names)
+            if found is not None and found.count > self.count:
+                self._layout = found
+            if self.is_complete or placed <= self.count:
+                break
+
+    def _repaired(self, names: Sequence[str]) -> tuple[int, _Layout | None]:
+        """How many streams are given a slot at first, and windows of which none is too long: some
+        hold less than they might, and streams that are late in them go without a place."""
+        found: _Layout | None = None
+        placed = 0
+        for _ in range(_REPAIRS_MAX):
+            layout = self._lay_out(self._assign(names))
+            placed = max(placed, len(layout.slots))
+            holds = layout.windows.find()
+            long = self._too_long(layout)
+            if not holds or len(long) > max(3, len(layout.queues) // 20):
+                break
+            if not long:
+                layout.late = self._late(layout)
+                if found is None or layout.count > found.count:
+                    found = layout
+                if not layout.late:
+                    break
+                gone = set(layout.late[: max(1, len(layout.late) // 2)])
+                names = [name for name in names if name not in gone]
+            for link, over_ns in long.items():
+                self._less[link] = self._less.get(link, 0) + over_ns
+        return placed, found
+
+    def _late(self, layout: _Layout) -> list[str]:
+        """The streams whose bound is beyond what they allow, the worst first."""
+        over = {
+            name: self._bound_ns(layout, name) - self._streams[name].max_latency_ns
+            for name in layout.slots
+        }
+        return sorted((name for name, ns in over.items() if ns > 0), key=lambda n: (-over[n], n))
+
+    def _demand(self, name: str) -> tuple[int, int, str]:
+        stream = self._streams[name]
+        return stream.period_ns, -stream.frames * stream.payload_octets, name
+
+    # -- ways
 
     def _order(self) -> dict[tuple[str, int], tuple[Step, ...]]:
-        """The steps of all ways; `self._links` are the links of switches in their order."""
+        """The steps of all ways; `self._links` are the links of switches in their order. Streams
+        whose ways lead back in it get others, as far as there are some."""
         router = self._problem.router
         forward = ForwardWays(self._problem, router.loads if router else ())
-        possible = dict.fromkeys(forward.turns(), 1e-9)
+        possible = dict.fromkeys(forward.turns(), _HARDLY)
         for attempt in range(_REROUTINGS_MAX):
             ways = {
                 (name, path): self._way(tree)
@@ -98,13 +170,12 @@ class Sharing:
             order = ordered(links, possible | turns)
             place = {link: index for index, link in enumerate(order)}
             back = {turn for turn in turns if place[turn[1]] <= place[turn[0]]}
-            if not back or self._style.by_hops or attempt == _REROUTINGS_MAX - 1 or not self._lead_forward(
-                forward, ways, place, back
-            ):
+            is_last = self._style.by_hops or attempt + 1 == _REROUTINGS_MAX
+            if not back or is_last or not self._lead_forward(forward, ways, place, back):
                 break
         self._links = [link for link in order if link in used]
         self.has_rings = bool(back)
-        return {key: self._stepped(key[0], way, back) for key, way in ways.items()}
+        return {key: self._in_waves(way, back) for key, way in ways.items()}
 
     def _way(self, tree: Tree) -> tuple[Step, ...]:
         inbound: dict[str, int] = {}
@@ -115,54 +186,45 @@ class Sharing:
             inbound[link.target.node] = index
         return tuple(way)
 
-    def _turns(self, ways: Mapping[tuple[str, int], Sequence[Step]]) -> dict[tuple[int, int], float]:
-        """How much goes from each link between switches on to each other."""
-        turns: defaultdict[tuple[int, int], float] = defaultdict(float)
+    def _turns(self, ways: Mapping[tuple[str, int], Sequence[Step]]) -> dict[Turn, float]:
+        """How much goes from each link between switches on to each other; what is in a hurry
+        weighs more."""
+        turns: defaultdict[Turn, float] = defaultdict(float)
         for (name, _), way in ways.items():
             stream = self._streams[name]
-            urgency = 1 + 4 * self.slot_ns / stream.max_latency_ns
+            hurry = 1 + 4 * self.slot_ns / stream.max_latency_ns
             for step in way:
                 if step.before is not None and way[step.before].before is not None:
-                    share = self._share(stream, step.link)
-                    turns[way[step.before].link, step.link] += share * urgency
+                    turns[way[step.before].link, step.link] += hurry * self._share(stream, step)
         return turns
 
-    def _share(self, stream: Stream, link: int) -> float:
-        busy = self._times.of_frame(link, stream).busy_ns
-        return stream.frames * busy / stream.period_ns
+    def _share(self, stream: Stream, step: Step) -> float:
+        busy_ns = self._times.of_frame(step.link, stream).busy_ns
+        return stream.frames * busy_ns / stream.period_ns
 
     def _lead_forward(
         self,
         forward: ForwardWays,
         ways: Mapping[tuple[str, int], Sequence[Step]],
         place: Mapping[int, int],
-        back: Collection[tuple[int, int]],
+        back: Set[Turn],
     ) -> bool:
-        """Give streams other ways that take none of the turns `back`, where there are some; whether
-        any has."""
+        """Give streams ways that take none of the turns `back`; whether any got one."""
         moved = False
         for (name, _), way in ways.items():
             stream, trees = self._streams[name], self._trees[name]
-            if len(trees) > 1 or len(stream.listeners) > 1:
+            turns = ((way[step.before].link, step.link) for step in way if step.before is not None)
+            if len(trees) > 1 or len(stream.listeners) > 1 or back.isdisjoint(turns):
                 continue
-            if not any(
-                step.before is not None and (way[step.before].link, step.link) in back
-                for step in way
-            ):
-                continue
-            share = self._share(stream, way[-1].link)
-            for step in way:
-                forward.loads[step.link] -= share
+            share = self._share(stream, way[-1])
+            forward.carry((step.link for step in way), -share)
             tree = forward.find(stream.talker, stream.listeners[0], share, place)
             self._trees[name] = (tree or trees[0],)
+            forward.carry(self._trees[name][0], share)
             moved = moved or tree is not None
-            for number in self._trees[name][0]:
-                forward.loads[number] += share
         return moved
 
-    def _stepped(
-        self, name: str, way: Sequence[Step], back: Collection[tuple[int, int]]
-    ) -> tuple[Step, ...]:
+    def _in_waves(self, way: Sequence[Step], back: Set[Turn]) -> tuple[Step, ...]:
         found: list[Step] = []
         for link, before, _, _ in way:
             if before is None:
@@ -170,129 +232,90 @@ class Sharing:
                 continue
             _, _, wave, slots = found[before]
             if self._style.by_hops:
-                found.append(Step(link, before, wave + 1))
-                continue
-            if (way[before].link, link) in back:
+                wave += 1
+            elif (way[before].link, link) in back:
                 wave += self._style.rings_in_waves
                 slots += not self._style.rings_in_waves
             found.append(Step(link, before, wave, slots))
         return tuple(found)
 
-    def place(self) -> Shared:
-        """As many of the streams as find a place.
+    def _ways_of(self, name: str) -> Iterator[tuple[Step, ...]]:
+        return (self._ways[name, path] for path in range(len(self._trees[name])))
 
-        The fuller windows may be, the more frames of the next slot are early for them, and the
-        more streams are late. So it is tried how full they may be at most.
-        """
-        names = sorted(self._streams, key=self._demand)
-        best = Shared({}, *self._windows({}))
-        full = _FULL
-        while full > _FULL // 4:
-            self._full, self._less = full, {}
-            found = self._repaired(names)
-            if found is not None and found.count > best.count:
-                best = found
-            if found is not None and len(found.slots) == len(names) and not found.late:
-                break
-            if self._placed <= best.count:
-                break
-            full -= _FULL // 32
-        return best
-
-    def _windows(self, slots: dict[str, int]) -> tuple[Windows, dict[int, Queue]]:
-        queues, talkers, ties = self._fill(slots)
-        lag_ns = self._style.lag_ns
-        windows = Windows(self._times, self.slot_ns, queues, talkers, ties, lag_ns=lag_ns)
-        return windows, queues
-
-    def _repaired(self, names: Sequence[str]) -> Shared | None:
-        """Windows where none is too long, after some were filled less than they might be; streams
-        that are late in them are the first to go without a place."""
-        found = None
-        for _ in range(_REPAIRS_MAX):
-            slots = self._assign(names)
-            self._placed = len(slots)
-            windows, queues = self._windows(slots)
-            holds = windows.find()
-            long = self._too_long(windows, queues)
-            if not holds or len(long) > max(3, len(queues) // 20):
-                return found
-            if not long:
-                shared = Shared(slots, windows, queues)
-                shared.late = self._late(shared)
-                if found is None or shared.count > found.count:
-                    found = shared
-                if not shared.late:
-                    return found
-                gone = set(shared.late[: max(1, len(shared.late) // 2)])
-                names = [name for name in names if name not in gone]
-            for link, over_ns in long.items():
-                self._less[link] = self._less.get(link, 0) + over_ns
-        return found
-
-    def _late(self, shared: Shared) -> list[str]:
-        """The streams whose bound is beyond what is allowed, the worst first."""
-        over = {
-            name: self.bound_ns(shared, name) - self._streams[name].max_latency_ns
-            for name in shared.slots
-        }
-        return sorted((name for name, ns in over.items() if ns > 0), key=lambda n: (-over[n], n))
-
-    def _demand(self, name: str) -> tuple[int, int, str]:
-        stream = self._streams[name]
-        return stream.period_ns, -stream.frames * stream.payload_octets, name
+    # -- slots
 
     def _most_ns(self, link: int) -> int:
-        """The most work that a window may hold beside best effort's turn."""
+        """The most work that a window is to hold beside best effort's turn."""
         if link not in self._most:
-            its = self._times.of_link(link)
-            low, high, room = 0, self.slot_ns, self._room_ns(link)
+            its, room = self._times.of_link(link), self._room_ns(link)
+            if self._problem.intent.network.disturbance_ns is not None:
+                room = min(room, self.slot_ns - self._disturbed_ns(link))
             shortest = min(self._times.of_frame(link, s).busy_ns for s in self._streams.values())
+            low, high = 0, self.slot_ns
             while low < high:
                 work = (low + high + 1) // 2
-                if self._times.left_ns(link, its.late_ns, work, min(work, shortest)) <= room:
-                    low = work
-                else:
-                    high = work - 1
+                lasts = self._times.left_ns(link, its.late_ns, work, min(work, shortest))
+                low, high = (work, high) if lasts <= room else (low, work - 1)
             self._most[link] = low
         return self._most[link] * self._full // _FULL - self._less.get(link, 0)
 
     def _room_ns(self, link: int) -> int:
+        """The longest window of a link."""
         its = self._times.of_link(link)
-        return self.slot_ns - its.beside_ns - 2 * its.early_ns - its.shortest_ns
+        room = self.slot_ns - its.beside_ns - 2 * its.early_ns - its.shortest_ns
+        return room * (_WHOLE_PPB - self._problem.shares_ppb.get(link, 0)) // _WHOLE_PPB
 
-    def _too_long(self, windows: Windows, queues: dict[int, Queue]) -> dict[int, int]:
-        over = {link: windows.length_ns(link) - self._room_ns(link) for link in queues}
+    def _disturbed_ns(self, link: int) -> int:
+        """How much later frames of this problem may be there after a disturbance, about."""
+        intent, its = self._problem.intent, self._problem.links[link]
+        frame_ns = longest_frame_ns(intent, its, ClassRole.BEST_EFFORT)
+        lost_ns = intent.network.disturbance_ns or 0
+        return self._times.left_ns(
+            link, intent.network.gate_margin_ns, lost_ns + frame_ns, frame_ns or 1
+        )
+
+    def _too_long(self, layout: _Layout) -> dict[int, int]:
+        over = {
+            link: layout.windows.length_ns(link) - self._room_ns(link) for link in layout.queues
+        }
         return {link: ns for link, ns in over.items() if ns > 0}
 
     def _fixed_ns(self, stream: Stream) -> int | None:
         """When a talker starts that may not choose its time within a slot."""
-        last = stream.period_ns - 1 if stream.latest_ns is None else stream.latest_ns
-        return stream.earliest_ns if last - stream.earliest_ns < self.slot_ns - 1 else None
+        last_ns = stream.period_ns - 1 if stream.latest_ns is None else stream.latest_ns
+        is_free = last_ns - stream.earliest_ns >= self.slot_ns - 1
+        return None if is_free else stream.earliest_ns
+
+    def _phase_ns(self, stream: Stream) -> int | None:
+        fixed_ns = self._fixed_ns(stream)
+        return None if fixed_ns is None else fixed_ns % self.slot_ns
+
+    def _works(self, name: str) -> list[tuple[Step, int]]:
+        """The steps of a stream on links of switches, and for how long its frames take these."""
+        stream = self._streams[name]
+        return [
+            (step, stream.frames * self._times.of_frame(step.link, stream).busy_ns)
+            for way in self._ways_of(name)
+            for step in way
+            if step.before is not None
+        ]
 
     def _assign(self, names: Sequence[str]) -> dict[str, int]:
         """The slot of each stream: that in which the fullest port of its way is least full."""
-        count = self._count
-        taken: defaultdict[int, list[int]] = defaultdict(lambda: [0] * count)
+        taken: defaultdict[int, list[int]] = defaultdict(lambda: [0] * self._count)
         found: dict[str, int] = {}
         for name in names:
-            stream = self._streams[name]
-            every = stream.period_ns // self.slot_ns
-            steps = [
-                (step, stream.frames * self._times.of_frame(step.link, stream).busy_ns)
-                for way in self._ways_of(name)
-                for step in way
-                if step.before is not None
-            ]
-            fixed = self._fixed_ns(stream)
-            choices = range(every) if fixed is None else (fixed // self.slot_ns,)
+            every = self._streams[name].period_ns // self.slot_ns
+            works = self._works(name)
+            fixed_ns = self._fixed_ns(self._streams[name])
+            choices = range(every) if fixed_ns is None else (fixed_ns // self.slot_ns,)
             least, chosen = 1.0, None
             for slot in choices:
                 fullest = 0.0
-                for step, work in steps:
-                    most = self._most_ns(step.link)
+                for step, work in works:
                     there = taken[step.link][(slot + step.slots) % every :: every]
-                    fullest = max(fullest, (max(there) + work) / max(most, 1))
+                    most = max(self._most_ns(step.link), 1)
+                    fullest = max(fullest, (max(there) + work) / most)
                     if fullest > least:
                         break
                 if fullest < least or (chosen is None and fullest <= least):
@@ -300,159 +323,243 @@ class Sharing:
             if chosen is None:
                 continue
             found[name] = chosen
-            for step, work in steps:
-                there = taken[step.link]
-                for slot in range((chosen + step.slots) % every, count, every):
-                    there[slot] += work
+            for step, work in works:
+                self._fill(taken[step.link], chosen + step.slots, every, work)
         return found
 
-    def _ways_of(self, name: str) -> Iterator[tuple[Step, ...]]:
-        return (self._ways[name, path] for path in range(len(self._trees[name])))
-
-    def _fill(
-        self, slots: dict[str, int]
-    ) -> tuple[dict[int, Queue], dict[int, tuple[int, int]], list[list[Coming]]]:
-        queues = {link: Queue(self._times, link, self.slot_ns) for link in self._links}
-        works: defaultdict[int, list[int]] = defaultdict(lambda: [0] * self._count)
-        coming_works: dict[int, tuple[Coming, list[int]]] = {}
-        talkers: defaultdict[int, list[int]] = defaultdict(lambda: [0] * self._count)
-        shortest: dict[int, int] = {}
-        tied: dict[tuple[int, ...], list[Coming]] = {}
-        for name, slot in slots.items():
-            stream = self._streams[name]
-            every = stream.period_ns // self.slot_ns
-            fixed = self._fixed_ns(stream)
-            phase = None if fixed is None else fixed % self.slot_ns
-            firsts: defaultdict[int, list[Coming]] = defaultdict(list)
-            for way in self._ways_of(name):
-                for step in way:
-                    busy, _, _ = self._times.of_frame(step.link, stream)
-                    shortest[step.link] = min(busy, shortest.get(step.link, busy))
-                    if step.before is None:
-                        sent = talkers[step.link]
-                        if name not in firsts or True:
-                            pass
-                        self._add(sent, slot, every, stream.frames * busy)
-                        continue
-                    queue, before = queues[step.link], way[step.before]
-                    is_first = before.before is None
-                    key = (
-                        before.link,
-                        None if is_first else before.wave,
-                        phase if is_first else None,
-                        step.slots - before.slots,
-                        step.wave,
-                    )
-                    its = queue.coming.get(key)
-                    if its is None:
-                        its = queue.coming[key] = Coming(*key)
-                        coming_works[id(its)] = its, [0] * self._count
-                    came = self._times.of_frame(before.link, stream)
-                    flies = came.received_min_ns + self._times.of_link(before.link).flies_min_ns
-                    if is_first:
-                        flies -= self._times.sooner_ns(before.link, stream)
-                        firsts[before.link].append(its)
-                    its.add(busy, came.busy_min_ns, flies)
-                    work = stream.frames * busy
-                    self._add(coming_works[id(its)][1], slot + step.slots, every, work)
-                    self._add(works[step.link], slot + step.slots, every, work)
-            for several in firsts.values():
-                if len(several) > 1:
-                    tied[tuple(sorted(map(id, several)))] = several
-        for its, work_by_slot in coming_works.values():
-            its.work_ns = max(work_by_slot)
-        for link, queue in queues.items():
-            queue.work_ns, queue.shortest_ns = max(works[link]), shortest.get(link, 1)
-        sent_by = {link: (max(sent), shortest[link]) for link, sent in talkers.items()}
-        return {link: q for link, q in queues.items() if q.coming}, sent_by, list(tied.values())
-
-    def _add(self, works: list[int], slot: int, every: int, work_ns: int) -> None:
+    def _fill(self, works: list[int], slot: int, every: int, work_ns: int) -> None:
         for index in range(slot % every, self._count, every):
             works[index] += work_ns
 
-    def _start_ns(self, shared: Shared, name: str, way: Sequence[Step]) -> int:
-        """When the talker starts to send on a way, from the beginning of its slot on."""
-        step = next(step for step in way if step.before is not None and way[step.before].before is None)
-        before = way[step.before or 0]
-        fixed = self._fixed_ns(self._streams[name])
-        phase = None if fixed is None else fixed % self.slot_ns
-        key = before.link, None, phase, step.slots - before.slots, step.wave
-        return shared.queues[step.link].coming[key].sent_ns
+    # -- windows
 
-    def bound_ns(self, shared: Shared, name: str) -> int:
+    def _lay_out(self, slots: dict[str, int]) -> _Layout:
+        """The queues and windows for streams that begin in these slots."""
+        queues = {link: Queue(self._times, link, self.slot_ns) for link in self._links}
+        works: defaultdict[int, list[int]] = defaultdict(lambda: [0] * self._count)
+        came: dict[int, list[int]] = {}  # by the identity of what comes
+        ties: dict[tuple[int, ...], list[Coming]] = {}
+        for name, slot in slots.items():
+            stream = self._streams[name]
+            every = stream.period_ns // self.slot_ns
+            firsts = {}
+            # Of a frame of which a switch makes both copies there is one.
+            for link in self._sent_by(name):
+                work_ns = stream.frames * self._times.of_frame(link, stream).busy_ns
+                self._fill(works[link], slot, every, work_ns)
+            for way in self._ways_of(name):
+                for step in way:
+                    if step.before is None:
+                        continue
+                    queue = queues[step.link]
+                    key = self._key(stream, way, step)
+                    its = queue.coming.setdefault(key, Coming(*key))
+                    busy_ns = self._widen(its, stream, way, step)
+                    queue.shortest_ns = min(queue.shortest_ns, busy_ns)
+                    if its.before is None:
+                        firsts[id(its)] = its
+                    by_slot = came.setdefault(id(its), [0] * self._count)
+                    for its_works in (by_slot, works[step.link]):
+                        self._fill(its_works, slot + step.slots, every, stream.frames * busy_ns)
+            if len(firsts) > 1:
+                ties[tuple(sorted(firsts))] = list(firsts.values())
+        queues = {link: queue for link, queue in queues.items() if queue.coming}
+        for link, queue in queues.items():
+            queue.work_ns = max(works[link])
+            for its in queue.coming.values():
+                its.work_ns = max(came[id(its)])
+        shortest = self._shortest_sent(slots)
+        talkers = {link: (max(works[link]), least_ns) for link, least_ns in shortest.items()}
+        windows = Windows(
+            self._times,
+            self.slot_ns,
+            queues,
+            talkers,
+            list(ties.values()),
+            taken=self._taken,
+            lag_ns=self._style.lag_ns,
+        )
+        return _Layout(slots, windows, queues)
+
+    def _sent_by(self, name: str) -> set[int]:
+        """The links by which a talker sends the frames of a stream."""
+        ways = self._ways_of(name)
+        return {step.link for way in ways for step in way if step.before is None}
+
+    def _shortest_sent(self, slots: Collection[str]) -> dict[int, int]:
+        """The shortest frame on the link of each talker."""
+        found: dict[int, int] = {}
+        for name in slots:
+            for link in self._sent_by(name):
+                busy_ns = self._times.of_frame(link, self._streams[name]).busy_ns
+                found[link] = min(busy_ns, found.get(link, busy_ns))
+        return found
+
+    def _key(
+        self, stream: Stream, way: Sequence[Step], step: Step
+    ) -> tuple[int, int | None, int | None, int, int]:
+        before = way[step.before or 0]
+        slots = step.slots - before.slots
+        if before.before is None:
+            return before.link, None, self._phase_ns(stream), slots, step.wave
+        return before.link, before.wave, None, slots, step.wave
+
+    def _widen(self, its: Coming, stream: Stream, way: Sequence[Step], step: Step) -> int:
+        """Let frames of a stream be among what comes; for how long each takes the link."""
+        before = way[step.before or 0]
+        busy_ns = self._times.of_frame(step.link, stream).busy_ns
+        _, came_min_ns, received_min_ns = self._times.of_frame(before.link, stream)
+        flies_ns = received_min_ns + self._times.of_link(before.link).flies_min_ns
+        if before.before is None:
+            flies_ns -= self._times.sooner_ns(before.link, stream)
+        its.add(busy_ns, came_min_ns, flies_ns)
+        return busy_ns
+
+    def _start_ns(self, layout: _Layout, name: str, way: Sequence[Step]) -> int:
+        """When the talker starts to send on a way, from the beginning of its slot on."""
+        first = next(
+            step for step in way if step.before is not None and way[step.before].before is None
+        )
+        key = self._key(self._streams[name], way, first)
+        return layout.queues[first.link].coming[key].sent_ns
+
+    def _bound_ns(self, layout: _Layout, name: str) -> int:
         """From the first start of a stream to its last bit at the last listener."""
-        stream = self._streams[name]
+        stream, between = self._streams[name], self._problem.clocks.between_ns
         starts, ends = [], []
-        between = self._problem.clocks.between_ns
         for way in self._ways_of(name):
-            starts.append(self._start_ns(shared, name, way))
+            starts.append(self._start_ns(layout, name, way))
             for step in way:
                 link = self._problem.links[step.link]
                 if step.before is None or link.target.node not in stream.listeners:
                     continue
-                apart = max(between(link.source.node, link.target.node), between(link.source.node, stream.talker))
-                left = shared.windows.ends_ns[step.link, step.wave] + step.slots * self.slot_ns
+                source = link.source.node
+                apart = max(between(source, link.target.node), between(source, stream.talker))
+                left = layout.windows.ends_ns[step.link, step.wave] + step.slots * self.slot_ns
                 gap = self._times.of_link(step.link).gap_min_ns
                 ends.append(left - gap + link.propagation_ns + apart)
         return max(ends) - min(starts)
 
-    def stream_plans(self, shared: Shared) -> dict[str, StreamPlan]:
-        return {name: self._planned(shared, name) for name in shared.slots if name not in shared.late}
+    # -- what is found
 
-    def _planned(self, shared: Shared, name: str) -> StreamPlan:
-        stream = self._streams[name]
-        windows = shared.windows
+    def _placed(self) -> Iterator[str]:
+        late = set(self._layout.late)
+        return (name for name in self._layout.slots if name not in late)
+
+    def stream_plans(self) -> dict[str, StreamPlan]:
+        return {name: self._planned(name) for name in self._placed()}
+
+    def _planned(self, name: str) -> StreamPlan:
+        layout, windows, stream = self._layout, self._layout.windows, self._streams[name]
         ways = list(self._ways_of(name))
-        first = min(self._start_ns(shared, name, way) for way in ways)
-        since = shared.slots[name] * self.slot_ns
+        since = layout.slots[name] * self.slot_ns
         # A talker is told an offset within its period.
-        since -= (first + since) // stream.period_ns * stream.period_ns
+        first = since + min(self._start_ns(layout, name, way) for way in ways)
+        since -= first // stream.period_ns * stream.period_ns
         paths = []
         for way in ways:
             hops = []
             for step in way:
                 if step.before is None:
-                    opens, lasts = self._start_ns(shared, name, way), windows.talker_ns[step.link]
+                    opens, lasts = self._start_ns(layout, name, way), windows.talker_ns[step.link]
                 else:
                     opens = windows.opens_ns[step.link]
                     lasts = windows.ends_ns[step.link, step.wave] - opens
-                source = self._problem.links[step.link].source
                 offset = since + opens + step.slots * self.slot_ns
-                hops.append(Hop(source, offset, self._class, lasts))
+                source = self._problem.links[step.link].source
+                hops.append(Hop(source, offset, self.traffic_class, lasts))
             paths.append(tuple(hops))
-        return StreamPlan(tuple(paths), self.bound_ns(shared, name))
+        return StreamPlan(tuple(paths), self._bound_ns(layout, name))
 
-    def gate_windows(self, shared: Shared) -> dict[int, list[tuple[int, Window]]]:
+    def refused(self) -> dict[str, str]:
+        """Why streams have no place."""
+        placed = set(self._placed())
+        return {name: self._why(name) for name in self._streams if name not in placed}
+
+    def _why(self, name: str) -> str:
+        layout, stream = self._layout, self._streams[name]
+        if name in layout.slots:
+            bound_ns = self._bound_ns(layout, name)
+            return (
+                f"no window that frames share brings it in time: it would take up to "
+                f"{us(bound_ns)}, its max-latency is {us(stream.max_latency_ns)}. What would help: "
+                "fewer streams on its way, a smaller gate-margin or a longer max-latency"
+            )
+        return self._too_full(name)
+
+    def _too_full(self, name: str) -> str:
+        queues = self._layout.queues
+
+        def filled(link: int) -> float:
+            work_ns = queues[link].work_ns if link in queues else 0
+            self._full, self._less = _FULL, {}
+            return work_ns / max(self._most_ns(link), 1)
+
+        fullest = max((step.link for step, _ in self._works(name)), key=filled)
+        work_ns = queues[fullest].work_ns if fullest in queues else 0
+        its = self._times.of_link(fullest)
+        return (
+            f"the windows that frames share are full: at {self._problem.links[fullest].source} "
+            f"those of one slot of {us(self.slot_ns)} take {us(work_ns)} of up to "
+            f"{us(self._most_ns(fullest))}, beside a gate margin of {us(its.late_ns)}, control, "
+            f"and best effort's turn and guard band of {us(its.beside_ns)}. What would help: "
+            "longer periods, smaller payloads, a smaller gate-margin or a faster link"
+        )
+
+    def gate_windows(self) -> dict[int, list[tuple[int, Window]]]:
         """For each link of a switch the windows in which its gate is to be open, each with its
-        period."""
-        used: defaultdict[int, set[tuple[int, int]]] = defaultdict(set)
-        for name, slot in shared.slots.items():
-            if name in shared.late:
+        period: in the slots that are used."""
+        windows = self._layout.windows
+        found = {}
+        for link, (cycle, busy) in self._used().items():
+            window = Window(windows.opens_ns[link], windows.closes_ns(link), self.traffic_class)
+            if len(busy) == cycle:
+                found[link] = [(self.slot_ns, window)]
                 continue
+            starts = (slot * self.slot_ns for slot in sorted(busy))
+            found[link] = [(cycle * self.slot_ns, _later(window, ns)) for ns in starts]
+        return found
+
+    def in_each_slot(self, link: int) -> tuple[int, Window]:
+        """A window in each slot, used or not, of which a list repeats from slot to slot."""
+        windows = self._layout.windows
+        window = Window(windows.opens_ns[link], windows.closes_ns(link), self.traffic_class)
+        return self.slot_ns, window
+
+    def lateness(self) -> Lateness:
+        """How late frames may be after a disturbance."""
+        return self._lateness(self._layout)
+
+    def _lateness(self, layout: _Layout) -> Lateness:
+        problem = self._problem
+        return Lateness(problem.intent, problem.links, self._times, layout.windows, layout.queues)
+
+    def _used(self) -> dict[int, tuple[int, set[int]]]:
+        """The slots in which frames leave by a link, and after how many that repeats."""
+        used: defaultdict[int, set[tuple[int, int]]] = defaultdict(set)
+        for name in self._placed():
             every = self._streams[name].period_ns // self.slot_ns
-            for way in self._ways_of(name):
-                for step in way:
-                    if step.before is not None:
-                        used[step.link].add((every, (slot + step.slots) % every))
+            for step, _ in self._works(name):
+                used[step.link].add((every, (self._layout.slots[name] + step.slots) % every))
         found = {}
         for link, slots in used.items():
             cycle = lcm(*{every for every, _ in slots})
             busy = {at for every, slot in slots for at in range(slot, cycle, every)}
-            opens = shared.windows.opens_ns[link]
-            closes = shared.windows.closes_ns(link)
-            window = Window(opens, closes, self._class)
-            if len(busy) == cycle:
-                found[link] = [(self.slot_ns, window)]
-                continue
+            found[link] = cycle, busy
+        return found
+
+    def stays(self) -> dict[int, list[tuple[int, int, int]]]:
+        """When planned frames may be in the queue of a link: start, duration and period."""
+        windows = self._layout.windows
+        found = {}
+        for link, its in self.gate_windows().items():
+            comes_ns = windows.earliest_ns(link) - windows.opens_ns[link]
             found[link] = [
-                (
-                    cycle * self.slot_ns,
-                    window._replace(
-                        open_ns=window.open_ns + at * self.slot_ns,
-                        close_ns=window.close_ns + at * self.slot_ns,
-                    ),
-                )
-                for at in sorted(busy)
+                (opens + comes_ns, closes - opens - comes_ns, period)
+                for period, (opens, closes, _) in its
             ]
         return found
 
+
+def _later(window: Window, by_ns: int) -> Window:
+    return window._replace(open_ns=window.open_ns + by_ns, close_ns=window.close_ns + by_ns)

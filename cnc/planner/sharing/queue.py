@@ -15,8 +15,8 @@ class Coming:
     """Frames of one slot that come to a queue by one link, in one wave.
 
     They come from wave `before` of the link `link`; or from their talker, where `before` is None,
-    which starts to send them at `sent_ns`; that is `start_ns`, if it may not choose. Around a ring they come `slots` later.
-    The link that they leave by is theirs for `work_ns` in the fullest slot, for `frame_ns` of which
+    which starts to send them at `sent_ns`; that is `start_ns`, if it may not choose. Around a ring
+    they come `slots` later. The link that they leave by is theirs for `work_ns` in the fullest slot, for `frame_ns` of which
     the longest of them takes it; and they come as `flow` parts of that in each ns. `earliest_ns`
     and `latest_ns` are from the beginning of the slot on, as far as they are known.
     """
@@ -173,14 +173,14 @@ class Queue:
                 own.append(self._part(its, comes, min(its.latest_ns, last), latest_ns))
             elif its.wave > wave and comes is not None and comes <= latest_ns:
                 own.append(self._part(its, comes, last, latest_ns))
-            for later_ns in (self.slot_ns, 2 * self.slot_ns):
-                if comes is not None and comes + later_ns <= latest_ns:
-                    following.append(self._part(its, comes + later_ns, last, latest_ns))
+            following += [
+                self._part(its, comes + later_ns, last, latest_ns)
+                for later_ns in (self.slot_ns, 2 * self.slot_ns)
+                if comes is not None and comes + later_ns <= latest_ns
+            ]
         return own, following
 
-    def _part(
-        self, its: Coming, comes_ns: int | None, until_ns: int, latest_ns: int
-    ) -> _Part:
+    def _part(self, its: Coming, comes_ns: int | None, until_ns: int, latest_ns: int) -> _Part:
         work = its.work_ns
         if its.flow and comes_ns is not None:
             more = -(-its.flow * max(min(until_ns, latest_ns) - comes_ns, 0) // PARTS)
@@ -189,4 +189,3 @@ class Queue:
 
 
 _ROUNDING_NS = 4  # what sums of parts, each rounded up, may come to beside each other
-

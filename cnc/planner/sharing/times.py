@@ -10,7 +10,6 @@ from cnc.mechanisms.terms import (
     control_ahead_ns,
     held_up_ns,
     interference_ns,
-    may_be_dropped,
 )
 from cnc.model import FRAMES_IN_ONE_GO, GateMode, Stream, transmission_min_ns
 from cnc.planner.ports import guard_ns, interval_min_ns, slot_ns

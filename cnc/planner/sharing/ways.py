@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from cnc.planner.graph import Tree
 from cnc.planner.problem import Problem
@@ -13,15 +13,20 @@ _DETOUR_HOPS = 8.0  # hops that a way goes around to avoid a link that is full
 
 
 class ForwardWays:
-    """Ways through the network of a problem; `loads` are those of its links."""
+    """Ways through the network of a problem whose links have these loads."""
 
     def __init__(self, problem: Problem, loads: Sequence[float]) -> None:
-        self.loads = list(loads)
+        self._loads = list(loads)
         self._links = problem.links
         self._bridges = problem.intent.network.bridges.keys()
         self._leaving: defaultdict[str, list[int]] = defaultdict(list)
         for number, link in enumerate(problem.links):
             self._leaving[link.source.node].append(number)
+
+    def carry(self, links: Iterable[int], share: float) -> None:
+        """Count the load of a stream on links."""
+        for link in links:
+            self._loads[link] += share
 
     def turns(self) -> list[tuple[int, int]]:
         """All turns that frames could take between links of switches."""
@@ -62,8 +67,6 @@ class ForwardWays:
             for onward in self._onward(number):
                 if onward in before or place.get(onward, -1) <= place.get(number, -2):
                     continue
-                full = self.loads[onward] + share
-                heapq.heappush(
-                    waiting, (price + 1 + _DETOUR_HOPS * full**4, onward, number)
-                )
+                full = self._loads[onward] + share
+                heapq.heappush(waiting, (price + 1 + _DETOUR_HOPS * full**4, onward, number))
         return None

@@ -11,7 +11,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
+from cnc.planner.circle import Circle
 from cnc.planner.sharing.queue import Coming, Queue
+from cnc.planner.sharing.taken import Taken
 from cnc.planner.sharing.times import Times
 
 _TRIES_MAX = 10  # of finding when early frames come, which depends on what they hold up
@@ -31,13 +33,16 @@ class Windows:
         talkers: Mapping[int, tuple[int, int]],
         ties: Sequence[Sequence[Coming]],
         *,
-        lag_ns: int = 0,
+        taken: Taken,
+        lag_ns: int,
     ) -> None:
         self._times = times
         self._slot_ns = slot_ns
         self._queues = queues
         self._ties = ties
         self._lag_ns = lag_ns
+        circles = ((link, taken.circle(link, slot_ns)) for link in (*queues, *talkers))
+        self._taken = {link: circle for link, circle in circles if circle}
         self.opens_ns: dict[int, int] = {}
         self.ends_ns: dict[tuple[int, int], int] = {}
         # From when a talker starts to send until all of its frames of a slot have left.
@@ -68,8 +73,11 @@ class Windows:
     def closes_ns(self, link: int) -> int:
         """When the gate shuts: after the last wave, and where the end of a cycle would cut off too
         short an entry, a little later."""
-        queue = self._queues[link]
-        return queue.clear_to_shut_ns(max(self.ends_ns[link, wave] for wave in queue.waves()))
+        return self._queues[link].clear_to_shut_ns(self.ended_ns(link))
+
+    def ended_ns(self, link: int) -> int:
+        """When the frames of all waves have left."""
+        return max(self.ends_ns[link, wave] for wave in self._queues[link].waves())
 
     def length_ns(self, link: int) -> int:
         """How long the window of a link is."""
@@ -100,11 +108,12 @@ class Windows:
                     its.latest_ns = self._known_latest_ns(queue, its)
                 if link not in self.opens_ns:
                     opens_ns = self._opening_ns(queue, wave, mine)
-                    self.opens_ns[link] = queue.clear_of_seam_ns(opens_ns)
+                    opens_ns = queue.clear_of_seam_ns(self._free_ns(queue, wave, opens_ns))
+                    self.opens_ns[link] = opens_ns
                 opened_ns = self.opens_ns[link] + queue.its.late_ns
                 for its in free:
                     its.latest_ns = max(opened_ns, ended.get(link, opened_ns))
-                latest_ns = max((its.latest_ns or opened_ns for its in mine))
+                latest_ns = max(its.latest_ns or opened_ns for its in mine)
                 end_ns, _ = queue.wave_ns(wave, latest_ns, self.opens_ns[link])
                 if self._is_settling:
                     end_ns = max(end_ns, self._least_ends_ns.get((link, wave), end_ns))
@@ -136,12 +145,25 @@ class Windows:
         end_ns, work_ns = queue.wave_ns(wave, max(known), None)
         return end_ns - queue.left_ns(queue.its.late_ns, work_ns)
 
+    def _free_ns(self, queue: Queue, wave: int, opens_ns: int) -> int:
+        """When a window may open that is to open then, beside what is taken of its link."""
+        circle = self._taken.get(queue.link)
+        if circle is None:
+            return opens_ns
+        end_ns, _ = queue.wave_ns(wave, opens_ns + queue.its.late_ns, opens_ns)
+        lasts_ns = end_ns - opens_ns + 2 * queue.its.shortest_ns
+        return opens_ns + (circle.delay(opens_ns, lasts_ns) or 0)
+
+    def _is_free(self, link: int, start_ns: int, end_ns: int) -> bool:
+        circle = self._taken.get(link)
+        return circle is None or circle.delay(start_ns, end_ns - start_ns) == 0
+
     def _put_off(self) -> None:
         """Move windows to later, from the last to the first, as far as nobody comes after the
         next one has opened for sure: frames wait less, and fewer are early for a slot."""
-        for link in reversed(self._queues):
+        for link in reversed(tuple(self._queues)):
             onward = [pair for pair in self._behind[link] if pair[1].before is not None]
-            if not onward:
+            if not onward or link in self._taken:
                 continue
             later_ns = min(
                 self.opens_ns[queue.link]
@@ -171,10 +193,27 @@ class Windows:
                 elif its.latest_ns is not None:
                     takes_ns = self._comes_ns(queue, its, self.talker_ns[its.link])
                     its.sent_ns = its.latest_ns - takes_ns
+                self._send_sooner(its)
         for tie in self._ties:
             sent_ns = min(its.sent_ns for its in tie)
             for its in tie:
                 its.sent_ns = sent_ns
+
+    def _send_sooner(self, its: Coming) -> None:
+        """Let a talker start before what is taken of its link."""
+        circle, lasts_ns = self._taken.get(its.link), self.talker_ns[its.link]
+        if circle is None or its.start_ns is not None:
+            return
+        for _ in range(len(circle.starts) + 1):
+            if circle.delay(its.sent_ns, lasts_ns) == 0:
+                return
+            busy_ns, following_ns, _ = circle.gap(its.sent_ns)
+            until_ns = _start_of(circle, its.sent_ns) if busy_ns else its.sent_ns + following_ns
+            its.sent_ns = until_ns - lasts_ns
+
+    def earliest_ns(self, link: int) -> int:
+        """When the first frame of a slot may come to a queue."""
+        return min(its.earliest_ns or 0 for its in self._queues[link].coming.values())
 
     def _spread(self) -> None:
         """From when on frames come, and until when."""
@@ -223,4 +262,12 @@ class Windows:
                 holds = False
                 known_ns = self._least_ends_ns.get((link, wave), least_ns)
                 self._least_ends_ns[link, wave] = max(least_ns, known_ns)
-        return holds
+        free = (self._is_free(at, self.opens_ns[at], self.closes_ns(at)) for at in self.opens_ns)
+        return holds and all(free)
+
+
+def _start_of(circle: Circle, instant_ns: int) -> int:
+    """When the time began that is taken at an instant."""
+    phase_ns = instant_ns % circle.length_ns
+    start_ns = max(start for start in circle.starts if start <= phase_ns)
+    return instant_ns - (phase_ns - start_ns)
