@@ -139,12 +139,16 @@ class _Queue:
         batches = sorted(self._batches(cycle_ns), key=lambda its: its.end_ns)
         openings = self._openings(gates, cycle_ns)
         begins = [begin for begin, _ in openings]
-        # Of some, those of several later cycles may be there before the last opening ends.
+        # Of some, those of several later cycles may be there before the last opening ends: of as
+        # many as their latency has, or it is refused anyway.
         until_ns = max((end for _, end in openings), default=0)
+        streams = self._intent.streams
+        most = 2 + max(streams[t.stream].max_latency_ns for t in self._sharing) // cycle_ns
         every = [
             its.later(cycle * cycle_ns)
             for its in batches
-            for cycle in range(-1, max(1, -(-(until_ns - its.earliest_ns) // cycle_ns)))
+            for early in [-(-(until_ns - its.earliest_ns) // cycle_ns)]
+            for cycle in range(-1, max(1, min(most, early)))
         ]
         planned: defaultdict[int, list[_Batch]] = defaultdict(list)
         for batch in batches:
