@@ -259,7 +259,7 @@ class Sharing:
 
     def _room_ns(self, link: int) -> int:
         its = self._times.of_link(link)
-        return self.slot_ns - its.beside_ns - 2 * (its.early_ns + its.shortest_ns)
+        return self.slot_ns - its.beside_ns - 2 * its.early_ns - its.shortest_ns
 
     def _too_long(self, windows: Windows, queues: dict[int, Queue]) -> dict[int, int]:
         over = {link: windows.length_ns(link) - self._room_ns(link) for link in queues}
@@ -439,13 +439,7 @@ class Sharing:
             cycle = lcm(*{every for every, _ in slots})
             busy = {at for every, slot in slots for at in range(slot, cycle, every)}
             opens = shared.windows.opens_ns[link]
-            closes = opens + shared.windows.length_ns(link)
-            # Later, where the end of a cycle would cut off too short an entry.
-            shortest, phase = self._times.of_link(link).shortest_ns, closes % self.slot_ns
-            if phase < shortest:
-                closes += shortest - phase
-            elif phase > self.slot_ns - shortest:
-                closes += self.slot_ns - phase
+            closes = shared.windows.closes_ns(link)
             window = Window(opens, closes, self._class)
             if len(busy) == cycle:
                 found[link] = [(self.slot_ns, window)]

@@ -126,6 +126,15 @@ class Queue:
             return opens_ns - phase
         return opens_ns - max(phase - (self.slot_ns - self.its.shortest_ns), 0)
 
+    def clear_to_shut_ns(self, shuts_ns: int) -> int:
+        """An instant to shut it, or one after it, of which the same holds."""
+        phase = shuts_ns % self.slot_ns
+        if phase < self.its.shortest_ns:
+            return shuts_ns + self.its.shortest_ns - phase
+        if phase > self.slot_ns - self.its.shortest_ns:
+            return shuts_ns + self.slot_ns - phase
+        return shuts_ns
+
     def left_ns(self, since_ns: int, work_ns: int) -> int:
         return self.times.left_ns(self.link, since_ns, work_ns, self.shortest_ns)
 

@@ -76,7 +76,8 @@ class Times:
         are `work_ns` in all and the shortest of them is the last."""
         its = self.of_link(number)
         again_ns = (work_ns // shortest_ns - 1) // FRAMES_IN_ONE_GO * its.margin_ns
-        meanwhile_ns = its.late_ns + again_ns + work_ns - shortest_ns
+        # What comes of control while the gate is late is sent meanwhile.
+        meanwhile_ns = again_ns + work_ns - shortest_ns
         intent, link = self._problem.intent, self._problem.links[number]
         control_ns = control_ahead_ns(intent, link, meanwhile_ns)
         return since_ns + its.ahead_ns + control_ns + again_ns + work_ns

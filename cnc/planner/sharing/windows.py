@@ -65,10 +65,15 @@ class Windows:
                 return True
         return False
 
+    def closes_ns(self, link: int) -> int:
+        """When the gate shuts: after the last wave, and where the end of a cycle would cut off too
+        short an entry, a little later."""
+        queue = self._queues[link]
+        return queue.clear_to_shut_ns(max(self.ends_ns[link, wave] for wave in queue.waves()))
+
     def length_ns(self, link: int) -> int:
         """How long the window of a link is."""
-        ends = (self.ends_ns[link, wave] for wave in self._queues[link].waves())
-        return max(ends) - self.opens_ns[link]
+        return self.closes_ns(link) - self.opens_ns[link]
 
     def _lateness_ns(self, link: int) -> int:
         its = self._times.of_link(link)
@@ -188,9 +193,13 @@ class Windows:
                         earliest_ns = min(earliest_ns, its.earliest_ns)
                     its.earliest_ns = earliest_ns
                 if mine:
-                    first_ns = min(its.earliest_ns or 0 for its in mine)
                     opens_ns = self.opens_ns[link] - queue.its.early_ns
-                    leaves_ns[link, wave] = max(first_ns, opens_ns)
+                    # A frame that is early for its slot may leave in the window of the one before.
+                    shut_ns = self.closes_ns(link) - self._slot_ns
+                    leaves_ns[link, wave] = min(
+                        comes if comes < shut_ns else max(comes, opens_ns)
+                        for comes in (its.earliest_ns or 0 for its in mine)
+                    )
 
     def _earliest_ns(
         self, queue: Queue, its: Coming, leaves_ns: Mapping[tuple[int, int], int]
