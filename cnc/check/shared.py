@@ -139,12 +139,16 @@ class _Queue:
         batches = sorted(self._batches(cycle_ns), key=lambda its: its.end_ns)
         openings = self._openings(gates, cycle_ns)
         begins = [begin for begin, _ in openings]
-        # Of some, those of several later cycles may be there before the last opening ends.
+        # Of some, those of several later cycles may be there before the last opening ends: of as
+        # many as their latency has, or it is refused anyway.
         until_ns = max((end for _, end in openings), default=0)
+        streams = self._intent.streams
+        most = 2 + max(streams[t.stream].max_latency_ns for t in self._sharing) // cycle_ns
         every = [
             its.later(cycle * cycle_ns)
             for its in batches
-            for cycle in range(-1, max(1, -(-(until_ns - its.earliest_ns) // cycle_ns)))
+            for early in [-(-(until_ns - its.earliest_ns) // cycle_ns)]
+            for cycle in range(-1, max(1, min(most, early)))
         ]
         planned: defaultdict[int, list[_Batch]] = defaultdict(list)
         for batch in batches:
@@ -207,7 +211,7 @@ class _Queue:
 
     def _late(
         self,
-        planned: Iterable[_Batch],
+        planned: Sequence[_Batch],
         there: Sequence[_Batch],
         begin_ns: int,
         ahead_ns: int,
@@ -217,17 +221,21 @@ class _Queue:
         at `begin_ns`, `late_ns` is for how long frames may be held up while control is not, and
         `ahead_ns` what best effort may take before any of them."""
         known: dict[int, int] = {}
+
+        def left_ns(latest_ns: int) -> int:
+            if latest_ns not in known:
+                before = [each for each in there if each.earliest_ns <= latest_ns]
+                known[latest_ns] = self._left_ns(before, latest_ns, begin_ns, ahead_ns, late_ns)
+            return known[latest_ns]
+
+        # Who comes later leaves no sooner: most windows are as long as the last frame needs.
+        all_left_ns = left_ns(max(its.latest_ns for its in planned))
         for its in planned:
-            if its.latest_ns not in known:
-                before = [each for each in there if each.earliest_ns <= its.latest_ns]
-                known[its.latest_ns] = self._left_ns(
-                    before, its.latest_ns, begin_ns, ahead_ns, late_ns
-                )
-            if known[its.latest_ns] > its.end_ns:
+            if all_left_ns > its.end_ns and left_ns(its.latest_ns) > its.end_ns:
                 names = ", ".join(its.streams)
                 text = (
                     f"frames of class {self._number} may keep the link until "
-                    f"{known[its.latest_ns]} ns, of which {names} are to have left by "
+                    f"{left_ns(its.latest_ns)} ns, of which {names} are to have left by "
                     f"{its.end_ns} ns"
                 )
                 yield Violation("window-full", str(self._link.source), text)

@@ -231,6 +231,16 @@ def test_frames_that_may_be_early_by_several_periods_count_for_a_window() -> Non
     assert misses(shorter, LateAtFirst(6), duration_ns=16 * MS)
 
 
+def test_a_plan_whose_frames_wait_for_years_is_refused_at_once() -> None:
+    planned = stored_batch(4)
+    for name, its in planned.streams.items():
+        first, last = its.paths[0]
+        never = replace(last, offset_ns=last.offset_ns + 10**12 * MS)
+        bound = its.latency_bound_ns + 10**12 * MS
+        planned = with_stream(planned, name, StreamPlan(((first, never),), bound))
+    assert "deadline" in {violation.code for violation in judge(planned)}
+
+
 @pytest.mark.parametrize("devices", [1, 4, 200])
 @pytest.mark.parametrize("margin", [0, 50 * US])
 def test_the_window_of_a_batch_is_its_margin_its_control_and_its_frames(
