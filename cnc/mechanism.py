@@ -118,7 +118,8 @@ class Admission:
     `added_octets` is what the first switch puts before the payload of a stream's frames, and the
     last one takes away, and `added_name` what that is. `may_drop`: the first switch may drop frames
     of a stream, in one of these classes, that come otherwise than planned. `impossible` is why it
-    cannot do that to frames that come over a link from the talker, `refused` by switch why a plan
+    cannot do that to frames that come over a link from the talker, within a shared window of so
+    many ns if that is not 0, `refused` by switch why a plan
     cannot be; `room` is the same while streams come and go, for links by their numbers. A hook that
     is None does nothing.
     """
@@ -126,7 +127,7 @@ class Admission:
     added_octets: Callable[[Stream], int] | None = None
     added_name: str = ""
     may_drop: Callable[[Intent, str, Collection[str]], bool] | None = None
-    impossible: Callable[[Intent, Stream, Link], str | None] | None = None
+    impossible: Callable[[Intent, Stream, Link, int], str | None] | None = None
     refused: Callable[[Plan], Mapping[str, str]] = lambda _plan: {}
     room: Callable[[Intent, Collection[Link]], Room] | None = None
 

@@ -45,7 +45,7 @@ def _dropping() -> tuple[Callable[[Intent, str, Collection[str]], bool], ...]:
 
 
 @cache
-def _refusing() -> tuple[Callable[[Intent, Stream, Link], str | None], ...]:
+def _refusing() -> tuple[Callable[[Intent, Stream, Link, int], str | None], ...]:
     return tuple(each.impossible for each in _admissions() if each.impossible)
 
 
@@ -87,10 +87,11 @@ def may_be_dropped(intent: Intent, stream: str, class_name: str | None = None) -
     return any(drops(intent, stream, classes) for drops in _dropping())
 
 
-def impossible(intent: Intent, stream: Stream, link: Link) -> str | None:
+def impossible(intent: Intent, stream: Stream, link: Link, window_ns: int = 0) -> str | None:
     """Why what is asked for is impossible for frames of a stream that come over a link from its
-    talker; None if it is possible."""
-    found = (refuses(intent, stream, link) for refuses in _refusing())
+    talker, within a window that they share there if it is longer than nothing; None if it is
+    possible."""
+    found = (refuses(intent, stream, link, window_ns) for refuses in _refusing())
     return next(filter(None, found), None)
 
 

@@ -192,9 +192,13 @@ def _in_windows(
         return found or _in_own_windows(
             problem, impossible, chosen, budget, best_effort=best_effort
         )
-    shared = _in_shared_windows(
-        problem, impossible, routed, sharing, chosen, budget, best_effort=best_effort
-    )
+    everyone = replace(problem, trees=dict(routed))
+    own = {name: trees for name, trees in problem.trees.items() if name not in set(sharing)}
+    alone = replace(problem, trees=own)
+    result = chosen.schedule(alone, budget)
+    left_out = {name: why for name, why in impossible.items() if name not in set(sharing)}
+    beside = _Beside(alone, result, _reasons(alone, result, left_out))
+    shared = _in_shared_windows(everyone, sharing, beside, best_effort=best_effort)
     if found is None or shared.is_complete or len(shared.streams) > len(found.streams):
         return shared
     return found
@@ -249,29 +253,19 @@ def _in_own_windows(
     )
 
 
+class _Beside(NamedTuple):
+    """Streams in windows of their own beside those that share some."""
+
+    problem: Problem
+    result: Result
+    refused: dict[str, str]
+
+
 def _in_shared_windows(
-    problem: Problem,
-    impossible: Mapping[str, str],
-    routed: Mapping[str, tuple[Tree, ...]],
-    sharing: Collection[str],
-    chosen: Algorithm,
-    budget: Budget,
-    *,
-    best_effort: bool,
+    everyone: Problem, sharing: Collection[str], beside: _Beside, *, best_effort: bool
 ) -> _Found:
-    """Streams that are not `sharing`, and such as are kept, have windows of their own first."""
-    names = set(sharing)
-    own = {name: trees for name, trees in problem.trees.items() if name not in names}
-    alone = replace(problem, trees=own)
-    result = chosen.schedule(alone, budget)
-    placements = complete(alone, result.placements)
-    unroutable = {
-        name: why for name, why in impossible.items() if name not in names & routed.keys()
-    }
-    refused = unroutable | {
-        name: why for name, why in _reasons(alone, result, impossible).items() if name not in names
-    }
-    everyone = replace(problem, trees=dict(routed))
+    names, refused = set(sharing), dict(beside.refused)
+    placements = complete(beside.problem, beside.result.placements)
     for _ in range(_ROUNDS_MAX):
         shared = share(everyone, names, placements.values())
         lists = shared.lists()
@@ -283,14 +277,14 @@ def _in_shared_windows(
         names -= out.keys()
         refused |= out
     return _Found(
-        stream_plans(alone, placements) | shared.streams,
+        stream_plans(beside.problem, placements) | shared.streams,
         lists,
-        f"{result.algorithm}, shared windows" if placements else "shared windows",
+        f"{beside.result.algorithm}, shared windows" if placements else "shared windows",
         refused | shared.refused,
         crowded,
         recovering.recovery_ns,
-        jitter_bounds(alone, placements),
-        is_interrupted=result.interrupted,
+        jitter_bounds(beside.problem, placements),
+        is_interrupted=beside.result.interrupted,
     )
 
 

@@ -28,6 +28,7 @@ from tests.unit.planner_fuzz import (
     SHORT_LISTS,
     kept_plan,
     live_plans,
+    sharing_plan,
     single_plan,
     stated_plan,
     steady_plan,
@@ -42,6 +43,7 @@ CHECKS: dict[str, Callable[[int, tuple[int, ...]], Iterator[Plan]]] = {
     "live": live_plans,
     "ticks": ticked_plan,
     "stated": stated_plan,
+    "sharing": sharing_plan,
     "shared": lambda seed, _lists: random_windows(seed),
 }
 # Which limits the lists of ports have; 0: none.
@@ -52,6 +54,7 @@ _LISTS = {
     "live": SHORT_LISTS,
     "ticks": (0, 0, 16, 64),
     "stated": (0, 0, 16, 64),
+    "sharing": (0, 0, *SHORT_LISTS, 64),
     "shared": (),
 }
 

@@ -4,7 +4,7 @@
 of its streams and then all around them, `live_plans` adds and removes streams twelve times (fewer
 events never showed some faults). `ticked_plan` plans a network on ports that count in ticks, and
 takes a refusal for a fault that nothing but the ticks explains. `stated_plan` plans one whose
-operator states what most leave unsaid.
+operator states what most leave unsaid, `sharing_plan` one whose streams may share windows.
 `python -m tests.simulator.long` judges and simulates many of them.
 """
 
@@ -27,6 +27,7 @@ from cnc.model import (
     Plan,
     PortRef,
     Stream,
+    Windows,
 )
 from cnc.planner import Budget, Live, moves, plan
 from tests.unit.planner_networks import (
@@ -130,6 +131,22 @@ def _stream(
 def single_plan(seed: int, entries_max: tuple[int, ...] = (0, 0, 16, 64)) -> Iterator[Plan]:
     """A plan by the default algorithm."""
     planned = _planned(random_intent(seed, entries_max=entries_max))
+    if planned:
+        yield planned
+
+
+def sharing_plan(seed: int, entries_max: tuple[int, ...] = (0, 0, 8, 16, 64)) -> Iterator[Plan]:
+    """A plan whose streams share windows, or may, beside some that do not."""
+    random = seeded(seed ^ 0x5A)
+    wanted = random_intent(seed, entries_max=entries_max)
+    asked = random.choice(((Windows.SHARED,), (Windows.AUTO,), tuple(Windows)))
+    streams = [replace(each, windows=random.choice(asked)) for each in wanted.streams.values()]
+    network = replace(
+        wanted.network,
+        gate_margin_ns=random.choice((0, 500, 10 * US, 50 * US, 200 * US)),
+        disturbance_ns=random.choice((None, None, *DISTURBANCES_NS)),
+    )
+    planned = _planned(with_streams(replace(wanted, network=network), *streams))
     if planned:
         yield planned
 

@@ -26,6 +26,7 @@ from cnc.model import (
     Stream,
     TalkerInterference,
     TrafficClass,
+    Windows,
 )
 from cnc.planner.problem import Problem
 from cnc.planner.routing import Router
@@ -89,7 +90,9 @@ RING = network("t-s1", "s1-s2", "s2-s3", "s3-s4", "s4-s1", "s3-l", "s2-m")
 
 
 def stream(name: str, talker: str, *listeners: str, **requirements: object) -> Stream:
+    """A stream in windows of its own, unless `windows` says otherwise."""
     given = {
+        "windows": Windows.EXACT,
         "traffic_classes": ("cyclic",),
         "period_ns": MS,
         "payload_octets": 100,

@@ -269,7 +269,8 @@ def test_streams_that_run_do_not_move_for_a_loop():
 
 def test_a_loop_of_a_stream_without_a_place_is_not_closed():
     crowded = document(deadline="2ms")
-    only_then = {**crowded["streams"]["command"], "window": {"latest": "0us"}}
+    alone = {"window": {"latest": "0us"}, "windows": "exact"}
+    only_then = {**crowded["streams"]["command"], **alone}
     crowded["streams"] |= {"command": only_then, "before": {**only_then, "payload": "200B"}}
     planned = plan(intents.from_document(crowded, "loop.yaml"), best_effort=True)
     assert planned.refused.keys() == {"command"}
@@ -279,7 +280,8 @@ def test_a_loop_of_a_stream_without_a_place_is_not_closed():
 
 def test_a_command_leaves_when_it_is_ready_though_another_stream_has_no_place():
     crowded = document()
-    only_then = {**crowded["streams"]["position"], "window": {"latest": "0us"}}
+    alone = {"window": {"latest": "0us"}, "windows": "exact"}
+    only_then = {**crowded["streams"]["position"], **alone}
     other = {**only_then, "talker": "l2", "listeners": ["t2"]}
     crowded["streams"] |= {"first": other, "second": other}
     planned = plan(intents.from_document(crowded, "loop.yaml"), best_effort=True)

@@ -31,7 +31,7 @@ def _refused(plan: Plan) -> dict[str, str]:
     return reasons
 
 
-def _never_out_of_window(intent: Intent, stream: Stream, link: Link) -> str | None:
+def _never_out_of_window(intent: Intent, stream: Stream, link: Link, window_ns: int) -> str | None:
     """Why frames of a stream that come over the link from its talker cannot be dropped; None if
     they can, or need not."""
     if (
@@ -39,7 +39,7 @@ def _never_out_of_window(intent: Intent, stream: Stream, link: Link) -> str | No
         or link.target.node not in intent.network.bridges
     ):
         return None
-    gate = window_gate(intent, stream, link, 0)
+    gate = window_gate(intent, stream, link, 0, window_ns)
     if gate.open_ns < gate.period_ns:
         return None
     text = (

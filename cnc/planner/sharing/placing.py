@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from math import lcm
 from typing import NamedTuple
 
+from cnc.mechanisms import terms
 from cnc.mechanisms.terms import longest_frame_ns
 from cnc.model import ClassRole, Hop, Stream, StreamPlan
 from cnc.planner.floor import us
@@ -154,7 +155,18 @@ class Sharing:
             name: self._bound_ns(layout, name) - self._streams[name].max_latency_ns
             for name in layout.slots
         }
+        over |= {name: self.slot_ns for name in over if self._impossible(layout, name)}
         return sorted((name for name, ns in over.items() if ns > 0), key=lambda n: (-over[n], n))
+
+    def _impossible(self, layout: _Layout, name: str) -> str | None:
+        """Why mechanisms cannot do what is asked of them for a stream, if so."""
+        intent, links = self._problem.intent, self._problem.links
+        lasts_ns = layout.windows.talker_ns
+        found = (
+            terms.impossible(intent, self._streams[name], links[link], lasts_ns[link])
+            for link in self._sent_by(name)
+        )
+        return next(filter(None, found), None)
 
     def _demand(self, name: str) -> tuple[int, int, str]:
         stream = self._streams[name]
@@ -354,48 +366,39 @@ class Sharing:
         """The queues and windows for streams that begin in these slots."""
         queues = {link: Queue(self._times, link, self.slot_ns) for link in self._links}
         works: defaultdict[int, list[int]] = defaultdict(lambda: [0] * self._count)
-        came: dict[int, list[int]] = {}  # by the identity of what comes
         ties: dict[tuple[int, ...], list[Coming]] = {}
         for name, slot in slots.items():
             stream = self._streams[name]
             every = stream.period_ns // self.slot_ns
-            firsts = {}
             for link in self._sent_by(name):
                 work_ns = stream.frames * self._times.of_frame(link, stream).busy_ns
                 self._fill(works[link], slot, every, work_ns)
+            firsts = {}
             for way in self._ways_of(name):
-                for step in way:
-                    if step.before is None:
-                        continue
-                    queue = queues[step.link]
-                    key = self._key(stream, way, step)
-                    its = queue.coming.setdefault(key, Coming(*key))
-                    busy_ns = self._widen(its, stream, way, step)
-                    queue.shortest_ns = min(queue.shortest_ns, busy_ns)
+                for step in (step for step in way if step.before is not None):
+                    its = self._coming(queues[step.link], stream, way, step)
+                    busy_ns = self._times.of_frame(step.link, stream).busy_ns
+                    for by_slot in (its.works_ns, works[step.link]):
+                        self._fill(by_slot, slot + step.slots, every, stream.frames * busy_ns)
                     if its.before is None:
                         firsts[id(its)] = its
-                    by_slot = came.setdefault(id(its), [0] * self._count)
-                    for its_works in (by_slot, works[step.link]):
-                        self._fill(its_works, slot + step.slots, every, stream.frames * busy_ns)
             if len(firsts) > 1:
                 ties[tuple(sorted(firsts))] = list(firsts.values())
-        queues = {link: queue for link, queue in queues.items() if queue.coming}
-        for link, queue in queues.items():
-            queue.work_ns = max(works[link])
-            for its in queue.coming.values():
-                its.work_ns = max(came[id(its)])
+        works_ns = {link: max(its) for link, its in works.items()}
+        used = {link: queue for link, queue in queues.items() if queue.coming}
+        for link, queue in used.items():
+            queue.settle(works_ns[link])
         shortest = self._shortest_sent(slots)
-        talkers = {link: (max(works[link]), least_ns) for link, least_ns in shortest.items()}
         windows = Windows(
             self._times,
             self.slot_ns,
-            queues,
-            talkers,
+            used,
+            {link: (works_ns[link], least_ns) for link, least_ns in shortest.items()},
             list(ties.values()),
             taken=self._taken,
             lag_ns=self._style.lag_ns,
         )
-        return _Layout(slots, windows, queues, {link: max(its) for link, its in works.items()})
+        return _Layout(slots, windows, used, works_ns)
 
     def _sent_by(self, name: str) -> list[int]:
         """The links by which a talker sends the frames of a stream, each as often as it does."""
@@ -425,16 +428,21 @@ class Sharing:
             return before.link, None, self._phase_ns(stream), slots, step.wave
         return before.link, before.wave, None, slots, step.wave
 
-    def _widen(self, its: Coming, stream: Stream, way: Sequence[Step], step: Step) -> int:
-        """Let frames of a stream be among what comes; for how long each takes the link."""
+    def _coming(self, queue: Queue, stream: Stream, way: Sequence[Step], step: Step) -> Coming:
+        """Those among which the frames of a stream come to a queue."""
+        key = self._key(stream, way, step)
+        its = queue.coming.get(key)
+        if its is None:
+            its = queue.coming[key] = Coming(*key, works_ns=[0] * self._count)
         before = way[step.before or 0]
-        busy_ns = self._times.of_frame(step.link, stream).busy_ns
         came = self._times.of_frame(before.link, stream)
         flies_ns = came.received_min_ns + self._times.of_link(before.link).flies_min_ns
         if before.before is None:
             flies_ns -= self._times.sooner_ns(before.link, stream)
+        busy_ns = self._times.of_frame(step.link, stream).busy_ns
         its.add(busy_ns, came, flies_ns)
-        return busy_ns
+        queue.shortest_ns = min(queue.shortest_ns, busy_ns)
+        return its
 
     def _start_ns(self, layout: _Layout, name: str, way: Sequence[Step]) -> int:
         """When the talker starts to send on a way, from the beginning of its slot on."""
@@ -500,6 +508,8 @@ class Sharing:
     def _why(self, name: str) -> str:
         layout, stream = self._layout, self._streams[name]
         if name in layout.slots:
+            if reason := self._impossible(layout, name):
+                return reason
             bound_ns = self._bound_ns(layout, name)
             return (
                 f"no window that frames share brings it in time: it would take up to "

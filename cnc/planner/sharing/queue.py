@@ -16,9 +16,10 @@ class Coming:
 
     They come from wave `before` of the link `link`; or from their talker, where `before` is None,
     which starts to send them at `sent_ns`; that is `start_ns`, if it may not choose. Around a ring
-    they come `slots` later. The link that they leave by is theirs for `work_ns` in the fullest slot, for `frame_ns` of which
-    the longest of them takes it, and the link before for `came_ns`; and they come as `flow` parts of that in each ns. `earliest_ns`
-    and `latest_ns` are from the beginning of the slot on, as far as they are known.
+    they come `slots` later. The link that they leave by is theirs for `work_ns` in the fullest
+    slot, for `frame_ns` of which the longest of them takes it, and the link before for `came_ns`;
+    and they come as `flow` parts of that in each ns. `earliest_ns` and `latest_ns` are from the
+    beginning of the slot on, as far as they are known.
     """
 
     link: int
@@ -26,6 +27,7 @@ class Coming:
     start_ns: int | None
     slots: int
     wave: int
+    works_ns: list[int]  # by slot
     work_ns: int = 0
     frame_ns: int = 0
     came_ns: int = 0
@@ -114,6 +116,12 @@ class Queue:
         self.work_ns = 0  # in the fullest slot
         self.shortest_ns = 1 << 62
 
+    def settle(self, work_ns: int) -> None:
+        """All that comes is known: `work_ns` in the fullest slot."""
+        self.work_ns = work_ns
+        for its in self.coming.values():
+            its.work_ns = max(its.works_ns)
+
     def of_wave(self, wave: int) -> list[Coming]:
         return [its for its in self.coming.values() if its.wave == wave]
 
@@ -130,7 +138,7 @@ class Queue:
         return opens_ns - max(phase - (self.slot_ns - self.its.shortest_ns), 0)
 
     def clear_to_shut_ns(self, shuts_ns: int) -> int:
-        """An instant to shut it, or one after it, of which the same holds, if gates may be early."""
+        """An instant to shut it, or one after it, of which the same holds; gates may be early."""
         shuts_ns += self.its.early_ns
         shuts_ns += -shuts_ns % self.its.tick_ns
         phase = shuts_ns % self.slot_ns

@@ -194,14 +194,8 @@ class Windows:
         """Let talkers start so late that their frames come just in time."""
         for queue in self._queues.values():
             for its in queue.coming.values():
-                if its.before is not None:
-                    continue
-                if its.start_ns is not None:
-                    its.sent_ns = its.start_ns
-                elif its.latest_ns is not None:
-                    takes_ns = self._comes_ns(queue, its, self.talker_ns[its.link])
-                    its.sent_ns = its.latest_ns - takes_ns
-                self._send_sooner(its)
+                if its.before is None:
+                    self._start_one(queue, its)
         for link, lasts_ns in self.talker_ns.items():
             sent = self._sent_ns(link)
             if max(sent) - min(sent) + lasts_ns > self._slot_ns:
@@ -212,6 +206,14 @@ class Windows:
             sent_ns = min(its.sent_ns for its in tie)
             for its in tie:
                 its.sent_ns = sent_ns
+
+    def _start_one(self, queue: Queue, its: Coming) -> None:
+        if its.start_ns is not None:
+            its.sent_ns = its.start_ns
+            return
+        if its.latest_ns is not None:
+            its.sent_ns = its.latest_ns - self._comes_ns(queue, its, self.talker_ns[its.link])
+        self._send_sooner(its)
 
     def _send_sooner(self, its: Coming) -> None:
         """Let a talker start before what is taken of its link."""
