@@ -24,7 +24,7 @@ from cnc.planner.sharing.times import Times
 from cnc.planner.sharing.ways import ForwardWays
 from cnc.planner.sharing.windows import Windows
 
-_REPAIRS_MAX = 12
+_REPAIRS_MAX = 8
 _FULL = 1 << 10  # parts of what a window can hold
 _REROUTINGS_MAX = 5
 _WHOLE_PPB = 10**9
@@ -114,7 +114,7 @@ class Sharing:
         streams are late. So it is tried how full they may be at most.
         """
         names = sorted(self._streams, key=self._demand)
-        for self._full in range(_FULL, _FULL // 4, -_FULL // 32):
+        for self._full in range(_FULL, _FULL // 4, -_FULL // 16):
             self._less = {}
             placed, found = self._repaired(names)
             if found is not None and found.count > self.count:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from cnc.planner.sharing.times import FrameTimes, Times
 
@@ -45,63 +47,59 @@ class Coming:
         self.flies_min_ns = min(self.flies_min_ns, flies_min_ns)
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """What may come by one link until some instant: the last by `until_ns`."""
+class _Part(NamedTuple):
+    """What may come by one link until some instant: `work_ns` in all, the last by `until_ns`."""
 
     work_ns: int
     frame_ns: int
     flow: int
     until_ns: int
 
-    def from_ns(self, since_ns: int) -> int:
-        """How much of it may come from an instant on."""
-        if since_ns > self.until_ns:
-            return 0
-        if not self.flow:
-            return self.work_ns
-        more = -(-self.flow * (self.until_ns - since_ns) // PARTS)
-        return min(self.work_ns, self.frame_ns + more)
 
-    def turns_ns(self) -> Iterator[int]:
-        """The instants at which that changes its course."""
-        yield self.until_ns
-        if self.flow and self.work_ns > self.frame_ns:
-            whole = self.until_ns - (self.work_ns - self.frame_ns) * PARTS // self.flow
-            yield whole
-            yield whole + 1
-
-
-@dataclass(frozen=True, slots=True)
 class _Slot:
-    """What may come of one slot, which is no more than the fullest has."""
+    """What may come of one slot from an instant on, which is no more than the fullest has: sums of
+    straight lines, of which some begin or end at each of `turns`, in order."""
 
-    parts: Sequence[_Part]
-    most_ns: int
+    def __init__(self, parts: Iterable[_Part], most_ns: int) -> None:
+        self.most_ns = most_ns
+        changes: list[tuple[int, int, int, int]] = []  # when, and what all, slope and rest become
+        for work, frame, flow, until in parts:
+            if flow and work > frame:
+                rest = frame * PARTS + flow * until
+                whole = until - (work - frame) * PARTS // flow
+                changes += (until, 0, flow, rest), (whole, work * PARTS, -flow, -rest)
+            else:
+                changes.append((until, work * PARTS, 0, 0))
+        changes.sort(reverse=True)
+        self._before: list[int] = []  # when, negative, so that they are in order
+        self._sums: list[tuple[int, int, int]] = [(0, 0, 0)]
+        for at, work, flow, rest in changes:
+            whole, slope, rests = self._sums[-1]
+            self._before.append(-at)
+            self._sums.append((whole + work, slope + flow, rests + rest))
 
     def from_ns(self, since_ns: int) -> int:
-        return min(self.most_ns, sum(part.from_ns(since_ns) for part in self.parts))
+        whole, slope, rest = self._sums[bisect_right(self._before, -since_ns)]
+        return min(self.most_ns, -(-(whole + rest - slope * since_ns) // PARTS))
 
     def turns_ns(self, last_ns: int) -> Iterator[int]:
         """The instants up to the last at which that changes its course."""
-        turns = sorted(
-            {at for part in self.parts for at in part.turns_ns() if at <= last_ns}, reverse=True
-        )
-        yield from turns
         before = None
-        for at in turns:
+        for at in (-at for at in self._before):
+            yield from (turn for turn in (at, at + 1) if turn <= last_ns)
             if before is not None and self.from_ns(before) < self.from_ns(at) == self.most_ns:
-                # The last instant from which on the fullest slot may still come.
-                low, high = at, before
-                while high - low > 1:
-                    middle = (low + high) // 2
-                    if self.from_ns(middle) == self.most_ns:
-                        low = middle
-                    else:
-                        high = middle
-                yield low
-                return
+                yield from (turn for turn in [self._last_full_ns(at, before)] if turn <= last_ns)
             before = at
+
+    def _last_full_ns(self, low_ns: int, high_ns: int) -> int:
+        """The last instant from which on the fullest slot may still come, between two."""
+        while high_ns - low_ns > 1:
+            middle = (low_ns + high_ns) // 2
+            if self.from_ns(middle) == self.most_ns:
+                low_ns = middle
+            else:
+                high_ns = middle
+        return low_ns
 
 
 class Queue:
