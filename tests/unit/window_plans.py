@@ -91,11 +91,13 @@ def wanted_by(
     return intent(replace(net, gate_margin_ns=margin_ns), *streams, classes=classes)
 
 
-def batch(devices: int, *, clock_error_ns: int = 1000, **choices: object) -> Plan:
+def batch(
+    devices: int, *, clock_error_ns: int = 1000, spare_ns: int = 0, **choices: object
+) -> Plan:
     """Devices that all send at the start of each period to one, through one switch."""
     net = network(*(f"d{n}-s1" for n in range(devices)), "s1-plc", clock_error_ns=clock_error_ns)
     streams = (stream(f"f{n}", f"d{n}", "plc", payload_octets=64) for n in range(devices))
-    return by_hand(wanted_by(net, *streams, **choices))
+    return by_hand(wanted_by(net, *streams, **choices), spare_ns=spare_ns)
 
 
 def stored_batch(devices: int, **choices: object) -> Plan:
@@ -106,7 +108,13 @@ def stored_batch(devices: int, **choices: object) -> Plan:
 
 
 def line(
-    switches: int, streams: int, *, clock_error_ns: int = 1000, frames: int = 1, **choices: object
+    switches: int,
+    streams: int,
+    *,
+    clock_error_ns: int = 1000,
+    frames: int = 1,
+    spare_ns: int = 0,
+    **choices: object,
 ) -> Plan:
     """From talkers at each switch but the last to one listener behind the last."""
     net = network(
@@ -116,12 +124,20 @@ def line(
         clock_error_ns=clock_error_ns,
     )
     its = (stream(f"f{n}", f"t{n}", "l", frames=frames) for n in range(streams))
-    return by_hand(wanted_by(net, *its, **choices))
+    return by_hand(wanted_by(net, *its, **choices), spare_ns=spare_ns)
 
 
-def ring(switches: int, streams_each: int, **choices: object) -> Plan:
+def ring(
+    switches: int,
+    streams_each: int,
+    *,
+    spare_ns: int = 0,
+    apart_ns: int = 0,
+    **choices: object,
+) -> Plan:
     """Around a ring one way, each over half of it: frames that pass from the last switch to the
-    first go on in the next slot."""
+    first go on in the next slot. From the last they leave so much later that they come there
+    `apart_ns` after its windows opened."""
     names = [f"s{n}" for n in range(switches)]
     net = network(
         *(f"{one}-{other}" for one, other in pairwise([*names, names[0]])),
@@ -137,16 +153,23 @@ def ring(switches: int, streams_each: int, **choices: object) -> Plan:
     ]
     wanted = wanted_by(net, *streams, **choices)
     around = ways(wanted, one_way(net))
-    return by_hand(wanted, ways=around, cuts=cuts(around, net))
+    found = cuts(around, net)
+    later = {(before, CYCLIC.number): apart_ns for before, _ in found}
+    return by_hand(wanted, ways=around, cuts=found, later_ns=later, spare_ns=spare_ns)
 
 
 def together(
-    streams: int, *, frames: int = 1, clock_error_ns: int = 1000, **choices: object
+    streams: int,
+    *,
+    frames: int = 1,
+    clock_error_ns: int = 1000,
+    spare_ns: int = 0,
+    **choices: object,
 ) -> Plan:
     """Of one talker that starts to send all its streams at once."""
     net = network("t-s1", "s1-s2", "s2-l", clock_error_ns=clock_error_ns)
     its = (stream(f"f{n}", "t", "l", frames=frames) for n in range(streams))
-    return by_hand(wanted_by(net, *its, **choices))
+    return by_hand(wanted_by(net, *its, **choices), spare_ns=spare_ns)
 
 
 def slot_after_slot(streams: int) -> Plan:
@@ -271,7 +294,7 @@ def cuts(found: Mapping[str, tuple[PortRef, ...]], net: Network) -> set[tuple[Po
     return back
 
 
-def random_windows(seed: int) -> Iterator[Plan]:
+def random_windows(seed: int, *, spare_ns: int = 0) -> Iterator[Plan]:
     """A plan of a random network of 2 to 6 switches and 5 to 60 streams, in the shortest of a few
     slots that has room for it; none, if there is none. In some of them a few streams have times of
     their own."""
@@ -300,7 +323,12 @@ def random_windows(seed: int) -> Iterator[Plan]:
             replace(its, period_ns=slots[its.name] * slot, max_latency_ns=16 * slot)
             for its in drawn
         ]
-        choices: dict[str, object] = {"starts_ns": starts, "phases": phases, "later_ns": later}
+        choices: dict[str, object] = {
+            "starts_ns": starts,
+            "phases": phases,
+            "later_ns": later,
+            "spare_ns": spare_ns,
+        }
         if exact:
             # At the end of the slot.
             last = [
