@@ -212,7 +212,9 @@ class SharedRecovery:
                 later = min(later, comes[which] + cycles * cycle)
         shuts = self._shut_after(number, gates, [begins[which] for which in used])
         best_effort = intent.classes_with(ClassRole.BEST_EFFORT)
-        beside = max((wire_ns(intent, link, c) for c in best_effort), default=0)
+        # A frame that its gate has let go may start as late as any other.
+        margin = intent.network.gate_margin_ns
+        beside = max((margin + wire_ns(intent, link, c) for c in best_effort), default=0)
         works: defaultdict[str, int] = defaultdict(int)  # both copies of a frame may come here
         most = 0
         for t in its:
@@ -221,7 +223,7 @@ class SharedRecovery:
                 most = max(most, works[t.stream] // t.frame_ns)
         unasked = max(works.values(), default=0)
         alone = _beside_control(intent, link, unasked + goes_ns(intent, link, max(frames) + most))
-        lost = self._disturbance_ns + intent.network.gate_margin_ns + beside
+        lost = self._disturbance_ns + max(margin, beside)
         ahead = beside + control_waiting_ns(intent, link)
         return _Port(
             cycle_ns=cycle,

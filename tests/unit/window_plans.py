@@ -294,7 +294,7 @@ def cuts(found: Mapping[str, tuple[PortRef, ...]], net: Network) -> set[tuple[Po
     return back
 
 
-def random_windows(seed: int, *, spare_ns: int = 0) -> Iterator[Plan]:
+def random_windows(seed: int) -> Iterator[Plan]:
     """A plan of a random network of 2 to 6 switches and 5 to 60 streams, in the shortest of a few
     slots that has room for it; none, if there is none. In some of them a few streams have times of
     their own."""
@@ -323,12 +323,7 @@ def random_windows(seed: int, *, spare_ns: int = 0) -> Iterator[Plan]:
             replace(its, period_ns=slots[its.name] * slot, max_latency_ns=16 * slot)
             for its in drawn
         ]
-        choices: dict[str, object] = {
-            "starts_ns": starts,
-            "phases": phases,
-            "later_ns": later,
-            "spare_ns": spare_ns,
-        }
+        choices: dict[str, object] = {"starts_ns": starts, "phases": phases, "later_ns": later}
         if exact:
             # At the end of the slot.
             last = [
@@ -360,6 +355,37 @@ def random_windows(seed: int, *, spare_ns: int = 0) -> Iterator[Plan]:
         # What is exact may be behind frames that come early through a cut.
         if not exact or not judge(planned):
             yield planned
+        return
+
+
+def random_spare_room(seed: int) -> Iterator[Plan]:
+    """A plan of a random network of 2 to 6 switches and 4 to 25 streams of one class, with more or
+    less spare room behind its windows; none, if they do not fit. What passes a cut leaves the port
+    before it in the second half of a slot."""
+    random = seeded(seed)
+    net = _random_network(random)
+    net = replace(net, gate_margin_ns=min(net.gate_margin_ns, 50 * US))
+    slot = random.choice((MS, 2 * MS, 4 * MS))
+    stations = sorted(net.end_stations)
+    classes = tuple(c for c in _random_classes(random) if c != SLOWER)
+    streams = []
+    for n in range(random.randint(4, 25)):
+        its = _random_stream(random, f"f{n}", stations, classes)
+        slots = random.choice((1, 1, 1, 2))
+        streams.append(replace(its, period_ns=slots * slot, max_latency_ns=16 * slot))
+    wanted = intent(net, *streams, classes=classes)
+    found = ways(wanted, one_way(net) if random.random() < 0.8 else ())
+    cut = cuts(found, net)
+    scattered = random.random() < 0.4
+    choices: dict[str, object] = {
+        "starts_ns": {its.name: random.randrange(slot // 4) for its in streams if scattered},
+        "phases": {its.name: random.randrange(its.period_ns // slot) for its in streams},
+        "later_ns": {(before, CYCLIC.number): slot // 2 for before, _ in cut},
+        "spare_ns": random.choice((slot, slot, slot // 2, random.randrange(slot // 2))),
+    }
+    try:
+        yield by_hand(wanted, slot, ways=found, cuts=cut, **choices)
+    except DoesNotFitError:
         return
 
 
