@@ -7,14 +7,14 @@ from dataclasses import replace
 
 import pytest
 
-from cnc.check import judge
+from cnc.check import judge, shared_recovery
 from cnc.check.lists import readable_lists
 from cnc.check.shared_recovery import SharedRecovery
 from cnc.check.streams import judge_streams
 from cnc.model import GateEntry, Plan, PortRef
 from tests.simulator.adversary import Adversary, Chance, Slow
 from tests.simulator.mutations import with_list
-from tests.simulator.outcome import missed
+from tests.simulator.outcome import flows_of, missed, run, sent_by
 from tests.simulator.ports import Disturbance, LateFrame
 from tests.unit.planner_networks import CYCLIC, MS, US, network, seeded, stream
 from tests.unit.window_plans import (
@@ -34,13 +34,24 @@ from tests.unit.window_plans import (
 LASTS_NS = 100 * US
 
 
+def asked_for(planned: Plan, lasts_ns: int) -> Plan:
+    """The plan, which is to recover from disturbances that last so long."""
+    network_facts = replace(planned.intent.network, disturbance_ns=lasts_ns)
+    return replace(planned, intent=replace(planned.intent, network=network_facts))
+
+
+def account_of(planned: Plan) -> SharedRecovery:
+    lists = readable_lists(planned)
+    transmissions, _ = judge_streams(planned, lists)
+    lasts_ns = planned.intent.network.disturbance_ns
+    assert lasts_ns is not None
+    return SharedRecovery(planned.intent, lists, transmissions, lasts_ns)
+
+
 def recovering(planned: Plan, lasts_ns: int = LASTS_NS) -> Plan:
     """The plan with the shortest promise that the judge allows; with none, if it allows none."""
-    network_facts = replace(planned.intent.network, disturbance_ns=lasts_ns)
-    asked = replace(planned, intent=replace(planned.intent, network=network_facts), recovery_ns={})
-    lists = readable_lists(asked)
-    transmissions, _ = judge_streams(asked, lists)
-    found = SharedRecovery(asked.intent, lists, transmissions, lasts_ns).by_stream()
+    asked = asked_for(planned, lasts_ns)
+    found = account_of(asked).by_stream()
     return replace(asked, recovery_ns={n: its for n, its in found.items() if its is not None})
 
 
@@ -159,6 +170,15 @@ def test_a_ring_in_which_frames_of_the_next_slot_may_meet_late_ones_is_refused()
     assert codes(planned) == {"recovery"}
 
 
+def test_a_ring_around_which_lateness_may_be_handed_on_for_ever_is_refused() -> None:
+    """What waits for the next slot anyway ends it, unless frames come too late for that."""
+    planned = ring(4, 2, spare_ns=MS, apart_ns=510 * US)
+    assert recovering(planned, 400 * US).recovery_ns.keys() == planned.streams.keys()
+    account = account_of(asked_for(planned, 420 * US))
+    assert set(account.by_stream().values()) == {None}
+    assert all(its.room_ns >= account._late_ns[port] for port, its in account._ports.items())
+
+
 def test_what_one_port_cannot_make_up_for_concerns_only_streams_behind_it() -> None:
     planned = line(3, 4, spare_ns=MS)
     last = PortRef("s3", "l")
@@ -185,9 +205,93 @@ def test_other_plans_are_judged_by_the_account_of_all_scheduled_queues(
     planned: Callable[[], Plan],
 ) -> None:
     its = planned()
-    network_facts = replace(its.intent.network, disturbance_ns=LASTS_NS)
-    asked = replace(its, intent=replace(its.intent, network=network_facts))
-    assert codes(asked) == {"recovery"}
+    assert codes(asked_for(its, LASTS_NS)) == {"recovery"}
+
+
+# --- what the account leaves out ------------------------------------------------------------------
+
+
+def too_late(planned: Plan, against: Adversary, disturbance: Disturbance) -> Iterator[str]:
+    """Frames that leave a port of a switch later than the judge's account has it."""
+    account = account_of(planned)
+    account.by_stream()
+    allowed = {
+        (t.stream, t.egress): (t, account._behind_ns[n] + account._late_ns[t.egress])
+        for n, t in enumerate(account._gated)
+    }
+    lasts = 3 * planned.intent.hyperperiod_ns()
+    sent = list(sent_by(planned, flows_of(planned), lasts))
+    record = run(planned, against, sent, end_ns=2 * lasts, disturbance=disturbance)
+    for port, frame, at_ns in record.departures:
+        if port.node in planned.intent.network.bridges:
+            t, late_ns = allowed[frame.flow.name, port]
+            left_ns = at_ns + t.frame_min_ns - frame.number * t.period_ns
+            if left_ns > t.busy_until_ns + late_ns:
+                yield f"{frame.flow.name} at {port}: {left_ns - t.busy_until_ns - late_ns} ns"
+
+
+def after_one_port(planned: Plan) -> Iterator[str]:
+    """What is later than it may be after disturbances of the first port, whose other frames end
+    just in time."""
+    port = min(planned.gates)
+    for begin in range(MS - LASTS_NS, MS + LASTS_NS, 7 * US):
+        yield from too_late(planned, Slow(), Disturbance(port, begin, LASTS_NS))
+
+
+def tight_line(**choices: object) -> Plan:
+    return line(4, 20, spare_ns=MS, clock_error_ns=0, classes=WITHOUT_CONTROL, **choices)
+
+
+def no_frame_of_best_effort_in_spare_room(broken: pytest.MonkeyPatch) -> Iterator[str]:
+    broken.setattr(shared_recovery._Port, "meets_ns", 0)
+    return after_one_port(recovering(tight_line(margin_ns=50 * US)))
+
+
+def nothing_is_handed_on(broken: pytest.MonkeyPatch) -> Iterator[str]:
+    broken.setattr(SharedRecovery, "_settle", lambda _: None)
+    return after_one_port(recovering(tight_line(margin_ns=50 * US)))
+
+
+def no_disturbance(broken: pytest.MonkeyPatch) -> Iterator[str]:
+    init = SharedRecovery.__init__
+    broken.setattr(SharedRecovery, "__init__", lambda *given: init(*given[:-1], 0))
+    return after_one_port(recovering(tight_line()))
+
+
+def spare_room_has_no_end(broken: pytest.MonkeyPatch) -> Iterator[str]:
+    broken.setattr(shared_recovery._Port, "room_ns", MS)
+    planned = recovering(stored_batch(30, classes=WITHOUT_CONTROL))
+    return too_long(planned, Slow(), disturbance=Disturbance(PortRef("s1", "plc"), MS, LASTS_NS))
+
+
+def no_frame_waits_for_the_next_window(broken: pytest.MonkeyPatch) -> Iterator[str]:
+    broken.setattr(SharedRecovery, "_add_unexpected", lambda *_: None)
+    planned = recovering(stored_batch(30, spare_ns=200 * US, classes=WITHOUT_CONTROL))
+    return too_long(planned, Slow(), late_frame=LateFrame("f0", 1, 300 * US))
+
+
+BROKEN = [
+    no_frame_of_best_effort_in_spare_room,
+    nothing_is_handed_on,
+    no_disturbance,
+    spare_room_has_no_end,
+    no_frame_waits_for_the_next_window,
+]
+
+
+@pytest.mark.parametrize("rule", BROKEN, ids=lambda rule: rule.__name__)
+def test_an_account_that_leaves_one_thing_out_is_wrong_in_the_simulator(
+    rule: Callable[[pytest.MonkeyPatch], Iterator[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as broken:
+        assert list(rule(broken))
+
+
+@pytest.mark.parametrize("margin_ns", [0, 50 * US])
+def test_late_frames_leave_every_port_of_a_line_by_the_time_that_the_judge_counts_with(
+    margin_ns: int,
+) -> None:
+    assert list(after_one_port(recovering(tight_line(margin_ns=margin_ns)))) == []
 
 
 # --- any network ---------------------------------------------------------------------------------
@@ -244,11 +348,6 @@ def changes(planned: Plan, lasts_ns: int, seed: int) -> Mapping[str, tuple[Plan,
     }
 
 
-def asked_for(planned: Plan, lasts_ns: int) -> Plan:
-    network_facts = replace(planned.intent.network, disturbance_ns=lasts_ns)
-    return replace(planned, intent=replace(planned.intent, network=network_facts))
-
-
 @pytest.mark.parametrize("seed", range(1, 26))
 def test_plans_of_random_networks_recover_as_promised_and_changes_are_noticed(seed: int) -> None:
     lasts = (5 * US, 20 * US, LASTS_NS, 400 * US)[seed % 4]
@@ -258,5 +357,10 @@ def test_plans_of_random_networks_recover_as_promised_and_changes_are_noticed(se
             assert codes(planned) == {"recovery"}
             continue
         assert outcome(planned, lasts, seed) == "kept"
+        for port in sorted(planned.gates):
+            hops = [h for its in planned.streams.values() for h in its.hops if h.egress == port]
+            begin = planned.intent.hyperperiod_ns() + seeded(seed).choice(hops).offset_ns
+            disturbance = Disturbance(port, begin - 1, lasts)
+            assert list(too_late(planned, Chance(seed), disturbance)) == []
         for kind, (changed, changed_lasts) in changes(planned, lasts, seed).items():
             assert outcome(changed, changed_lasts, seed) in {"noticed", "kept"}, kind

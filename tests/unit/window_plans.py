@@ -100,11 +100,12 @@ def batch(
     return by_hand(wanted_by(net, *streams, **choices), spare_ns=spare_ns)
 
 
-def stored_batch(devices: int, **choices: object) -> Plan:
+def stored_batch(devices: int, *, spare_ns: int = 0, **choices: object) -> Plan:
     """The same by clocks that agree, with a window that opens when all frames are there."""
     wanted = batch(devices, clock_error_ns=0, **choices).intent
     latest = wanted.network.gate_margin_ns + 20 * US
-    return by_hand(wanted, later_ns={(PortRef("s1", "plc"), CYCLIC.number): latest})
+    later = {(PortRef("s1", "plc"), CYCLIC.number): latest}
+    return by_hand(wanted, later_ns=later, spare_ns=spare_ns)
 
 
 def line(
