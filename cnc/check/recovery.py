@@ -8,6 +8,8 @@ port before, so it is raised from nothing until no figure changes any more.
 A frame that is on time and finds the queue of its port empty, or with frames on time only, leaves
 on time. So a port is back to its plan when it has drained once after the ports before it are, and
 after the links of talkers have made up for one late frame (`talkers`).
+
+Plans in which all streams share windows have an account of their own (`shared_recovery`).
 """
 
 from __future__ import annotations
