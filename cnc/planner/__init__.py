@@ -179,7 +179,7 @@ def _in_windows(
 ) -> _Found:
     """Windows of their own for all frames, where all have a place so and nobody asks for another;
     else for those of which it is asked, and shared ones for the others, if more have a place so."""
-    wanted = {name: problem.intent.streams[name].windows for name in routed}
+    wanted = {name: _windows_for(problem.intent.streams[name], chosen) for name in routed}
     found = None
     if Windows.SHARED not in wanted.values():
         is_sharing = Windows.AUTO in wanted.values() and _is_wide(problem)
@@ -198,6 +198,15 @@ def _in_windows(
     if found is None or shared.is_complete or len(shared.streams) > len(found.streams):
         return shared
     return found
+
+
+def _windows_for(stream: Stream, chosen: Algorithm) -> Windows:
+    """Which windows frames of a stream may have: an algorithm that is asked for by name gives each
+    frame one of its own, and only such keep a limit of jitter."""
+    if stream.windows is not Windows.AUTO:
+        return stream.windows
+    is_limited = stream.max_jitter_ns is not None
+    return Windows.EXACT if is_limited or chosen.name != Auto.name else Windows.AUTO
 
 
 def _is_wide(problem: Problem) -> bool:
@@ -321,7 +330,7 @@ def _problem(
 ) -> tuple[Problem, dict[str, str], list[Floor], dict[str, tuple[Tree, ...]]]:
     """What is to be placed around what is kept, why some streams cannot be in windows of their own,
     the floors of those that need more than their latency so, and all ways."""
-    kept = incremental.unchanged(intent, keep) if keep else {}
+    kept = _kept(intent, keep)
     router = Router(intent)
     for name, planned in kept.items():
         router.carry_hops(intent.streams[name], planned.hops)
@@ -356,6 +365,19 @@ def _problem(
     ran_loose = incremental.loose_ports(keep) if keep else frozenset[PortRef]()
     problem = _loosened(problem, ran_loose & intent.network.links.keys())
     return problem, impossible, floors, routed
+
+
+def _kept(intent: Intent, keep: Plan | None) -> dict[str, StreamPlan]:
+    """The streams that stay as they are. Those in shared windows have no instant to keep: which
+    frames leave there is counted anew for all."""
+    if keep is None:
+        return {}
+    unchanged = incremental.unchanged(intent, keep)
+    return {
+        name: planned
+        for name, planned in unchanged.items()
+        if not any(hop.is_shared for hop in planned.hops)
+    }
 
 
 def _crowded_out(
@@ -570,7 +592,9 @@ def _steady(problem: Problem) -> bool:
 def _reasons(problem: Problem, result: Result, impossible: Mapping[str, str]) -> dict[str, str]:
     """Why each stream without a place has none."""
     placed = complete(problem, result.placements)
-    missing = [name for name in problem.intent.streams if Member(name, 0) not in placed]
+    wanted = problem.trees.keys() | impossible.keys()
+    names = (name for name in problem.intent.streams if name in wanted)
+    missing = [name for name in names if Member(name, 0) not in placed]
     if not missing:
         return {}
     table = Timetable(replace(problem, kept=placed))

@@ -106,10 +106,13 @@ def lists_of(
     problem: Problem,
     windows: Mapping[int, Sequence[tuple[int, Window]]],
     stays: Mapping[int, Stays] = MappingProxyType({}),
+    *,
+    in_guards: bool = False,
 ) -> Lists:
     """One list for each link that `windows` names, which must be gated.
 
-    `windows` have the period of their frames with them. Ports with `stays` get spare room.
+    `windows` have the period of their frames with them. Ports with `stays` get spare room, in guard
+    bands too if it is to be `in_guards`.
     """
     lists: dict[PortRef, GateControlList] = {}
     too_long = set()
@@ -134,7 +137,7 @@ def lists_of(
             if limit is not None and len(gates.entries) > limit:
                 too_long.add(link.source)
         if number in stays:
-            gates = _spared(problem, link, gates, stays[number], limit)
+            gates = _spared(problem, link, gates, stays[number], limit, in_guards=in_guards)
         if reason := _objection(problem.intent, link, gates):
             if link.source in problem.loose:
                 reason = (
@@ -146,14 +149,21 @@ def lists_of(
 
 
 def _spared(
-    problem: Problem, link: Link, gates: GateControlList, stays: Stays, limit: int | None
+    problem: Problem,
+    link: Link,
+    gates: GateControlList,
+    stays: Stays,
+    limit: int | None,
+    *,
+    in_guards: bool,
 ) -> GateControlList:
     """`gates` with spare room for backlogs, unless the port could not do its work then."""
     if link.source in problem.loose:
         # Its frames may leave early, which the placement has allowed for.
         stays = dict.fromkeys(stays, ())
     best_effort = _mask(problem.intent.classes_with(ClassRole.BEST_EFFORT))
-    spared = with_spare_room(gates, link, stays, best_effort=best_effort, limit=limit)
+    guard = _mask(problem.intent.classes_with(ClassRole.CONTROL)) if in_guards else None
+    spared = with_spare_room(gates, link, stays, best_effort=best_effort, limit=limit, guard=guard)
     return gates if _objection(problem.intent, link, spared) else spared
 
 

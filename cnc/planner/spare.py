@@ -41,17 +41,27 @@ def stays_by_port(links: Sequence[Link], placements: Iterable[Placement]) -> dic
 
 
 def with_spare_room(
-    gates: GateControlList, link: Link, stays: Stays, *, best_effort: int, limit: int | None
+    gates: GateControlList,
+    link: Link,
+    stays: Stays,
+    *,
+    best_effort: int,
+    limit: int | None,
+    guard: int | None = None,
 ) -> GateControlList:
-    """The list with the gates of the classes of `stays` open beside the mask `best_effort`.
+    """The list with the gates of the classes of `stays` open beside the mask `best_effort`; and in
+    guard bands, where the gates of the mask `guard` are open alone, if it is stated.
 
     A gate that must shut before best effort's costs one more entry. Where the port cannot hold
     those, such a gate stays shut all that time.
     """
     busy = {number: Circle(gates.cycle_ns, its) for number, its in stays.items()}
-    spared = _opened(gates, link, busy, best_effort=best_effort, may_split=True)
-    if limit is not None and len(spared.entries) > limit:
-        return _opened(gates, link, busy, best_effort=best_effort, may_split=False)
+    for may_split in (True, False):
+        spared = _opened(
+            gates, link, busy, best_effort=best_effort, guard=guard, may_split=may_split
+        )
+        if limit is None or len(spared.entries) <= limit:
+            break
     return spared
 
 
@@ -61,6 +71,7 @@ def _opened(
     busy: Mapping[int, Circle],
     *,
     best_effort: int,
+    guard: int | None,
     may_split: bool,
 ) -> GateControlList:
     entries: list[GateEntry] = []
@@ -68,7 +79,7 @@ def _opened(
     start = 0
     for entry in gates.entries:
         length = entry.interval_ns
-        if entry.gate_states & best_effort == best_effort:
+        if entry.gate_states & best_effort == best_effort or entry.gate_states == guard:
             at_first = throughout = entry.gate_states
             until = length
             for bit, its in classes:

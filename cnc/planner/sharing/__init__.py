@@ -71,7 +71,7 @@ class Shared:
             link: [*self.own.get(link, ()), *self.windows.get(link, ())]
             for link in self.own.keys() | self.windows.keys()
         }
-        return lists_of(self.problem, every, stays)
+        return lists_of(self.problem, every, stays, in_guards=True)
 
     def recovery(self, lists: Lists) -> Recovery:
         """When all are in time again after a disturbance, or the ports that find no end of it."""
@@ -82,7 +82,7 @@ class Shared:
             self.problem.links[link].source: f"{_ENDLESS} beside windows of single frames"
             for link in self.own
         }
-        for sharing in self.classes:
+        for sharing in self.classes if self.streams else ():
             mine = {link: self.windows[link] for link in sharing.stays()}
             lateness = sharing.lateness()
             ports = {self.problem.links[link].source for link in mine}

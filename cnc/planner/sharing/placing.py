@@ -14,6 +14,7 @@ from cnc.planner.floor import us
 from cnc.planner.gates import Window
 from cnc.planner.graph import Tree
 from cnc.planner.problem import Problem
+from cnc.planner.route import Member
 from cnc.planner.sharing.order import Turn, ordered
 from cnc.planner.sharing.queue import Coming, Queue
 from cnc.planner.sharing.spare import Lateness
@@ -57,11 +58,16 @@ class _Layout:
     slots: dict[str, int]
     windows: Windows
     queues: dict[int, Queue]
+    works_ns: dict[int, int]
     late: list[str] = field(default_factory=list)
 
     @property
     def count(self) -> int:
         return len(self.slots) - len(self.late)
+
+    def work_ns(self, link: int) -> int:
+        """For how long frames of the fullest slot take a link."""
+        return self.works_ns.get(link, 0)
 
 
 class Sharing:
@@ -84,6 +90,7 @@ class Sharing:
         self.slot_ns = problem.slot_ns(names, taken.periods_ns)
         periods = {stream.period_ns for stream in self._streams.values()}
         self._count = lcm(*periods) // self.slot_ns
+        self._recovers = problem.intent.network.disturbance_ns is not None
         self._trees = {name: problem.trees[name] for name in names}
         self._ways = self._order()
         self._most: dict[int, int] = {}  # the work that a window can hold
@@ -135,7 +142,10 @@ class Sharing:
                 gone = set(layout.late[: max(1, len(layout.late) // 2)])
                 names = [name for name in names if name not in gone]
             for link, over_ns in long.items():
-                self._less[link] = self._less.get(link, 0) + over_ns
+                # What is taken out makes others earlier, too: not all of it at once.
+                most_ns = min(self._most_ns(link), layout.work_ns(link))
+                less_ns = self._most_ns(link) - most_ns + over_ns // 2 + 1
+                self._less[link] = self._less.get(link, 0) + less_ns
         return placed, found
 
     def _late(self, layout: _Layout) -> list[str]:
@@ -248,7 +258,7 @@ class Sharing:
         """The most work that a window is to hold beside best effort's turn."""
         if link not in self._most:
             its, room = self._times.of_link(link), self._room_ns(link)
-            if self._problem.intent.network.disturbance_ns is not None:
+            if self._recovers and not its.is_talkers:
                 room = min(room, self.slot_ns - self._disturbed_ns(link))
             shortest = min(self._times.of_frame(link, s).busy_ns for s in self._streams.values())
             low, high = 0, self.slot_ns
@@ -262,6 +272,8 @@ class Sharing:
     def _room_ns(self, link: int) -> int:
         """The longest window of a link."""
         its = self._times.of_link(link)
+        if its.is_talkers:
+            return self.slot_ns
         room = self.slot_ns - its.beside_ns - 2 * its.early_ns - its.shortest_ns
         return room * (_WHOLE_PPB - self._problem.shares_ppb.get(link, 0)) // _WHOLE_PPB
 
@@ -275,9 +287,15 @@ class Sharing:
         )
 
     def _too_long(self, layout: _Layout) -> dict[int, int]:
-        over = {
-            link: layout.windows.length_ns(link) - self._room_ns(link) for link in layout.queues
-        }
+        windows = layout.windows
+        over = {link: windows.length_ns(link) - self._room_ns(link) for link in layout.queues}
+        over |= {link: windows.busy_ns(link) - self.slot_ns for link in windows.talker_ns}
+        if self._recovers:
+            late_ns = self._lateness(layout).late_ns
+            for link in layout.queues:
+                # Late frames have to have left before the first of the next slot may come.
+                lasts_ns = windows.ended_ns(link) - windows.earliest_ns(link)
+                over[link] = max(over[link], lasts_ns + late_ns[link] - self.slot_ns)
         return {link: ns for link, ns in over.items() if ns > 0}
 
     def _fixed_ns(self, stream: Stream) -> int | None:
@@ -291,13 +309,12 @@ class Sharing:
         return None if fixed_ns is None else fixed_ns % self.slot_ns
 
     def _works(self, name: str) -> list[tuple[Step, int]]:
-        """The steps of a stream on links of switches, and for how long its frames take these."""
+        """The steps of a stream, and for how long its frames take their links."""
         stream = self._streams[name]
         return [
             (step, stream.frames * self._times.of_frame(step.link, stream).busy_ns)
             for way in self._ways_of(name)
             for step in way
-            if step.before is not None
         ]
 
     def _assign(self, names: Sequence[str]) -> dict[str, int]:
@@ -343,7 +360,6 @@ class Sharing:
             stream = self._streams[name]
             every = stream.period_ns // self.slot_ns
             firsts = {}
-            # Of a frame of which a switch makes both copies there is one.
             for link in self._sent_by(name):
                 work_ns = stream.frames * self._times.of_frame(link, stream).busy_ns
                 self._fill(works[link], slot, every, work_ns)
@@ -379,12 +395,17 @@ class Sharing:
             taken=self._taken,
             lag_ns=self._style.lag_ns,
         )
-        return _Layout(slots, windows, queues)
+        return _Layout(slots, windows, queues, {link: max(its) for link, its in works.items()})
 
-    def _sent_by(self, name: str) -> set[int]:
-        """The links by which a talker sends the frames of a stream."""
-        ways = self._ways_of(name)
-        return {step.link for way in ways for step in way if step.before is None}
+    def _sent_by(self, name: str) -> list[int]:
+        """The links by which a talker sends the frames of a stream, each as often as it does."""
+        return [
+            step.link
+            for path, way in enumerate(self._ways_of(name))
+            if not self._problem.starts_with_copy(Member(name, path))
+            for step in way
+            if step.before is None
+        ]
 
     def _shortest_sent(self, slots: Collection[str]) -> dict[int, int]:
         """The shortest frame on the link of each talker."""
@@ -408,11 +429,11 @@ class Sharing:
         """Let frames of a stream be among what comes; for how long each takes the link."""
         before = way[step.before or 0]
         busy_ns = self._times.of_frame(step.link, stream).busy_ns
-        _, came_min_ns, received_min_ns = self._times.of_frame(before.link, stream)
-        flies_ns = received_min_ns + self._times.of_link(before.link).flies_min_ns
+        came = self._times.of_frame(before.link, stream)
+        flies_ns = came.received_min_ns + self._times.of_link(before.link).flies_min_ns
         if before.before is None:
             flies_ns -= self._times.sooner_ns(before.link, stream)
-        its.add(busy_ns, came_min_ns, flies_ns)
+        its.add(busy_ns, came, flies_ns)
         return busy_ns
 
     def _start_ns(self, layout: _Layout, name: str, way: Sequence[Step]) -> int:
@@ -488,15 +509,13 @@ class Sharing:
         return self._too_full(name)
 
     def _too_full(self, name: str) -> str:
-        queues = self._layout.queues
+        self._full, self._less = _FULL, {}
 
         def filled(link: int) -> float:
-            work_ns = queues[link].work_ns if link in queues else 0
-            self._full, self._less = _FULL, {}
-            return work_ns / max(self._most_ns(link), 1)
+            return self._layout.work_ns(link) / max(self._most_ns(link), 1)
 
         fullest = max((step.link for step, _ in self._works(name)), key=filled)
-        work_ns = queues[fullest].work_ns if fullest in queues else 0
+        work_ns = self._layout.work_ns(fullest)
         its = self._times.of_link(fullest)
         return (
             f"the windows that frames share are full: at {self._problem.links[fullest].source} "
@@ -539,7 +558,9 @@ class Sharing:
         used: defaultdict[int, set[tuple[int, int]]] = defaultdict(set)
         for name in self._placed():
             every = self._streams[name].period_ns // self.slot_ns
-            for step, _ in self._works(name):
+            for step in (
+                its for way in self._ways_of(name) for its in way if its.before is not None
+            ):
                 used[step.link].add((every, (self._layout.slots[name] + step.slots) % every))
         found = {}
         for link, slots in used.items():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from cnc.planner.sharing.times import Times
+from cnc.planner.sharing.times import FrameTimes, Times
 
 PARTS = 1 << 20  # of a ns, in which what comes in by a link is reckoned
 
@@ -17,7 +17,7 @@ class Coming:
     They come from wave `before` of the link `link`; or from their talker, where `before` is None,
     which starts to send them at `sent_ns`; that is `start_ns`, if it may not choose. Around a ring
     they come `slots` later. The link that they leave by is theirs for `work_ns` in the fullest slot, for `frame_ns` of which
-    the longest of them takes it; and they come as `flow` parts of that in each ns. `earliest_ns`
+    the longest of them takes it, and the link before for `came_ns`; and they come as `flow` parts of that in each ns. `earliest_ns`
     and `latest_ns` are from the beginning of the slot on, as far as they are known.
     """
 
@@ -28,16 +28,18 @@ class Coming:
     wave: int
     work_ns: int = 0
     frame_ns: int = 0
+    came_ns: int = 0
     flow: int = 0
     flies_min_ns: int = 1 << 62
     sent_ns: int = 0
     earliest_ns: int | None = None
     latest_ns: int | None = None
 
-    def add(self, frame_ns: int, frame_min_ns: int, flies_min_ns: int) -> None:
+    def add(self, frame_ns: int, came: FrameTimes, flies_min_ns: int) -> None:
         """Frames of one more stream may be among them."""
         self.frame_ns = max(self.frame_ns, frame_ns)
-        self.flow = max(self.flow, -(-frame_ns * PARTS // frame_min_ns))
+        self.came_ns = max(self.came_ns, came.busy_ns)
+        self.flow = max(self.flow, -(-frame_ns * PARTS // came.busy_min_ns))
         self.flies_min_ns = min(self.flies_min_ns, flies_min_ns)
 
 
@@ -119,17 +121,20 @@ class Queue:
         return sorted({its.wave for its in self.coming.values()})
 
     def clear_of_seam_ns(self, opens_ns: int) -> int:
-        """An instant to open the gate, or one before it, such that the end of a cycle cuts off no
-        entry that is too short for the port."""
+        """An instant to open the gate, or one before it, at a tick of the port, such that the end
+        of a cycle cuts off no entry that is too short for it."""
+        opens_ns -= opens_ns % self.its.tick_ns
         phase = opens_ns % self.slot_ns
         if phase < self.its.shortest_ns:
             return opens_ns - phase
         return opens_ns - max(phase - (self.slot_ns - self.its.shortest_ns), 0)
 
     def clear_to_shut_ns(self, shuts_ns: int) -> int:
-        """An instant to shut it, or one after it, of which the same holds."""
+        """An instant to shut it, or one after it, of which the same holds, if gates may be early."""
+        shuts_ns += self.its.early_ns
+        shuts_ns += -shuts_ns % self.its.tick_ns
         phase = shuts_ns % self.slot_ns
-        if phase < self.its.shortest_ns:
+        if 0 < phase < self.its.shortest_ns:
             return shuts_ns + self.its.shortest_ns - phase
         if phase > self.slot_ns - self.its.shortest_ns:
             return shuts_ns + self.slot_ns - phase
@@ -188,4 +193,4 @@ class Queue:
         return _Part(work, min(its.frame_ns, work), its.flow, until_ns)
 
 
-_ROUNDING_NS = 4  # what sums of parts, each rounded up, may come to beside each other
+_ROUNDING_NS = 16  # what sums of parts, each rounded up, may come to beside each other

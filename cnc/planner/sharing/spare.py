@@ -20,7 +20,7 @@ from cnc.mechanisms.terms import (
 from cnc.model import ClassRole, GateControlList, Intent, Link, PortRef
 from cnc.planner.floor import us
 from cnc.planner.gates import Window
-from cnc.planner.sharing.queue import Queue
+from cnc.planner.sharing.queue import Coming, Queue
 from cnc.planner.sharing.times import Times
 from cnc.planner.sharing.windows import Windows
 
@@ -62,7 +62,7 @@ class Lateness:
         ahead = longest + longest_frame_ns(intent, its, ClassRole.BEST_EFFORT)
         ahead += control_backlog_ns(intent, its)
         if lost_ns:
-            ahead += lost_ns + intent.network.gate_margin_ns - (-lost_ns * share // whole)
+            ahead += lost_ns - (-lost_ns * share // whole)
         return -(-ahead * whole // max(whole - share, 1))
 
     def _settle(self) -> bool:
@@ -82,20 +82,20 @@ class Lateness:
         """How much later frames come than they may without being missed, by each link."""
         opened_ns = self._windows.opens_ns[link] + queue.its.late_ns
         return [
-            self._comes_late_ns(its.link, is_talker=its.before is None)
-            - max(0, opened_ns - (its.latest_ns or 0))
+            self._comes_late_ns(its) - max(0, opened_ns - (its.latest_ns or 0))
             for its in queue.coming.values()
         ]
 
-    def _comes_late_ns(self, link: int, *, is_talker: bool) -> int:
-        if not is_talker:
-            return self.late_ns[link]
-        its = self._links[link]
-        longest_ns = longest_frame_ns(self._intent, its, ClassRole.SCHEDULED)
-        held_ns = longest_ns + late_interference_ns(self._intent, its)
-        share, whole = control_share(self._intent, its)
-        held_ns += control_backlog_ns(self._intent, its)
-        return -(-held_ns * whole // max(whole - share, 1))
+    def _comes_late_ns(self, its: Coming) -> int:
+        """How much later than planned frames may come: from a talker, behind one that it sends at
+        any time."""
+        if its.before is not None:
+            return self.late_ns[its.link]
+        link = self._links[its.link]
+        ahead = its.came_ns + late_interference_ns(self._intent, link)
+        ahead += control_backlog_ns(self._intent, link)
+        share, whole = control_share(self._intent, link)
+        return -(-ahead * whole // max(whole - share, 1))
 
     def _ends(self) -> bool:
         """Whether lateness is not handed on around a ring of links. `self.slots` has then, by how

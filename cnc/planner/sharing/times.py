@@ -42,6 +42,8 @@ class LinkTimes(NamedTuple):
     varies_ns: int
     beside_ns: int
     shortest_ns: int
+    tick_ns: int
+    is_talkers: bool
     margin_ns: int
 
 
@@ -108,5 +110,7 @@ class Times:
             varies_ns=sender.processing_max_ns - sender.processing_min_ns if sender else 0,
             beside_ns=guard_ns(intent, link) + slot_ns(intent, link),
             shortest_ns=interval_min_ns(link),
+            tick_ns=link.gate_tick_ns,
+            is_talkers=sender is None,
             margin_ns=network.gate_margin_ns if is_software else 0,
         )

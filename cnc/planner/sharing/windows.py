@@ -83,6 +83,14 @@ class Windows:
         """How long the window of a link is."""
         return self.closes_ns(link) - self.opens_ns[link]
 
+    def busy_ns(self, link: int) -> int:
+        """From when a talker starts to send the first frames of a slot until all have left."""
+        sent = self._sent_ns(link)
+        return max(sent) - min(sent) + self.talker_ns[link]
+
+    def _sent_ns(self, link: int) -> list[int]:
+        return [its.sent_ns for _, its in self._behind[link] if its.before is None]
+
     def _lateness_ns(self, link: int) -> int:
         its = self._times.of_link(link)
         return its.late_ns - its.ahead_ns
@@ -194,6 +202,12 @@ class Windows:
                     takes_ns = self._comes_ns(queue, its, self.talker_ns[its.link])
                     its.sent_ns = its.latest_ns - takes_ns
                 self._send_sooner(its)
+        for link, lasts_ns in self.talker_ns.items():
+            sent = self._sent_ns(link)
+            if max(sent) - min(sent) + lasts_ns > self._slot_ns:
+                # Frames of two slots would be in each other's way: all start together.
+                for _, its in self._behind[link]:
+                    its.sent_ns = min(sent) if its.start_ns is None else its.start_ns
         for tie in self._ties:
             sent_ns = min(its.sent_ns for its in tie)
             for its in tie:
