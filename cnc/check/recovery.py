@@ -8,6 +8,8 @@ port before, so it is raised from nothing until no figure changes any more.
 A frame that is on time and finds the queue of its port empty, or with frames on time only, leaves
 on time. So a port is back to its plan when it has drained once after the ports before it are, and
 after the links of talkers have made up for one late frame (`talkers`).
+
+Plans in which all streams share windows have an account of their own (`shared_recovery`).
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ from cnc.account.wire import (
 )
 from cnc.check.drains import Arrival, Drained, Interference, Port
 from cnc.check.mechanisms import drops_misfits
+from cnc.check.shared_recovery import SharedRecovery, are_all_shared
 from cnc.check.spread import Stay, spread_ns
 from cnc.mechanisms.talker_offsets.judge import Lag, Load, lag
 from cnc.model import ClassRole, Intent, Link, Plan, PortRef
@@ -49,7 +52,8 @@ def judge_recovery(
             text = "the plan promises a recovery, and the intent asks for none"
             yield Violation("recovery", name, text)
         return
-    found = _Recovery(plan.intent, lists, transmissions, disturbance_ns).by_stream()
+    account = SharedRecovery if are_all_shared(transmissions) else _Recovery
+    found = account(plan.intent, lists, transmissions, disturbance_ns).by_stream()
     for name in plan.streams:
         recovery_ns = found.get(name, 0)
         promised = plan.recovery_ns.get(name)
@@ -122,10 +126,14 @@ class _Recovery:
         intent, links = self._intent, self._intent.network.links
         loads: defaultdict[PortRef, list[Load]] = defaultdict(list)
         for t in self._sent.values():
-            takes = self._stay_ns(t) - best_effort_ns(intent, links[t.egress])
+            takes = self._takes_ns(t) - best_effort_ns(intent, links[t.egress])
             loads[t.egress].append(Load(t.traffic_class, t.period_ns, t.offset_ns, takes))
         return {
-            port: lag(its, unplanned_best_effort_ns(intent, links[port]))
+            port: lag(
+                its,
+                max(load.takes_ns for load in its),
+                unplanned_best_effort_ns(intent, links[port]),
+            )
             for port, its in loads.items()
         }
 
@@ -149,6 +157,13 @@ class _Recovery:
     def _stay_ns(self, t: Transmission) -> int:
         """From when frames are to leave, or from their latest arrival, until all have left."""
         return t.busy_until_ns - max(t.offset_ns, t.latest_ns)
+
+    def _takes_ns(self, t: Transmission) -> int:
+        """For how long frames keep the link at most, with what delays them, but not others of their
+        window."""
+        if not t.is_shared:
+            return self._stay_ns(t)
+        return t.work_ns + blocking_ns(self._intent, self._intent.network.links[t.egress])
 
     def _calm(
         self, ports: Mapping[PortRef, Port], disturbed: Mapping[PortRef, Drained]
@@ -294,7 +309,7 @@ class _Recovery:
         crossing = [self._gated[n] for n in self._by_port[port]]
         blocking = blocking_ns(intent, link)
         arrivals = [
-            Arrival(t.period_ns, t.earliest_ns, t.busy_until_ns, self._stay_ns(t) - blocking)
+            Arrival(t.period_ns, t.earliest_ns, t.busy_until_ns, self._takes_ns(t) - blocking)
             for t in crossing
         ]
         numbers = {t.traffic_class for t in crossing}

@@ -96,6 +96,34 @@ class _Batch(NamedTuple):
         )
 
 
+def openings_of(
+    intent: Intent, link: Link, number: int, gates: GateCycle, cycle_ns: int
+) -> list[tuple[int, int]]:
+    """When the gate of a class is open alone, control apart, and none of best effort is on the link
+    any more, even if gates close early: (begin, end) in ns, in order, of one cycle."""
+    others = [c for c in intent.classes.values() if c.number != number]
+    shut = sum(1 << c.number for c in others if c.role is not ClassRole.CONTROL)
+    found = []
+    for start, end in gates.stretches(opened=1 << number, shut=shut, within_ns=cycle_ns):
+        begin = start
+        for c in intent.classes_with(ClassRole.BEST_EFFORT):
+            closed = gates.gate(c.number).last_open_ns(start)
+            if gates.open_ns(c.number, closed - 1, closed):
+                begin = max(begin, closed + guard_ns(intent, link, c))
+        if begin < end - gates.early_ns:
+            found.append((begin, end - gates.early_ns))
+    return found
+
+
+def goes_ns(intent: Intent, link: Link, frames: int) -> int:
+    """How late timers may be for those of several frames that a port sends from one opening, but
+    not in the first go."""
+    network = intent.network
+    if network.gate_mode(link.source.node) is not GateMode.SOFTWARE:
+        return 0
+    return (frames - 1) // FRAMES_IN_ONE_GO * network.gate_margin_ns
+
+
 def _flow(t: Transmission) -> int:
     """How many parts of a nanosecond of work come in one by the link before, at most; from its
     talker a stream's frames may come all at once."""
@@ -113,11 +141,7 @@ class _Queue:
         self._number = number
         self._sharing = sharing
         self._periods_ns = lcm(*{t.period_ns for t in sharing})
-        network = intent.network
-        self._margin_ns = network.gate_margin_ns
-        mode = network.gate_mode(link.source.node)
-        self._repeats_margin = mode is GateMode.SOFTWARE
-        bridge = network.bridges.get(link.source.node)
+        bridge = intent.network.bridges.get(link.source.node)
         self._varies_ns = bridge.processing_max_ns - bridge.processing_min_ns if bridge else 0
 
     def judge_talker(self) -> Iterator[Violation]:
@@ -137,7 +161,7 @@ class _Queue:
         """On a port of a switch: each opening of the gate for itself."""
         cycle_ns = lcm(self._periods_ns, gates.cycle_ns)
         batches = sorted(self._batches(cycle_ns), key=lambda its: its.end_ns)
-        openings = self._openings(gates, cycle_ns)
+        openings = openings_of(self._intent, self._link, self._number, gates, cycle_ns)
         begins = [begin for begin, _ in openings]
         # Of some, those of several later cycles may be there before the last opening ends: of as
         # many as their latency has, or it is refused anyway.
@@ -191,24 +215,6 @@ class _Queue:
                     found[key] = empty.with_frames(t)
         return found.values()
 
-    def _openings(self, gates: GateCycle, cycle_ns: int) -> list[tuple[int, int]]:
-        """When the gate is open alone, control apart, and none of best effort is on the link any
-        more, even if gates close early; in order."""
-        classes = self._intent.classes.values()
-        others = [c for c in classes if c.number != self._number]
-        shut = sum(1 << c.number for c in others if c.role is not ClassRole.CONTROL)
-        found = []
-        stretches = gates.stretches(opened=1 << self._number, shut=shut, within_ns=cycle_ns)
-        for start, end in stretches:
-            begin = start
-            for c in self._intent.classes_with(ClassRole.BEST_EFFORT):
-                closed = gates.gate(c.number).last_open_ns(start)
-                if gates.open_ns(c.number, closed - 1, closed):
-                    begin = max(begin, closed + guard_ns(self._intent, self._link, c))
-            if begin < end - gates.early_ns:
-                found.append((begin, end - gates.early_ns))
-        return found
-
     def _late(
         self,
         planned: Sequence[_Batch],
@@ -251,8 +257,7 @@ class _Queue:
     ) -> int:
         """When the last frame has left of those that may come `before` the `latest_ns`."""
         shortest = min(its.shortest_ns for its in before)
-        goes = (sum(its.frames for its in before) - 1) // FRAMES_IN_ONE_GO
-        again_ns = goes * self._margin_ns if self._repeats_margin else 0
+        again_ns = goes_ns(self._intent, self._link, sum(its.frames for its in before))
 
         def left(since_ns: int, work_ns: int) -> int:
             # Control that comes while the gate is late is sent meanwhile: no more than its burst,

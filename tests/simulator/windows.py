@@ -56,7 +56,10 @@ class Timetable:
     class together, and the classes one after the other. `phases` are the slots of their periods in
     which streams are sent, by default the first. `cuts` are passages from one port to the next
     after which frames belong to the next slot. `later_ns` is how much later than by default the
-    window of a class at a port opens. `exact` is a plan of other streams, at other times.
+    window of a class at a port opens. `spare_ns` is for how long gates stay open behind their
+    windows, beside best effort, while no frame of the next slot may be there: on ports that have
+    windows of one class.
+    `exact` is a plan of other streams, at other times.
     """
 
     slot_ns: int
@@ -65,6 +68,7 @@ class Timetable:
     phases: Mapping[str, int] = field(default_factory=dict)
     cuts: Collection[tuple[PortRef, PortRef]] = ()
     later_ns: Mapping[tuple[PortRef, int], int] = field(default_factory=dict)
+    spare_ns: int = 0
     exact: Plan | None = None
 
 
@@ -470,6 +474,7 @@ class _ByHand:
         cycle = lcm(slot, rest.cycle_ns)
         guard = self._on_grid_ns(port, self._guard_ns(link))
         windows = self._gates_open(port)
+        spare = self._spare_ns(port) if len(windows) == 1 else 0
         begins: list[int] = [0]
         for entry in rest.entries * (cycle // rest.cycle_ns):
             begins.append(begins[-1] + entry.interval_ns)
@@ -477,7 +482,7 @@ class _ByHand:
             (turn + at) % cycle
             for turn in range(0, cycle, slot)
             for opens, lasts, _ in windows
-            for at in (opens - guard, opens, opens + lasts)
+            for at in (opens - guard, opens, opens + lasts, opens + lasts + spare)
         }
         entries: list[GateEntry] = []
         for start, end in pairwise(sorted({*edges, *begins})):
@@ -485,6 +490,10 @@ class _ByHand:
             if any((start - opens + guard) % slot < guard + lasts for opens, lasts, _ in windows):
                 state &= ~self._best_effort
             here = [number for opens, lasts, number in windows if (start - opens) % slot < lasts]
+            if not here and spare and state & self._best_effort:
+                opens, lasts, number = windows[0]
+                if (start - opens) % slot < lasts + spare:
+                    state |= 1 << number
             if here and state != self._control:
                 raise DoesNotFitError(f"exact frames are in the way at {port}")
             state |= sum(1 << number for number in here)
@@ -497,6 +506,17 @@ class _ByHand:
         if all(its.interval_ns < turn for its in entries if its.gate_states & self._best_effort):
             raise DoesNotFitError(f"{port} has no room for best effort")
         return GateControlList(cycle, tuple(entries))
+
+    def _spare_ns(self, port: PortRef) -> int:
+        """How long the gate stays open behind each window of a port: less, if the first frame of
+        the next slot may come sooner."""
+        ((number, window),) = self._open[port]
+        earliest = min(
+            self._coming[each.name, port].earliest_ns for each in self._of_class(number, port)
+        )
+        grid = self._on_grid_ns(port, 1)
+        until = (earliest + self._by.slot_ns) // grid * grid
+        return max(0, min(self._by.spare_ns, until - self._closes_ns(port, window)) // grid * grid)
 
     def _gates_open(self, port: PortRef) -> list[tuple[int, int, int]]:
         """When gates open in a slot, for how long, and of which class; no two at once."""

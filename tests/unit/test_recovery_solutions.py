@@ -158,7 +158,7 @@ def test_planner_and_judge_agree_when_a_talker_has_caught_up_and_count_right(
     loads = [
         Load(each.traffic_class, each.period_ns, each.offset_ns, each.work_ns) for each in sent
     ]
-    other = lag(loads, best_effort_ns)
+    other = lag(loads, max(each.work_ns for each in sent), best_effort_ns)
     if back is None:
         assert one is other.over_ns is None
         return
@@ -202,7 +202,7 @@ def test_a_talker_whose_streams_start_together_catches_up_when_it_is_idle(
     loads: list[Load],
 ) -> None:
     """The lateness lasts until the link was idle for as long as the longest of them takes."""
-    over_ns = lag(loads, 0).over_ns
+    over_ns = lag(loads, max(its.takes_ns for its in loads), 0).over_ns
     if sum(120 // its.period_ns * its.takes_ns for its in loads) >= 120:
         assert over_ns is None
         return

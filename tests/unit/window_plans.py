@@ -91,22 +91,31 @@ def wanted_by(
     return intent(replace(net, gate_margin_ns=margin_ns), *streams, classes=classes)
 
 
-def batch(devices: int, *, clock_error_ns: int = 1000, **choices: object) -> Plan:
+def batch(
+    devices: int, *, clock_error_ns: int = 1000, spare_ns: int = 0, **choices: object
+) -> Plan:
     """Devices that all send at the start of each period to one, through one switch."""
     net = network(*(f"d{n}-s1" for n in range(devices)), "s1-plc", clock_error_ns=clock_error_ns)
     streams = (stream(f"f{n}", f"d{n}", "plc", payload_octets=64) for n in range(devices))
-    return by_hand(wanted_by(net, *streams, **choices))
+    return by_hand(wanted_by(net, *streams, **choices), spare_ns=spare_ns)
 
 
-def stored_batch(devices: int, **choices: object) -> Plan:
+def stored_batch(devices: int, *, spare_ns: int = 0, **choices: object) -> Plan:
     """The same by clocks that agree, with a window that opens when all frames are there."""
     wanted = batch(devices, clock_error_ns=0, **choices).intent
     latest = wanted.network.gate_margin_ns + 20 * US
-    return by_hand(wanted, later_ns={(PortRef("s1", "plc"), CYCLIC.number): latest})
+    later = {(PortRef("s1", "plc"), CYCLIC.number): latest}
+    return by_hand(wanted, later_ns=later, spare_ns=spare_ns)
 
 
 def line(
-    switches: int, streams: int, *, clock_error_ns: int = 1000, frames: int = 1, **choices: object
+    switches: int,
+    streams: int,
+    *,
+    clock_error_ns: int = 1000,
+    frames: int = 1,
+    spare_ns: int = 0,
+    **choices: object,
 ) -> Plan:
     """From talkers at each switch but the last to one listener behind the last."""
     net = network(
@@ -116,12 +125,20 @@ def line(
         clock_error_ns=clock_error_ns,
     )
     its = (stream(f"f{n}", f"t{n}", "l", frames=frames) for n in range(streams))
-    return by_hand(wanted_by(net, *its, **choices))
+    return by_hand(wanted_by(net, *its, **choices), spare_ns=spare_ns)
 
 
-def ring(switches: int, streams_each: int, **choices: object) -> Plan:
+def ring(
+    switches: int,
+    streams_each: int,
+    *,
+    spare_ns: int = 0,
+    apart_ns: int = 0,
+    **choices: object,
+) -> Plan:
     """Around a ring one way, each over half of it: frames that pass from the last switch to the
-    first go on in the next slot."""
+    first go on in the next slot. From the last they leave so much later that they come there
+    `apart_ns` after its windows opened."""
     names = [f"s{n}" for n in range(switches)]
     net = network(
         *(f"{one}-{other}" for one, other in pairwise([*names, names[0]])),
@@ -137,16 +154,23 @@ def ring(switches: int, streams_each: int, **choices: object) -> Plan:
     ]
     wanted = wanted_by(net, *streams, **choices)
     around = ways(wanted, one_way(net))
-    return by_hand(wanted, ways=around, cuts=cuts(around, net))
+    found = cuts(around, net)
+    later = {(before, CYCLIC.number): apart_ns for before, _ in found}
+    return by_hand(wanted, ways=around, cuts=found, later_ns=later, spare_ns=spare_ns)
 
 
 def together(
-    streams: int, *, frames: int = 1, clock_error_ns: int = 1000, **choices: object
+    streams: int,
+    *,
+    frames: int = 1,
+    clock_error_ns: int = 1000,
+    spare_ns: int = 0,
+    **choices: object,
 ) -> Plan:
     """Of one talker that starts to send all its streams at once."""
     net = network("t-s1", "s1-s2", "s2-l", clock_error_ns=clock_error_ns)
     its = (stream(f"f{n}", "t", "l", frames=frames) for n in range(streams))
-    return by_hand(wanted_by(net, *its, **choices))
+    return by_hand(wanted_by(net, *its, **choices), spare_ns=spare_ns)
 
 
 def slot_after_slot(streams: int) -> Plan:
@@ -332,6 +356,37 @@ def random_windows(seed: int) -> Iterator[Plan]:
         # What is exact may be behind frames that come early through a cut.
         if not exact or not judge(planned):
             yield planned
+        return
+
+
+def random_spare_room(seed: int) -> Iterator[Plan]:
+    """A plan of a random network of 2 to 6 switches and 4 to 25 streams of one class, with more or
+    less spare room behind its windows; none, if they do not fit. What passes a cut leaves the port
+    before it in the second half of a slot."""
+    random = seeded(seed)
+    net = _random_network(random)
+    net = replace(net, gate_margin_ns=min(net.gate_margin_ns, 50 * US))
+    slot = random.choice((MS, 2 * MS, 4 * MS))
+    stations = sorted(net.end_stations)
+    classes = tuple(c for c in _random_classes(random) if c != SLOWER)
+    streams = []
+    for n in range(random.randint(4, 25)):
+        its = _random_stream(random, f"f{n}", stations, classes)
+        slots = random.choice((1, 1, 1, 2))
+        streams.append(replace(its, period_ns=slots * slot, max_latency_ns=16 * slot))
+    wanted = intent(net, *streams, classes=classes)
+    found = ways(wanted, one_way(net) if random.random() < 0.8 else ())
+    cut = cuts(found, net)
+    scattered = random.random() < 0.4
+    choices: dict[str, object] = {
+        "starts_ns": {its.name: random.randrange(slot // 4) for its in streams if scattered},
+        "phases": {its.name: random.randrange(its.period_ns // slot) for its in streams},
+        "later_ns": {(before, CYCLIC.number): slot // 2 for before, _ in cut},
+        "spare_ns": random.choice((slot, slot, slot // 2, random.randrange(slot // 2))),
+    }
+    try:
+        yield by_hand(wanted, slot, ways=found, cuts=cut, **choices)
+    except DoesNotFitError:
         return
 
 

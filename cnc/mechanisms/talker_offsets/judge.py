@@ -30,10 +30,9 @@ class Lag(NamedTuple):
     over_ns: int | None
 
 
-def lag(loads: Sequence[Load], best_effort_ns: int) -> Lag:
-    """That of a link, after the longest of its frames at any time; a frame of best effort keeps it
-    for so long."""
-    extra_ns = max(load.takes_ns for load in loads)
+def lag(loads: Sequence[Load], extra_ns: int, best_effort_ns: int) -> Lag:
+    """That of a link, after a frame at any time, which takes `extra_ns` of it; a frame of best
+    effort keeps it for so long."""
     # A frame waits for those that were before it, and for all of a class above its own.
     classes = {load.traffic_class for load in loads}
     late = {
