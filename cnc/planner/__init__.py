@@ -26,6 +26,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
 from functools import partial
+from itertools import count
 from math import lcm
 from typing import NamedTuple
 
@@ -266,16 +267,22 @@ def _in_shared_windows(
 ) -> _Found:
     names, refused = set(sharing), dict(beside.refused)
     placements = complete(beside.problem, beside.result.placements)
-    for _ in range(_ROUNDS_MAX):
+    for attempt in count():
         shared = share(everyone, names, placements.values())
         lists = shared.lists()
         recovering = shared.recovery(lists)
         crowded = lists.crowded() | recovering.refused
         if not crowded or not best_effort:
             break
-        out = _greatest(everyone, shared.streams, crowded)
+        crossing = _crossing_streams(everyone, shared.streams, crowded)
+        if attempt < _ROUNDS_MAX:
+            crossing = {port: its[:1] for port, its in crossing.items()}
+        out = {name: port for port, its in crossing.items() for name in its}
+        if not out:
+            ports = {f"port {port}": why for port, why in crowded.items()}
+            raise Unschedulable(ports, hint=_HINT)
         names -= out.keys()
-        refused |= out
+        refused |= {name: f"left out for port {at}: {crowded[at]}" for name, at in out.items()}
     return _Found(
         stream_plans(beside.problem, placements) | shared.streams,
         lists,
@@ -288,22 +295,20 @@ def _in_shared_windows(
     )
 
 
-def _greatest(
-    problem: Problem, streams: Mapping[str, StreamPlan], crowded: Mapping[PortRef, str]
-) -> dict[str, str]:
-    """Of each port the stream that takes most of it, and why it is to go."""
-    found: dict[str, str] = {}
-    for port, why in crowded.items():
-        link = problem.intent.network.links[port]
-        crossing = [
-            (its.frames * problem.intent.network.occupation_ns(link, its.payload_octets), name)
-            for name, planned in streams.items()
-            if any(hop.egress == port for hop in planned.hops)
-            for its in [problem.intent.streams[name]]
-        ]
-        if crossing:
-            found[max(crossing)[1]] = f"left out for port {port}: {why}"
-    return found
+def _crossing_streams(
+    problem: Problem, streams: Mapping[str, StreamPlan], ports: Iterable[PortRef]
+) -> dict[PortRef, list[str]]:
+    """The streams that leave by each port, what takes most of it first."""
+    network = problem.intent.network
+    found: dict[PortRef, list[tuple[int, str]]] = {port: [] for port in ports}
+    for name, planned in streams.items():
+        stream = problem.intent.streams[name]
+        for hop in planned.hops:
+            if hop.egress in found:
+                link = network.links[hop.egress]
+                takes_ns = stream.frames * network.occupation_ns(link, stream.payload_octets)
+                found[hop.egress].append((-takes_ns, name))
+    return {port: [name for _, name in sorted(its)] for port, its in found.items()}
 
 
 _HINT = (

@@ -62,7 +62,7 @@ class Lateness:
         ahead = longest + longest_frame_ns(intent, its, ClassRole.BEST_EFFORT)
         ahead += control_backlog_ns(intent, its)
         if lost_ns:
-            ahead += lost_ns - (-lost_ns * share // whole)
+            ahead += lost_ns + intent.network.gate_margin_ns - (-lost_ns * share // whole)
         return -(-ahead * whole // max(whole - share, 1))
 
     def _settle(self) -> bool:
