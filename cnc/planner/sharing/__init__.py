@@ -96,7 +96,7 @@ class Shared:
             others = (w.traffic_class for its in mine.values() for _, w in its)
             if any(number != sharing.traffic_class for number in others):
                 refused |= dict.fromkeys(ports, f"{_ENDLESS} where classes share a port")
-            recovery_ns |= dict.fromkeys(sharing.stream_plans(), lateness.lasts_ns())
+            recovery_ns |= sharing.recovery_ns(lateness)
         return Recovery({} if refused else recovery_ns, refused)
 
 

@@ -440,7 +440,7 @@ class Sharing:
         if before.before is None:
             flies_ns -= self._times.sooner_ns(before.link, stream)
         busy_ns = self._times.of_frame(step.link, stream).busy_ns
-        its.add(busy_ns, came, flies_ns)
+        its.add(busy_ns, came, stream.frames, flies_ns)
         queue.shortest_ns = min(queue.shortest_ns, busy_ns)
         return its
 
@@ -558,6 +558,41 @@ class Sharing:
     def lateness(self) -> Lateness:
         """How late frames may be after a disturbance."""
         return self._lateness(self._layout)
+
+    def recovery_ns(self, lateness: Lateness) -> dict[str, int]:
+        """For how long after a disturbance frames may be sent that are late for it, by stream."""
+        taking = {name: list(self._taking(name)) for name in self._placed()}
+        bounds: dict[int, int] = defaultdict(int)
+        for name, steps in taking.items():
+            for link, takes_ns in steps:
+                bounds[link] = max(bounds[link], takes_ns + self._streams[name].period_ns)
+        over = lateness.over_ns(bounds)
+        return {
+            name: max(
+                self._sent_over_ns(name, lateness),
+                *(over[link] - takes_ns - lateness.late_ns[link] for link, takes_ns in steps),
+            )
+            for name, steps in taking.items()
+        }
+
+    def _sent_over_ns(self, name: str, lateness: Lateness) -> int:
+        stream, queues = self._streams[name], self._layout.queues
+        return max(
+            lateness.talker_over_ns(queues[step.link].coming[self._key(stream, way, step)])
+            for way in self._ways_of(name)
+            for step in way
+            if step.before is not None and way[step.before].before is None
+        )
+
+    def _taking(self, name: str) -> Iterator[tuple[int, int]]:
+        """From when a stream is sent until its frames have left each link of a switch."""
+        layout, ways = self._layout, list(self._ways_of(name))
+        first = min(self._start_ns(layout, name, way) for way in ways)
+        for way in ways:
+            for step in way:
+                if step.before is not None:
+                    left = layout.windows.ends_ns[step.link, step.wave] + step.slots * self.slot_ns
+                    yield step.link, left - first
 
     def _lateness(self, layout: _Layout) -> Lateness:
         problem = self._problem

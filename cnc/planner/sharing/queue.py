@@ -19,9 +19,9 @@ class Coming:
     They come from wave `before` of the link `link`; or from their talker, where `before` is None,
     which starts to send them at `sent_ns`; that is `start_ns`, if it may not choose. Around a ring
     they come `slots` later. The link that they leave by is theirs for `work_ns` in the fullest
-    slot, for `frame_ns` of which the longest of them takes it, and the link before for `came_ns`;
-    and they come as `flow` parts of that in each ns. `earliest_ns` and `latest_ns` are from the
-    beginning of the slot on, as far as they are known.
+    slot, of which the longest takes `frame_ns`, and all of one stream `burst_ns`, on the link
+    before `came_burst_ns`; and they come as `flow` parts of that in each ns. `earliest_ns` and
+    `latest_ns` are from the beginning of the slot on, as far as they are known.
     """
 
     link: int
@@ -32,17 +32,19 @@ class Coming:
     works_ns: list[int]  # by slot
     work_ns: int = 0
     frame_ns: int = 0
-    came_ns: int = 0
+    burst_ns: int = 0
+    came_burst_ns: int = 0
     flow: int = 0
     flies_min_ns: int = 1 << 62
     sent_ns: int = 0
     earliest_ns: int | None = None
     latest_ns: int | None = None
 
-    def add(self, frame_ns: int, came: FrameTimes, flies_min_ns: int) -> None:
-        """Frames of one more stream may be among them."""
+    def add(self, frame_ns: int, came: FrameTimes, frames: int, flies_min_ns: int) -> None:
+        """So many frames of one more stream may be among them."""
         self.frame_ns = max(self.frame_ns, frame_ns)
-        self.came_ns = max(self.came_ns, came.busy_ns)
+        self.burst_ns = max(self.burst_ns, frames * frame_ns)
+        self.came_burst_ns = max(self.came_burst_ns, frames * came.busy_ns)
         self.flow = max(self.flow, -(-frame_ns * PARTS // came.busy_min_ns))
         self.flies_min_ns = min(self.flies_min_ns, flies_min_ns)
 

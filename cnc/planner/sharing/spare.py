@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from itertools import accumulate, pairwise
 
 from cnc.mechanisms.terms import (
-    control_backlog_ns,
     control_share,
     late_interference_ns,
     longest_frame_ns,
@@ -46,24 +45,33 @@ class Lateness:
         self._windows = windows
         self._queues = queues
         disturbance_ns = intent.network.disturbance_ns or 0
-        self._once_ns = {link: self._behind_ns(link, queue, 0) for link, queue in queues.items()}
-        self.late_ns = {
-            link: self._behind_ns(link, queue, disturbance_ns) for link, queue in queues.items()
+        # Behind frames that come late, and behind a disturbance.
+        self._once_ns = {link: self._met_ns(link, queue) for link, queue in queues.items()}
+        self._lost_ns = {
+            link: max(
+                self._beside_control_ns(link, disturbance_ns + self._best_effort_ns(link)), once
+            )
+            for link, once in self._once_ns.items()
         }
-        self.slots = 0
+        self.late_ns = dict(self._lost_ns)
+        self._handed_on: list[tuple[int, int, int]] = []
         self.settles = self._settle()
 
-    def _behind_ns(self, link: int, queue: Queue, lost_ns: int) -> int:
-        """How long frames are held up by a frame of best effort, control, and one of their own that
-        nobody expects, after the port has sent nothing for `lost_ns`."""
-        intent, its = self._intent, self._links[link]
-        longest = max(each.frame_ns for each in queue.coming.values())
-        share, whole = control_share(intent, its)
-        ahead = longest + longest_frame_ns(intent, its, ClassRole.BEST_EFFORT)
-        ahead += control_backlog_ns(intent, its)
-        if lost_ns:
-            ahead += lost_ns + intent.network.gate_margin_ns - (-lost_ns * share // whole)
-        return -(-ahead * whole // max(whole - share, 1))
+    def _beside_control_ns(self, link: int, lasts_ns: int) -> int:
+        """How long a link takes for it while control goes on at its rate."""
+        share, whole = control_share(self._intent, self._links[link])
+        return -(-lasts_ns * whole // max(whole - share, 1))
+
+    def _best_effort_ns(self, link: int) -> int:
+        """Until when a frame of best effort may keep the link that its gate has let go."""
+        margin_ns = self._intent.network.gate_margin_ns
+        return margin_ns + longest_frame_ns(self._intent, self._links[link], ClassRole.BEST_EFFORT)
+
+    def _met_ns(self, link: int, queue: Queue) -> int:
+        """What late frames may meet in spare room: best effort, and frames that nobody expects, of
+        both copies of a stream."""
+        frames_ns = 2 * max(its.burst_ns for its in queue.coming.values())
+        return self._best_effort_ns(link) + self._beside_control_ns(link, frames_ns)
 
     def _settle(self) -> bool:
         """Hand lateness on until nothing comes later any more."""
@@ -87,35 +95,66 @@ class Lateness:
         ]
 
     def _comes_late_ns(self, its: Coming) -> int:
-        """How much later than planned frames may come: from a talker, behind one that it sends at
-        any time."""
-        if its.before is not None:
-            return self.late_ns[its.link]
-        link = self._links[its.link]
-        ahead = its.came_ns + late_interference_ns(self._intent, link)
-        ahead += control_backlog_ns(self._intent, link)
-        share, whole = control_share(self._intent, link)
-        return -(-ahead * whole // max(whole - share, 1))
+        """How much later than planned frames may come."""
+        return self.late_ns[its.link] if its.before is not None else self.sent_late_ns(its)
+
+    def sent_late_ns(self, its: Coming) -> int:
+        """How much later frames may come from a talker: behind some that it sends at any time."""
+        beside_ns = late_interference_ns(self._intent, self._links[its.link])
+        return self._beside_control_ns(its.link, 2 * its.came_burst_ns + beside_ns)
 
     def _ends(self) -> bool:
-        """Whether lateness is not handed on around a ring of links. `self.slots` has then, by how
-        many slots at most it goes on."""
-        handed_on: dict[int, list[tuple[int, int]]] = {link: [] for link in self._queues}
+        """Whether lateness is not handed on around a ring of links, and talkers have pauses to make
+        up for it; `self._handed_on` is then in the order in which that is, with the slots between.
+        """
+        handing: dict[int, list[tuple[int, int]]] = {link: [] for link in self._queues}
         for link, queue in self._queues.items():
+            slot_ns, windows = queue.slot_ns, self._windows
             for its, handed in zip(queue.coming.values(), self._handed(link, queue), strict=True):
-                if its.before is not None and handed > 0:
-                    handed_on[link].append((its.link, its.slots))
-        slots: dict[int, int] = {}
-        left = set(handed_on)
+                if its.before is None:
+                    pause_ns = slot_ns - windows.busy_ns(its.link)
+                    if pause_ns < self.sent_late_ns(its):
+                        return False
+                elif handed > 0:
+                    handing[link].append((its.link, its.slots))
+        settled: set[int] = set()
+        left = set(handing)
         while left:
-            first = {link for link in left if all(by in slots for by, _ in handed_on[link])}
+            first = {link for link in left if all(by in settled for by, _ in handing[link])}
             if not first:
                 return False
-            for link in first:
-                slots[link] = max((slots[by] + on for by, on in handed_on[link]), default=0)
+            self._handed_on += [
+                (by, link, on) for link in sorted(first) for by, on in handing[link]
+            ]
+            settled |= first
             left -= first
-        self.slots = max(slots.values(), default=0)
         return True
+
+    def over_ns(self, bounds_ns: Mapping[int, int]) -> dict[int, int]:
+        """For each link how long after a disturbance frames may leave it late in a window that it
+        has made late. `bounds_ns` has by link the longest time from a period before a frame is sent
+        until it has left: no frame that nobody expects is there for longer."""
+        windows = self._windows
+        over = {}
+        for link, queue in self._queues.items():
+            late_ns, ended_ns = self.late_ns[link], windows.ended_ns(link)
+            times = [ended_ns - windows.opens_ns[link] + self._lost_ns[link], bounds_ns[link]]
+            times += [
+                self.talker_over_ns(its) + ended_ns - its.sent_ns
+                for its in queue.coming.values()
+                if its.before is None
+            ]
+            over[link] = max(times) + late_ns
+        for by, link, slots in self._handed_on:
+            left_ns = min(windows.ends_ns[by, wave] for wave in self._queues[by].waves())
+            on_ns = windows.ended_ns(link) + slots * self._queues[link].slot_ns - left_ns
+            on_ns += self.late_ns[link] - self.late_ns[by]
+            over[link] = max(over[link], over[by] + on_ns)
+        return over
+
+    def talker_over_ns(self, its: Coming) -> int:
+        """How long after a frame that nobody expects its talker may send late."""
+        return self._windows.busy_ns(its.link) + self.sent_late_ns(its)
 
     def too_late(
         self, gates: Mapping[PortRef, GateControlList], windows: Mapping[int, Sequence[Periodic]]
@@ -146,20 +185,6 @@ class Lateness:
         number = windows[0][1].traffic_class
         open_ns = min(_open_until(gates, number, end) - end for end in ends)
         return min(comes_ns, open_ns - self._links[link].gate_early_ns)
-
-    def lasts_ns(self) -> int:
-        """How long after the end of a disturbance a frame may be sent that is late for it.
-
-        A late frame has met a late one of its slot, and that another, back to the port of the
-        disturbance, in whose window, or behind it, this has ended. From port to port the windows of
-        a slot follow as planned, and late frames leave before that of the next slot.
-        """
-        coming = [its for queue in self._queues.values() for its in queue.coming.values()]
-        sent = [its.sent_ns for its in coming if its.before is None]
-        windows = self._windows
-        last_ns = max(windows.ended_ns(link) + self.late_ns[link] for link in self._queues)
-        slot_ns = next(iter(self._queues.values())).slot_ns
-        return last_ns - min([*sent, *windows.opens_ns.values()]) + self.slots * slot_ns
 
 
 def _open_until(gates: GateControlList, number: int, instant_ns: int) -> int:
