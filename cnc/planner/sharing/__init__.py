@@ -140,6 +140,7 @@ def share(problem: Problem, names: Collection[str], beside: Iterable[Placement] 
             found.refused |= best.refused()
             for link, windows in best.gate_windows().items():
                 found.windows.setdefault(link, []).extend(windows)
+            for link, windows in (best.gate_windows() | best.sent_in()).items():
                 taken.add(link, windows)
     return found
 

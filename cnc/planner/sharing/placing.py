@@ -12,7 +12,7 @@ from cnc.mechanisms import terms
 from cnc.mechanisms.terms import longest_frame_ns
 from cnc.model import ClassRole, Hop, Stream, StreamPlan
 from cnc.planner.floor import us
-from cnc.planner.gates import Window
+from cnc.planner.gates import Window, gated_links
 from cnc.planner.graph import Tree
 from cnc.planner.problem import Problem
 from cnc.planner.route import Member
@@ -131,6 +131,9 @@ class Sharing:
             layout = self._lay_out(self._assign(names))
             placed = max(placed, len(layout.slots))
             holds = layout.windows.find()
+            if barred := {(its.link, its.start_ns) for its in layout.windows.in_the_way()}:
+                names = [name for name in names if not self._sends(name, barred)]
+                continue
             long = self._too_long(layout)
             if not holds or len(long) > max(3, len(layout.queues) // 20):
                 break
@@ -148,6 +151,11 @@ class Sharing:
                 less_ns = self._most_ns(link) - most_ns + over_ns // 2 + 1
                 self._less[link] = self._less.get(link, 0) + less_ns
         return placed, found
+
+    def _sends(self, name: str, barred: Set[tuple[int, int | None]]) -> bool:
+        """Whether a stream is sent by one of these links from one of these phases on."""
+        phase_ns = self._phase_ns(self._streams[name])
+        return any((link, phase_ns) in barred for link in self._sent_by(name))
 
     def _late(self, layout: _Layout) -> list[str]:
         """The streams whose bound is beyond what they allow, the worst first."""
@@ -311,9 +319,10 @@ class Sharing:
         return {link: ns for link, ns in over.items() if ns > 0}
 
     def _fixed_ns(self, stream: Stream) -> int | None:
-        """When a talker starts that may not choose its time within a slot."""
+        """When a talker starts that may not choose its time in all of its period: as soon as it
+        may, since it is not known before what time of a slot is a good one."""
         last_ns = stream.period_ns - 1 if stream.latest_ns is None else stream.latest_ns
-        is_free = last_ns - stream.earliest_ns >= self.slot_ns - 1
+        is_free = last_ns - stream.earliest_ns >= stream.period_ns - 1
         return None if is_free else stream.earliest_ns
 
     def _phase_ns(self, stream: Stream) -> int | None:
@@ -537,7 +546,7 @@ class Sharing:
 
     def gate_windows(self) -> dict[int, list[tuple[int, Window]]]:
         """For each link of a switch the windows in which its gate is to be open, each with its
-        period: in the slots that are used."""
+        period: in the slots that are used. For each of a talker's with gates when it sends."""
         windows = self._layout.windows
         found = {}
         for link, (cycle, busy) in self._used().items():
@@ -547,7 +556,23 @@ class Sharing:
                 continue
             starts = (slot * self.slot_ns for slot in sorted(busy))
             found[link] = [(cycle * self.slot_ns, _later(window, ns)) for ns in starts]
-        return found
+        gated = gated_links(self._problem)
+        return found | {link: its for link, its in self.sent_in().items() if link in gated}
+
+    def sent_in(self) -> dict[int, list[tuple[int, Window]]]:
+        """When the frames of each talker's link leave, each time with its period."""
+        sent: defaultdict[int, set[tuple[int, Window]]] = defaultdict(set)
+        for name in self._placed():
+            stream, way = self._streams[name], next(self._ways_of(name))
+            for link in self._sent_by(name):
+                lasts_ns = self._layout.windows.talker_ns[link]
+                lasts_ns += self._times.of_link(link).early_ns
+                opens_ns = self._start_ns(self._layout, name, way)
+                opens_ns += self._layout.slots[name] * self.slot_ns
+                opens_ns %= stream.period_ns
+                window = Window(opens_ns, opens_ns + lasts_ns, self.traffic_class)
+                sent[link].add((stream.period_ns, window))
+        return {link: _apart(sorted(its)) for link, its in sent.items()}
 
     def in_each_slot(self, link: int) -> tuple[int, Window]:
         """A window in each slot, used or not, of which a list repeats from slot to slot."""
@@ -615,16 +640,32 @@ class Sharing:
         return found
 
     def stays(self) -> dict[int, list[tuple[int, int, int]]]:
-        """When planned frames may be in the queue of a link: start, duration and period."""
+        """When planned frames may be in the queue of a switch's link: start, duration, period."""
         windows = self._layout.windows
         found = {}
         for link, its in self.gate_windows().items():
-            comes_ns = windows.earliest_ns(link) - windows.opens_ns[link]
-            found[link] = [
-                (opens + comes_ns, closes - opens - comes_ns, period)
-                for period, (opens, closes, _) in its
-            ]
+            if link in self._layout.queues:
+                comes_ns = windows.earliest_ns(link) - windows.opens_ns[link]
+                found[link] = [
+                    (opens + comes_ns, closes - opens - comes_ns, period)
+                    for period, (opens, closes, _) in its
+                ]
         return found
+
+
+def _apart(windows: Sequence[tuple[int, Window]]) -> list[tuple[int, Window]]:
+    """The windows of one talker over all of its periods, those that overlap as one."""
+    cycle_ns = lcm(*{period_ns for period_ns, _ in windows})
+    found: list[Window] = []
+    for window in sorted(
+        _later(window, at) for period_ns, window in windows for at in range(0, cycle_ns, period_ns)
+    ):
+        if found and window.open_ns <= found[-1].close_ns:
+            closes_ns = max(found[-1].close_ns, window.close_ns)
+            found[-1] = found[-1]._replace(close_ns=closes_ns)
+        else:
+            found.append(window)
+    return [(cycle_ns, window) for window in found]
 
 
 def _later(window: Window, by_ns: int) -> Window:

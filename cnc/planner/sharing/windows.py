@@ -71,9 +71,11 @@ class Windows:
         return False
 
     def closes_ns(self, link: int) -> int:
-        """When the gate shuts: after the last wave, and where the end of a cycle would cut off too
-        short an entry, a little later."""
-        return self._queues[link].clear_to_shut_ns(self.ended_ns(link))
+        """When the gate shuts: after the last wave, and where an entry would be too short for the
+        port, a little later."""
+        queue = self._queues[link]
+        least_ns = self.opens_ns[link] + queue.its.shortest_ns
+        return queue.clear_to_shut_ns(max(self.ended_ns(link), least_ns))
 
     def ended_ns(self, link: int) -> int:
         """When the frames of all waves have left."""
@@ -278,8 +280,18 @@ class Windows:
                 holds = False
                 known_ns = self._least_ends_ns.get((link, wave), least_ns)
                 self._least_ends_ns[link, wave] = max(least_ns, known_ns)
-        free = (self._is_free(at, self.opens_ns[at], self.closes_ns(at)) for at in self.opens_ns)
-        return holds and all(free)
+        free = all(self._is_free(at, self.opens_ns[at], self.closes_ns(at)) for at in self.opens_ns)
+        return holds and free and not self.in_the_way()
+
+    def in_the_way(self) -> list[Coming]:
+        """What talkers send while their links are taken."""
+        return [
+            its
+            for queue in self._queues.values()
+            for its in queue.coming.values()
+            if its.before is None
+            and not self._is_free(its.link, its.sent_ns, its.sent_ns + self.talker_ns[its.link])
+        ]
 
 
 def _start_of(circle: Circle, instant_ns: int) -> int:
