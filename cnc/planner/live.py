@@ -65,9 +65,15 @@ class Live:
     """
 
     def __init__(self, plan: Plan, *, without_recovery: bool = False) -> None:
-        """Raises `InputError` for a plan that promises to recover from disturbances, unless
-        `without_recovery` gives the promise up. What has become of it is then sound for an intent
-        with `recovery: none`."""
+        """Raises `InputError` for a plan whose streams share windows, and for one that promises to
+        recover from disturbances, unless `without_recovery` gives the promise up. What has become
+        of it is then sound for an intent with `recovery: none`."""
+        if any(hop.is_shared for planned in plan.streams.values() for hop in planned.hops):
+            raise InputError(
+                f"streams of the plan of {plan.intent.name} share windows, in which a single "
+                "change counts for all of them",
+                hint="plan anew (`cnc plan`), or with `windows: exact` under `defaults`",
+            )
         # As it was made: the room for late frames is no sign of a list that was made shorter.
         made_for, loose = plan.intent, incremental.loose_ports(plan)
         if plan.intent.network.disturbance_ns is not None:

@@ -48,18 +48,13 @@ class Shared:
         Where a list is too long, its windows open in each slot, used or not.
         """
         lists = self._lists()
-        if lists.too_long:
-            for sharing in self.classes:
-                for link in sharing.stays():
-                    if self.problem.links[link].source in lists.too_long:
-                        kept = [
-                            each
-                            for each in self.windows[link]
-                            if each[1].traffic_class != sharing.traffic_class
-                        ]
-                        self.windows[link] = [*kept, sharing.in_each_slot(link)]
-            lists = self._lists()
-        return lists
+        for sharing in self.classes if lists.too_long else ():
+            for link in sharing.stays():
+                is_alone = len({w.traffic_class for _, w in self.windows[link]}) == 1
+                is_too_long = self.problem.links[link].source in lists.too_long
+                if is_too_long and is_alone and link not in self.own:
+                    self.windows[link] = [sharing.in_each_slot(link)]
+        return self._lists() if lists.too_long else lists
 
     def _lists(self) -> Lists:
         stays: dict[int, dict[int, list[tuple[int, int, int]]]] = {}
@@ -149,8 +144,8 @@ def _styles(problem: Problem, names: Collection[str]) -> Iterator[Style]:
     """How windows may be laid out; but for the first, only where frames go around rings."""
     slot_ns = problem.slot_ns(names)
     yield Style()
-    yield Style(lag_ns=slot_ns // 16)
+    for parts in (16, 10) if len(names) < _MANY else (16,):
+        yield Style(lag_ns=slot_ns // parts)
     if len(names) < _MANY:
-        yield Style(lag_ns=slot_ns // 10)
         yield Style(rings_in_waves=True)
         yield Style(by_hops=True)

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from cnc.planner.sharing.times import FrameTimes, Times
 
+SLOTS_MAX = 4  # by how many slots frames may be early in windows that are any good
 PARTS = 1 << 20  # of a ns, in which what comes in by a link is reckoned
 
 
@@ -158,9 +159,9 @@ class Queue:
         # As many from each slot as the fullest has.
         coming = [_Slot(its, self.work_ns) for its in parts]
         since = {at for its in coming for at in its.turns_ns(latest_ns)}
-        in_time = self._in_time(wave)
-        own, following = (sum(part.work_ns for part in its) for its in parts)
-        everything = min(self.work_ns, own + in_time) + min(self.work_ns, following)
+        works = [sum(part.work_ns for part in its) for its in parts]
+        works[0] += self._in_time(wave)
+        everything = sum(min(self.work_ns, work) for work in works)
         ends = [-(1 << 62)]
         if opens_ns is not None:
             opened = opens_ns + self.its.late_ns
@@ -177,21 +178,25 @@ class Queue:
             if its.wave <= wave and its.latest_ns is None
         )
 
-    def _parts(self, wave: int, latest_ns: int) -> tuple[list[_Part], list[_Part]]:
-        """What of this slot, and of those after it, may come by `latest_ns`."""
-        own, following = [], []
+    def _parts(self, wave: int, latest_ns: int) -> list[list[_Part]]:
+        """What of this slot, and of each of those after it, may come by `latest_ns`."""
+        found: list[list[_Part]] = [[]]
+        last_ns = latest_ns + self.its.varies_ns
         for its in self.coming.values():
-            comes, last = its.earliest_ns, latest_ns + self.its.varies_ns
+            comes = its.earliest_ns
             if its.wave <= wave and its.latest_ns is not None:
-                own.append(self._part(its, comes, min(its.latest_ns, last), latest_ns))
+                found[0].append(self._part(its, comes, min(its.latest_ns, last_ns), latest_ns))
             elif its.wave > wave and comes is not None and comes <= latest_ns:
-                own.append(self._part(its, comes, last, latest_ns))
-            following += [
-                self._part(its, comes + later_ns, last, latest_ns)
-                for later_ns in (self.slot_ns, 2 * self.slot_ns)
-                if comes is not None and comes + later_ns <= latest_ns
-            ]
-        return own, following
+                found[0].append(self._part(its, comes, last_ns, latest_ns))
+            if comes is None:
+                continue
+            slots = min((latest_ns - comes) // self.slot_ns, SLOTS_MAX)
+            for slot in range(1, slots + 1):
+                if slot == len(found):
+                    found.append([])
+                early_ns = comes + slot * self.slot_ns
+                found[slot].append(self._part(its, early_ns, last_ns, latest_ns))
+        return found
 
     def _part(self, its: Coming, comes_ns: int | None, until_ns: int, latest_ns: int) -> _Part:
         work = its.work_ns

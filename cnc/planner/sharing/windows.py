@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from cnc.planner.circle import Circle
-from cnc.planner.sharing.queue import Coming, Queue
+from cnc.planner.sharing.queue import SLOTS_MAX, Coming, Queue
 from cnc.planner.sharing.taken import Taken
 from cnc.planner.sharing.times import Times
 
@@ -66,9 +66,19 @@ class Windows:
             self._put_off()
             self._start()
             self._spread()
+            if self._is_hopeless():
+                return False
             if self._holds():
                 return True
         return False
+
+    def _is_hopeless(self) -> bool:
+        """Whether frames are early by so many slots that they only come to be more."""
+        longest_ns = SLOTS_MAX * self._slot_ns
+        coming = [its for queue in self._queues.values() for its in queue.coming.values()]
+        stays = [(its.latest_ns or 0) - (its.earliest_ns or 0) for its in coming]
+        stays += [self.ended_ns(link) - self.earliest_ns(link) for link in self.opens_ns]
+        return max(stays, default=0) > longest_ns
 
     def closes_ns(self, link: int) -> int:
         """When the gate shuts: after the last wave, and where an entry would be too short for the

@@ -1,0 +1,142 @@
+"""Shared windows as the planner makes them: when, how many frames they carry, and what it says."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from cnc import intent as intents
+from cnc.check import judge
+from cnc.errors import InputError, Unschedulable
+from cnc.model import Plan, PortRef, Windows
+from cnc.planner import Live, plan
+from tests.shared_windows import networks
+from tests.simulator.campaign import is_kept_by_chance
+from tests.unit.planner_fuzz import sharing_plan
+from tests.unit.planner_networks import LINE, MS, US, intent, network, stream, with_streams
+
+RECOVERS = {"recovery": "100us"}
+STAYS_LATE = {"recovery": "none"}
+
+
+def shared(planned: Plan) -> set[str]:
+    return {n for n, its in planned.streams.items() if any(hop.is_shared for hop in its.hops)}
+
+
+def planned_for(document: networks.Document, **options: bool) -> Plan:
+    made = plan(intents.from_document(document, "net.yaml"), **options)
+    assert judge(made) == []
+    return made
+
+
+def test_frames_that_have_a_place_in_windows_of_their_own_share_none():
+    streams = [stream(f"f{n}", "t", "l", windows=Windows.AUTO) for n in range(3)]
+    assert shared(plan(intent(LINE, *streams))) == set()
+
+
+@pytest.mark.parametrize(
+    ("talkers", "rate", "margin", "recovery"),
+    [
+        (300, "1Gbps", "50us", STAYS_LATE),
+        (300, "1Gbps", "50us", RECOVERS),
+        (200, "1Gbps", "200us", STAYS_LATE),
+        (45, "100Mbps", "50us", STAYS_LATE),
+    ],
+)
+def test_behind_late_gates_as_many_frames_share_a_window_as_the_link_has_time_for(
+    talkers: int, rate: str, margin: str, recovery: dict[str, str]
+):
+    document = networks.two_switches(talkers, rate=rate, gate_margin=margin, **recovery)
+    made = planned_for(document)
+    assert len(shared(made)) == talkers
+    assert is_kept_by_chance(made, 1)
+
+
+def test_windows_of_successive_switches_overlap():
+    document = networks.two_switches(300, rate="1Gbps", gate_margin="50us", **STAYS_LATE)
+    made = planned_for(document)
+    _, first, last = made.streams["f0"].hops
+    assert last.offset_ns < first.offset_ns + first.window_ns < last.offset_ns + last.window_ns
+    assert made.streams["f0"].latency_bound_ns < first.window_ns + last.window_ns
+
+
+def test_talkers_may_all_start_at_one_instant():
+    made = planned_for(networks.synchronous(100, **STAYS_LATE, **{"gate-margin": "50us"}))
+    assert len(made.streams) == 100
+    assert {its.talker_offsets_ns for its in made.streams.values()} == {(0,)}
+
+
+def test_what_the_operator_asks_for_holds_whether_or_not_there_is_room():
+    own = stream("own", "t", "l", traffic_classes=("slower",), windows=Windows.EXACT)
+    together = [stream(f"f{n}", "t", "l", windows=Windows.SHARED) for n in range(3)]
+    made = plan(intent(LINE, own, *together))
+    assert shared(made) == {"f0", "f1", "f2"}
+    assert judge(made) == []
+
+
+def test_a_class_with_windows_of_single_frames_has_no_shared_ones():
+    own = stream("own", "t", "l", windows=Windows.EXACT)
+    other = stream("other", "t", "l", windows=Windows.SHARED)
+    with pytest.raises(Unschedulable, match="its class has frames with windows of their own"):
+        plan(intent(LINE, own, other))
+
+
+def test_full_windows_are_named_with_what_fills_them():
+    document = networks.two_switches(60, rate="100Mbps", gate_margin="50us", **STAYS_LATE)
+    with pytest.raises(Unschedulable) as refused:
+        planned_for(document)
+    assert (
+        "the windows that frames share are full: at s1/s2 those of one slot of 1000 µs take"
+        in str(refused.value)
+    )
+
+
+def test_a_short_list_opens_the_window_in_each_slot():
+    net = network("t-s1", "s1-l", "u-s1")
+    links = {port: replace(link, gate_entries_max=4) for port, link in net.links.items()}
+    net = replace(net, links=links)
+    streams = [
+        stream(
+            f"f{n}",
+            "tu"[n % 2],
+            "l",
+            period_ns=(1, 2, 4, 8)[n % 4] * MS,
+            max_latency_ns=MS,
+            windows=Windows.SHARED,
+        )
+        for n in range(8)
+    ]
+    made = plan(intent(net, *streams))
+    assert judge(made) == []
+    assert made.gates[PortRef("s1", "l")].cycle_ns == MS
+    assert len(made.gates[PortRef("s1", "l")].entries) <= 4
+
+
+def test_what_is_kept_beside_new_streams_does_not_share():
+    streams = [stream(f"f{n}", "t", "l", windows=Windows.AUTO) for n in range(3)]
+    running = plan(intent(LINE, *streams[:2]))
+    around = plan(intent(LINE, *streams), keep=running)
+    assert {n: around.streams[n].paths for n in running.streams} == {
+        n: its.paths for n, its in running.streams.items()
+    }
+
+
+def test_single_changes_are_refused_where_streams_share_windows():
+    made = plan(intent(LINE, stream("f", "t", "l", windows=Windows.SHARED)))
+    with pytest.raises(InputError, match="share windows"):
+        Live(made)
+
+
+def test_a_stream_that_is_late_in_the_fullest_windows_is_refused_with_its_bound():
+    wanted = intent(LINE, *(stream(f"f{n}", "t", "l", windows=Windows.SHARED) for n in range(20)))
+    tight = replace(wanted.streams["f0"], max_latency_ns=15 * US)
+    with pytest.raises(Unschedulable, match="no window that frames share brings it in time"):
+        plan(with_streams(wanted, tight, *list(wanted.streams.values())[1:]))
+
+
+@pytest.mark.parametrize("seed", range(1, 25))
+def test_plans_with_shared_windows_are_sound_and_kept(seed: int):
+    for made in sharing_plan(seed):
+        assert judge(made) == []
+        assert is_kept_by_chance(made, seed)
