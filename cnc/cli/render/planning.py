@@ -267,19 +267,26 @@ def _costs(planned: Plan) -> str:
     from cnc.planner.margin_cost import best_effort_shares, cost_ns  # noqa: PLC0415
 
     text = ""
-    if planned.streams:
-        costs_ns = {name: cost_ns(planned, its) for name, its in planned.streams.items()}
+    alone = {
+        name: its
+        for name, its in planned.streams.items()
+        if not any(hop.is_shared for hop in its.hops)
+    }
+    if alone:
+        costs_ns = {name: cost_ns(planned, its) for name, its in alone.items()}
         name = max(costs_ns, key=lambda each: costs_ns[each])
         bound_ns = planned.streams[name].latency_bound_ns
         text += (
             f": part of each latency bound, of {name} {duration(costs_ns[name])} "
             f"({duration(bound_ns - costs_ns[name])} without it)"
         )
+    if len(alone) < len(planned.streams):
+        text += "; of frames that share a window once for all of them"
     if shares := best_effort_shares(planned):
         port, share, without = shares
-        text += (
-            f"; best effort keeps {share:.1%} of {port}, the worst port ({without:.1%} without it)"
-        )
+        text += f"; best effort keeps {share:.1%} of {port}, the worst port"
+        if len(alone) == len(planned.streams):
+            text += f" ({without:.1%} without it)"
     return text
 
 

@@ -449,7 +449,7 @@ class Sharing:
         if before.before is None:
             flies_ns -= self._times.sooner_ns(before.link, stream)
         busy_ns = self._times.of_frame(step.link, stream).busy_ns
-        its.add(busy_ns, came, stream.frames, flies_ns)
+        its.add(busy_ns, came, stream.frames * stream.paths, flies_ns)
         queue.shortest_ns = min(queue.shortest_ns, busy_ns)
         return its
 

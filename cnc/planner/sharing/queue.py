@@ -42,7 +42,7 @@ class Coming:
     latest_ns: int | None = None
 
     def add(self, frame_ns: int, came: FrameTimes, frames: int, flies_min_ns: int) -> None:
-        """So many frames of one more stream may be among them."""
+        """So many frames of one more stream, both copies of each, may be among them."""
         self.frame_ns = max(self.frame_ns, frame_ns)
         self.burst_ns = max(self.burst_ns, frames * frame_ns)
         self.came_burst_ns = max(self.came_burst_ns, frames * came.busy_ns)

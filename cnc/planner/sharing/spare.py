@@ -70,7 +70,7 @@ class Lateness:
     def _met_ns(self, link: int, queue: Queue) -> int:
         """What late frames may meet in spare room: best effort, and frames that nobody expects, of
         both copies of a stream."""
-        frames_ns = 2 * max(its.burst_ns for its in queue.coming.values())
+        frames_ns = max(its.burst_ns for its in queue.coming.values())
         return self._best_effort_ns(link) + self._beside_control_ns(link, frames_ns)
 
     def _settle(self) -> bool:
@@ -101,7 +101,7 @@ class Lateness:
     def sent_late_ns(self, its: Coming) -> int:
         """How much later frames may come from a talker: behind some that it sends at any time."""
         beside_ns = late_interference_ns(self._intent, self._links[its.link])
-        return self._beside_control_ns(its.link, 2 * its.came_burst_ns + beside_ns)
+        return self._beside_control_ns(its.link, its.came_burst_ns + beside_ns)
 
     def _ends(self) -> bool:
         """Whether lateness is not handed on around a ring of links, and talkers have pauses to make
