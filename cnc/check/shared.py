@@ -285,6 +285,15 @@ class _Queue:
         return Violation("gate-window", str(self._link.source), text)
 
 
+def _most(its: _Batch, until_ns: int) -> int:
+    """How much of a batch may come until an instant, in parts of a nanosecond: all, or one frame
+    and what its link sends from its earliest arrival on."""
+    if not its.flow:
+        return its.work_ns * _PARTS
+    sent = its.flow * (min(its.latest_ns, until_ns) - its.earliest_ns)
+    return min(its.work_ns * _PARTS, its.frame_ns * _PARTS + sent)
+
+
 def _coming(batches: Iterable[_Batch], until_ns: int, varies_ns: int) -> list[tuple[int, int]]:
     """For the instants that matter, the last first, how much work may come from then until
     `until_ns`; for the first instant that is all. The switch takes up to `varies_ns` longer for
@@ -293,21 +302,22 @@ def _coming(batches: Iterable[_Batch], until_ns: int, varies_ns: int) -> list[tu
     By each link it is a sum that some instant ends, after which it lasts no longer than the link
     takes for it: together straight lines, which are greatest where one of them begins or ends.
     """
-    by_link: dict[tuple[PortRef | None, int], tuple[int, int, int, int]] = {}
+    by_link: dict[tuple[PortRef | None, int], tuple[int, int, int, int, int]] = {}
     for its in batches:
         way = its.ingress, min(its.latest_ns, until_ns + varies_ns)
-        work, frame, flow, earliest = by_link.get(way, (0, 0, 0, _NEVER_NS))
+        work, frame, flow, earliest, parts = by_link.get(way, (0, 0, 0, _NEVER_NS, 0))
         by_link[way] = (
             work + its.work_ns,
             max(frame, its.frame_ns),
             max(flow, its.flow),
             min(earliest, its.earliest_ns),
+            parts + _most(its, until_ns),
         )
     changes: list[tuple[int, int, int, int]] = []  # when, and what all, slope and rest become
-    for (_, latest), (work, frame, flow, earliest) in by_link.items():
+    for (_, latest), (work, frame, flow, earliest, parts) in by_link.items():
         if flow and work > frame:
             one, rest = frame * _PARTS, frame * _PARTS + flow * latest
-            most = min(work * _PARTS, one + flow * (min(latest, until_ns) - earliest))
+            most = min(parts, one + flow * (min(latest, until_ns) - earliest))
             whole = latest - (most - one) // flow
             changes += (latest, 0, flow, rest), (whole, most, -flow, -rest)
         else:
