@@ -19,7 +19,6 @@ from cnc.model import (
     PortRef,
     Stream,
     StreamPlan,
-    transmission_min_ns,
 )
 from cnc.model.clock_error import ClockErrors
 from cnc.support.format import counted
@@ -127,6 +126,18 @@ def transmissions_of(
         for path in paths:
             violations += _judge_times(stream, path, start_ns, planned.latency_bound_ns)
     return transmissions, violations
+
+
+def from_switches(
+    transmissions: Iterable[Transmission],
+) -> tuple[list[Transmission], list[int | None]]:
+    """The transmissions by switches, and for each the number of that before it on its way among
+    them; None where its frames come from their talker."""
+    found = [t for t in transmissions if t.ingress is not None]
+    number: dict[tuple[str, PortRef | None, int], int] = {
+        (t.stream, t.egress, t.offset_ns): n for n, t in enumerate(found)
+    }
+    return found, [number.get((t.stream, t.ingress, t.ingress_offset_ns)) for t in found]
 
 
 def _sent(intent: Intent, paths: list[list[Transmission]]) -> Iterator[Transmission]:
@@ -284,8 +295,8 @@ class _Travel:
         busy_until = max(hop.offset_ns, latest) + blocking + spread + occupation
         if hop.is_shared:
             busy_until = hop.offset_ns + hop.window_ns
-            gap = transmission_min_ns(network.overhead.gap_octets, link.rate_bps)
-            arrives = ((node, busy_until - gap + link.propagation_ns),)
+            last_bit = busy_until - network.gap_min_ns(link)
+            arrives = ((node, last_bit + link.propagation_ns),)
         target = link.target.node
         received = elapsed = self._by_ns(arrives, target, 1)
         if target in stream.listeners:

@@ -18,7 +18,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import lcm
 
-from cnc.account.frames import Transmission
+from cnc.account.frames import Transmission, from_switches
 from cnc.account.openings import GateCycle
 from cnc.account.violation import Violation
 from cnc.account.wire import (
@@ -84,12 +84,7 @@ class _Recovery:
         self._intent = intent
         self._lists = lists
         self._disturbance_ns = disturbance_ns
-        self._gated = [t for t in transmissions if t.ingress is not None]
-        number: dict[tuple[str, PortRef | None, int], int] = {
-            (t.stream, t.egress, t.offset_ns): n for n, t in enumerate(self._gated)
-        }
-        # None where the frame comes from its talker.
-        self._before = [number.get((t.stream, t.ingress, t.ingress_offset_ns)) for t in self._gated]
+        self._gated, self._before = from_switches(transmissions)
         self._by_port: defaultdict[PortRef, list[int]] = defaultdict(list)
         for n, t in enumerate(self._gated):
             self._by_port[t.egress].append(n)

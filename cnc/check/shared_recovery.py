@@ -34,7 +34,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import lcm
 from typing import NamedTuple
 
-from cnc.account.frames import Transmission
+from cnc.account.frames import Transmission, from_switches
 from cnc.account.openings import GateCycle
 from cnc.account.wire import (
     best_effort_ns,
@@ -124,13 +124,10 @@ class SharedRecovery:
         self._intent = intent
         self._lists = lists
         self._disturbance_ns = disturbance_ns
-        self._gated = [t for t in transmissions if t.ingress is not None]
+        self._gated, self._before = from_switches(transmissions)
         self._sent = [t for t in transmissions if t.ingress is None]
-        number = {(t.stream, t.egress, t.offset_ns): n for n, t in enumerate(self._gated)}
         sent = {(t.stream, t.egress, t.offset_ns): t for t in self._sent}
         came = [(t.stream, t.ingress or t.egress, t.ingress_offset_ns) for t in self._gated]
-        # None where the frame comes from its talker.
-        self._before = [number.get(its) for its in came]
         self._feeding = [
             sent[its] if before is None else self._gated[before]
             for its, before in zip(came, self._before, strict=True)

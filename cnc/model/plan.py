@@ -85,6 +85,12 @@ class StreamPlan:
         """When the talker starts to send, from the start of each period: one for each path."""
         return tuple(path[0].offset_ns for path in self.paths)
 
+    @property
+    def is_shared(self) -> bool:
+        """Whether its frames leave in windows that frames of other streams may share: on all hops
+        or on none."""
+        return any(hop.is_shared for hop in self.hops)
+
 
 @dataclass(frozen=True, slots=True)
 class LoopDelay:

@@ -206,7 +206,7 @@ class _Data:
             "class": self._plan.class_of(stream.name).name,
             "bound_ns": planned.latency_bound_ns,
             "recovery_ns": self._plan.recovery_ns.get(stream.name),
-            **({"shares": True} if any(hop.is_shared for hop in planned.hops) else {}),
+            **({"shares": True} if planned.is_shared else {}),
             **self._jitter(stream),
             **self._forwarding(stream),
             **self._guards.get(stream.name, {}),

@@ -181,23 +181,18 @@ def _in_windows(
     """Windows of their own for all frames, where all have a place so and nobody asks for another;
     else for those of which it is asked, and shared ones for the others, if more have a place so."""
     wanted = {name: _windows_for(problem.intent.streams[name], chosen) for name in routed}
+    sharing = {name for name, windows in wanted.items() if windows is not Windows.EXACT}
     found = None
     if Windows.SHARED not in wanted.values():
-        is_sharing = Windows.AUTO in wanted.values() and _is_wide(problem)
-        effort = replace(budget, ejections=0) if is_sharing else budget
+        effort = replace(budget, ejections=0) if sharing and _is_wide(problem) else budget
         found = _in_own_windows(problem, impossible, chosen, effort, best_effort=best_effort)
-        if found.is_complete or found.is_interrupted:
+        if found.is_complete or found.is_interrupted or not sharing:
             return found
-    sharing = [name for name, windows in wanted.items() if windows is not Windows.EXACT]
-    if not sharing:
-        return found or _in_own_windows(
-            problem, impossible, chosen, budget, best_effort=best_effort
-        )
     everyone = replace(problem, trees=dict(routed))
-    own = {name: trees for name, trees in problem.trees.items() if name not in set(sharing)}
+    own = {name: trees for name, trees in problem.trees.items() if name not in sharing}
     alone = replace(problem, trees=own)
     result = chosen.schedule(alone, budget)
-    left_out = {name: why for name, why in impossible.items() if name not in set(sharing)}
+    left_out = {name: why for name, why in impossible.items() if name not in sharing}
     beside = _Beside(alone, result, _reasons(alone, result, left_out))
     shared = _in_shared_windows(everyone, sharing, beside, best_effort=best_effort)
     if found is None or shared.is_complete or len(shared.streams) > len(found.streams):
@@ -372,11 +367,7 @@ def _kept(intent: Intent, keep: Plan | None) -> dict[str, StreamPlan]:
     if keep is None:
         return {}
     unchanged = incremental.unchanged(intent, keep)
-    return {
-        name: planned
-        for name, planned in unchanged.items()
-        if not any(hop.is_shared for hop in planned.hops)
-    }
+    return {name: planned for name, planned in unchanged.items() if not planned.is_shared}
 
 
 def _crowded_out(

@@ -68,7 +68,7 @@ class Live:
         """Raises `InputError` for a plan whose streams share windows, and for one that promises to
         recover from disturbances, unless `without_recovery` gives the promise up. What has become
         of it is then sound for an intent with `recovery: none`."""
-        if any(hop.is_shared for planned in plan.streams.values() for hop in planned.hops):
+        if any(planned.is_shared for planned in plan.streams.values()):
             raise InputError(
                 f"streams of the plan of {plan.intent.name} share windows, in which a single "
                 "change counts for all of them",

@@ -25,6 +25,13 @@ def guard_ns(intent: Intent, link: Link) -> int:
     return last_ns + network.gate_margin_ns
 
 
+def seam_ns(intent: Intent, link: Link) -> int:
+    """How long before the frames of another class a gate shuts that may let early frames through:
+    one of these may start so much later for reasons of its sender."""
+    margin_ns = round_up(intent.network.gate_margin_ns, link.gate_tick_ns)
+    return max(margin_ns, interval_min_ns(link))
+
+
 def slot_ns(intent: Intent, link: Link) -> int:
     """How long best effort must be open at once for its largest frame to leave.
 

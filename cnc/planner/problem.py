@@ -61,7 +61,7 @@ from cnc.model.clock_error import ClockErrors
 from cnc.planner import jitter
 from cnc.planner.copies import talkers_with_one_link
 from cnc.planner.graph import Tree
-from cnc.planner.ports import interval_min_ns, round_up
+from cnc.planner.ports import interval_min_ns, seam_ns
 from cnc.planner.route import Leg, Member, Placement, Route
 from cnc.planner.routing import Router
 from cnc.planner.shares import wanted_ppb
@@ -362,10 +362,10 @@ class Problem:
 
     def _seam_ns(self, link: Link) -> int:
         """How long before another class's frame a gate shuts that may let early frames through."""
-        margin = self.intent.network.gate_margin_ns
-        if not margin or len(self.intent.classes_with(ClassRole.SCHEDULED)) == 1:
-            return 0
-        return max(round_up(margin, link.gate_tick_ns), interval_min_ns(link))
+        is_alone = len(self.intent.classes_with(ClassRole.SCHEDULED)) == 1
+        return (
+            0 if is_alone or not self.intent.network.gate_margin_ns else seam_ns(self.intent, link)
+        )
 
     def ahead_of_talker_ns(self, number: int, stream: Stream) -> int:
         """How much sooner than other frames those from a talker may be in the queue behind its

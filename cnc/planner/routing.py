@@ -18,6 +18,11 @@ _TRIES_MAX = 30  # streams tried, the greatest first, before a full link is left
 _DETOUR_HOPS = 8.0  # hops that a stream goes around to avoid a link that is full
 
 
+def price_in_hops(load: float) -> float:
+    """What a link of this load costs, in hops: little while it has room, then quickly more."""
+    return 1.0 + _DETOUR_HOPS * load**4
+
+
 class Router:
     """Trees for streams, and the load that those chosen so far put on each link."""
 
@@ -155,9 +160,9 @@ class Router:
         )
 
     def _prices(self, stream: Stream) -> list[float]:
-        """What each link costs, in hops: little while it has room, then quickly more."""
+        """What each link costs."""
         return [
-            1.0 + _DETOUR_HOPS * (load + share) ** 4
+            price_in_hops(load + share)
             for load, share in zip(self.loads, self._shares(stream), strict=True)
         ]
 

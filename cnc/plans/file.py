@@ -288,7 +288,7 @@ def _text(plan: Plan) -> str:
 
 def _format(plan: Plan, *, has_decisions: bool) -> str:
     """The oldest format that can say all that is in the plan."""
-    if any(hop.is_shared for its in plan.streams.values() for hop in its.hops):
+    if any(its.is_shared for its in plan.streams.values()):
         return _FORMAT_WITH_WINDOWS
     return _FORMAT_WITH_DECISIONS if has_decisions else FORMAT
 

@@ -21,7 +21,7 @@ STAYS_LATE = {"recovery": "none"}
 
 
 def shared(planned: Plan) -> set[str]:
-    return {n for n, its in planned.streams.items() if any(hop.is_shared for hop in its.hops)}
+    return {n for n, its in planned.streams.items() if its.is_shared}
 
 
 def planned_for(document: networks.Document, **options: bool) -> Plan:

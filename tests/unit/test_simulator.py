@@ -81,6 +81,17 @@ def started(planned: Plan, port: PortRef = LAST) -> list[int]:
     return [at for egress, _, at in record.departures if egress == port]
 
 
+def emptied(port: Port) -> list[int]:
+    """When the frames start that wait at a port, one after the other."""
+    begun = []
+    now: int | None = 0
+    while now is not None:
+        step = port.step(now)
+        begun += [start.at_ns for start in step.starts]
+        now = step.again_ns
+    return begun
+
+
 def record_of(planned: Plan, duration_ns: int = MS) -> Record:
     sent = list(sent_by(planned, flows_of(planned), duration_ns))
     return run(planned, Nobody(), sent, end_ns=10 * duration_ns)
@@ -235,13 +246,7 @@ def test_a_port_by_the_standard_sends_one_frame_at_a_time() -> None:
     port = Port(wanted, wanted.network.links[LAST], None, Nobody())
     for _, _, frame in sent_by(planned, flows_of(planned), MS):
         port.enqueue(frame)
-    begun = []
-    now: int | None = 0
-    while now is not None:
-        step = port.step(now)
-        begun += [start.at_ns for start in step.starts]
-        now = step.again_ns
-    assert begun == [0, FRAME_NS, 2 * FRAME_NS]
+    assert emptied(port) == [0, FRAME_NS, 2 * FRAME_NS]
 
 
 class AllControl(Nobody):
@@ -366,12 +371,7 @@ def test_a_window_that_frames_share_opens_late_once_and_others_for_each_frame(
     port = Port(wanted, wanted.network.links[LAST], gates, Late())
     for _, _, frame in sent_by(planned, flows_of(planned), MS):
         port.enqueue(frame)
-    begun = []
-    now: int | None = 0
-    while now is not None:
-        step = port.step(now)
-        begun += [start.at_ns for start in step.starts]
-        now = step.again_ns
+    begun = emptied(port)
     between = FRAME_NS + margin * (not is_shared)
     assert begun == [opens + margin + number * between for number in range(3)]
 

@@ -267,11 +267,7 @@ def _costs(planned: Plan) -> str:
     from cnc.planner.margin_cost import best_effort_shares, cost_ns  # noqa: PLC0415
 
     text = ""
-    alone = {
-        name: its
-        for name, its in planned.streams.items()
-        if not any(hop.is_shared for hop in its.hops)
-    }
+    alone = {name: its for name, its in planned.streams.items() if not its.is_shared}
     if alone:
         costs_ns = {name: cost_ns(planned, its) for name, its in alone.items()}
         name = max(costs_ns, key=lambda each: costs_ns[each])

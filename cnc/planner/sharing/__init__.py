@@ -49,7 +49,7 @@ class Shared:
         """
         lists = self._lists()
         for sharing in self.classes if lists.too_long else ():
-            for link in sharing.stays():
+            for link in sharing.links:
                 is_alone = len({w.traffic_class for _, w in self.windows[link]}) == 1
                 is_too_long = self.problem.links[link].source in lists.too_long
                 if is_too_long and is_alone and link not in self.own:
@@ -78,7 +78,7 @@ class Shared:
             for link in self.own
         }
         for sharing in self.classes if self.streams else ():
-            mine = {link: self.windows[link] for link in sharing.stays()}
+            mine = {link: self.windows[link] for link in sharing.links}
             lateness = sharing.lateness()
             ports = {self.problem.links[link].source for link in mine}
             if not lateness.settles:
@@ -133,9 +133,10 @@ def share(problem: Problem, names: Collection[str], beside: Iterable[Placement] 
             found.classes.append(best)
             found.streams |= best.stream_plans()
             found.refused |= best.refused()
-            for link, windows in best.gate_windows().items():
+            gated = best.gate_windows()
+            for link, windows in gated.items():
                 found.windows.setdefault(link, []).extend(windows)
-            for link, windows in (best.gate_windows() | best.sent_in()).items():
+            for link, windows in (gated | best.sent_in()).items():
                 taken.add(link, windows)
     return found
 

@@ -94,7 +94,7 @@ class Sharing:
         self._recovers = problem.intent.network.disturbance_ns is not None
         self._trees = {name: problem.trees[name] for name in names}
         self._ways = self._order()
-        self._most: dict[int, int] = {}  # the work that a window can hold
+        self._holds: dict[int, int] = {}
         self._full, self._less = _FULL, dict[int, int]()
         self._layout = self._lay_out({})
 
@@ -275,8 +275,12 @@ class Sharing:
     # -- slots
 
     def _most_ns(self, link: int) -> int:
-        """The most work that a window is to hold beside best effort's turn."""
-        if link not in self._most:
+        """The most work that a window is to hold in this attempt."""
+        return self._holds_ns(link) * self._full // _FULL - self._less.get(link, 0)
+
+    def _holds_ns(self, link: int) -> int:
+        """The most work that a window can hold beside best effort's turn."""
+        if link not in self._holds:
             its, room = self._times.of_link(link), self._room_ns(link)
             if self._recovers and not its.is_talkers:
                 room = min(room, self.slot_ns - self._disturbed_ns(link))
@@ -286,8 +290,8 @@ class Sharing:
                 work = (low + high + 1) // 2
                 lasts = self._times.left_ns(link, its.late_ns, work, min(work, shortest))
                 low, high = (work, high) if lasts <= room else (low, work - 1)
-            self._most[link] = low
-        return self._most[link] * self._full // _FULL - self._less.get(link, 0)
+            self._holds[link] = low
+        return self._holds[link]
 
     def _room_ns(self, link: int) -> int:
         """The longest window of a link."""
@@ -453,13 +457,20 @@ class Sharing:
         queue.shortest_ns = min(queue.shortest_ns, busy_ns)
         return its
 
+    def _sent(self, layout: _Layout, name: str, way: Sequence[Step]) -> Iterator[Coming]:
+        """Those among which the frames of a stream come from its talker to first switches."""
+        for step in way:
+            if step.before is not None and way[step.before].before is None:
+                key = self._key(self._streams[name], way, step)
+                yield layout.queues[step.link].coming[key]
+
     def _start_ns(self, layout: _Layout, name: str, way: Sequence[Step]) -> int:
         """When the talker starts to send on a way, from the beginning of its slot on."""
-        first = next(
-            step for step in way if step.before is not None and way[step.before].before is None
-        )
-        key = self._key(self._streams[name], way, first)
-        return layout.queues[first.link].coming[key].sent_ns
+        return next(self._sent(layout, name, way)).sent_ns
+
+    def _left_ns(self, layout: _Layout, step: Step) -> int:
+        """When frames have left a link of a switch, from the beginning of their slot on."""
+        return layout.windows.ends_ns[step.link, step.wave] + step.slots * self.slot_ns
 
     def _bound_ns(self, layout: _Layout, name: str) -> int:
         """From the first start of a stream to its last bit at the last listener."""
@@ -473,8 +484,8 @@ class Sharing:
                     continue
                 source = link.source.node
                 apart = max(between(source, link.target.node), between(source, stream.talker))
-                left = layout.windows.ends_ns[step.link, step.wave] + step.slots * self.slot_ns
                 gap = self._times.of_link(step.link).gap_min_ns
+                left = self._left_ns(layout, step)
                 ends.append(left - gap + link.propagation_ns + apart)
         return max(ends) - min(starts)
 
@@ -528,10 +539,8 @@ class Sharing:
         return self._too_full(name)
 
     def _too_full(self, name: str) -> str:
-        self._full, self._less = _FULL, {}
-
         def filled(link: int) -> float:
-            return self._layout.work_ns(link) / max(self._most_ns(link), 1)
+            return self._layout.work_ns(link) / max(self._holds_ns(link), 1)
 
         fullest = max((step.link for step, _ in self._works(name)), key=filled)
         work_ns = self._layout.work_ns(fullest)
@@ -539,7 +548,7 @@ class Sharing:
         return (
             f"the windows that frames share are full: at {self._problem.links[fullest].source} "
             f"those of one slot of {us(self.slot_ns)} take {us(work_ns)} of up to "
-            f"{us(self._most_ns(fullest))}, beside a gate margin of {us(its.late_ns)}, control, "
+            f"{us(self._holds_ns(fullest))}, beside a gate margin of {us(its.late_ns)}, control, "
             f"and best effort's turn and guard band of {us(its.beside_ns)}. What would help: "
             "longer periods, smaller payloads, a smaller gate-margin or a faster link"
         )
@@ -547,15 +556,15 @@ class Sharing:
     def gate_windows(self) -> dict[int, list[tuple[int, Window]]]:
         """For each link of a switch the windows in which its gate is to be open, each with its
         period: in the slots that are used. For each of a talker's with gates when it sends."""
-        windows = self._layout.windows
         found = {}
         for link, (cycle, busy) in self._used().items():
-            window = Window(windows.opens_ns[link], windows.closes_ns(link), self.traffic_class)
-            if len(busy) == cycle:
-                found[link] = [(self.slot_ns, window)]
-                continue
+            in_each = self.in_each_slot(link)
             starts = (slot * self.slot_ns for slot in sorted(busy))
-            found[link] = [(cycle * self.slot_ns, _later(window, ns)) for ns in starts]
+            found[link] = (
+                [in_each]
+                if len(busy) == cycle
+                else [(cycle * self.slot_ns, _later(in_each[1], ns)) for ns in starts]
+            )
         gated = gated_links(self._problem)
         return found | {link: its for link, its in self.sent_in().items() if link in gated}
 
@@ -580,6 +589,11 @@ class Sharing:
         window = Window(windows.opens_ns[link], windows.closes_ns(link), self.traffic_class)
         return self.slot_ns, window
 
+    @property
+    def links(self) -> Collection[int]:
+        """The links of switches by which frames of placed streams leave."""
+        return self._used().keys()
+
     def lateness(self) -> Lateness:
         """How late frames may be after a disturbance."""
         return self._lateness(self._layout)
@@ -601,13 +615,9 @@ class Sharing:
         }
 
     def _sent_over_ns(self, name: str, lateness: Lateness) -> int:
-        stream, queues = self._streams[name], self._layout.queues
-        return max(
-            lateness.talker_over_ns(queues[step.link].coming[self._key(stream, way, step)])
-            for way in self._ways_of(name)
-            for step in way
-            if step.before is not None and way[step.before].before is None
-        )
+        ways = self._ways_of(name)
+        coming = (its for way in ways for its in self._sent(self._layout, name, way))
+        return max(map(lateness.talker_over_ns, coming))
 
     def _taking(self, name: str) -> Iterator[tuple[int, int]]:
         """From when a stream is sent until its frames have left each link of a switch."""
@@ -616,8 +626,7 @@ class Sharing:
         for way in ways:
             for step in way:
                 if step.before is not None:
-                    left = layout.windows.ends_ns[step.link, step.wave] + step.slots * self.slot_ns
-                    yield step.link, left - first
+                    yield step.link, self._left_ns(layout, step) - first
 
     def _lateness(self, layout: _Layout) -> Lateness:
         problem = self._problem

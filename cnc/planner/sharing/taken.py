@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from cnc.planner.circle import Circle
 from cnc.planner.gates import Window
-from cnc.planner.ports import interval_min_ns, round_up
+from cnc.planner.ports import seam_ns
 from cnc.planner.problem import Problem
 from cnc.planner.route import Placement
 
@@ -18,7 +18,7 @@ class Taken:
 
     def __init__(self, problem: Problem, placements: Iterable[Placement]) -> None:
         self._links = problem.links
-        self._margin_ns = problem.intent.network.gate_margin_ns
+        self._intent = problem.intent
         self._times: defaultdict[int, list[tuple[int, int, int]]] = defaultdict(list)
         self.classes: set[int] = set()
         self.periods_ns: set[int] = set()
@@ -29,11 +29,8 @@ class Taken:
                 self._add(leg.link, offset, leg.window_ns, route.period_ns)
 
     def _add(self, link: int, start_ns: int, lasts_ns: int, period_ns: int) -> None:
-        """A frame that was early for another window may start as its gate shuts, as late as the
-        margin: so much before these times no other gate is open."""
-        its = self._links[link]
-        seam_ns = max(round_up(self._margin_ns, its.gate_tick_ns), interval_min_ns(its))
-        self._times[link].append((start_ns - seam_ns, lasts_ns + seam_ns, period_ns))
+        seam = seam_ns(self._intent, self._links[link])
+        self._times[link].append((start_ns - seam, lasts_ns + seam, period_ns))
 
     def add(self, link: int, windows: Iterable[tuple[int, Window]]) -> None:
         """Shared windows, each with its period."""

@@ -11,7 +11,7 @@ from cnc.mechanisms.terms import (
     held_up_ns,
     interference_ns,
 )
-from cnc.model import FRAMES_IN_ONE_GO, GateMode, Stream, transmission_min_ns
+from cnc.model import FRAMES_IN_ONE_GO, GateMode, Stream
 from cnc.planner.ports import guard_ns, interval_min_ns, slot_ns
 from cnc.planner.problem import Problem
 
@@ -29,9 +29,11 @@ class LinkTimes(NamedTuple):
     """Of a link: `late_ns` is for how long frames may be held up while control is not, in which
     `ahead_ns` is for best effort of a talker. A frame that has left, the gap behind it included, is
     in the next queue up to `arrives_ns` later; one that starts, after its reception and
-    `flies_min_ns`, by one clock. A gate may change `early_ns` too soon; a switch takes up to
-    `varies_ns` longer for one frame than for another. Beside a window of `longest_ns` best effort
-    has its turn in each slot."""
+    `flies_min_ns`, by one clock; the gap takes `gap_min_ns`. A gate may change `early_ns` too soon,
+    at multiples of `tick_ns`, no entry of its list lasts less than `shortest_ns`, and after each
+    go of the kernel it is late by `margin_ns` once more. Its switch takes up to `varies_ns` longer
+    for one frame than for another. Best effort's turn and guard band take `beside_ns` of a slot.
+    The link `is_talkers`, or a switch's."""
 
     late_ns: int
     ahead_ns: int
@@ -98,7 +100,7 @@ class Times:
         network = intent.network
         bridge = network.bridges.get(link.target.node)
         sender = network.bridges.get(link.source.node)
-        gap_ns = transmission_min_ns(network.overhead.gap_octets, link.rate_bps)
+        gap_ns = network.gap_min_ns(link)
         is_software = network.gate_mode(link.source.node) is GateMode.SOFTWARE
         return LinkTimes(
             late_ns=held_up_ns(intent, link),

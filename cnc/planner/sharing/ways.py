@@ -8,8 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from cnc.planner.graph import Tree
 from cnc.planner.problem import Problem
-
-_DETOUR_HOPS = 8.0  # hops that a way goes around to avoid a link that is full
+from cnc.planner.routing import price_in_hops
 
 
 class ForwardWays:
@@ -67,6 +66,6 @@ class ForwardWays:
             for onward in self._onward(number):
                 if onward in before or place.get(onward, -1) <= place.get(number, -2):
                     continue
-                full = self._loads[onward] + share
-                heapq.heappush(waiting, (price + 1 + _DETOUR_HOPS * full**4, onward, number))
+                further = price + price_in_hops(self._loads[onward] + share)
+                heapq.heappush(waiting, (further, onward, number))
         return None
