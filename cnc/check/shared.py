@@ -294,6 +294,17 @@ def _most(its: _Batch, until_ns: int) -> int:
     return min(its.work_ns * _PARTS, its.frame_ns * _PARTS + sent)
 
 
+def _together(link: Iterable[_Batch], one: int, flow: int, until_ns: int) -> int:
+    """How much of batches that come by one link may come until an instant, in parts: of those that
+    come from any time on no more than one frame and what the link sends from then on."""
+    first = sorted(link, key=lambda its: its.earliest_ns)
+    before, found = 0, _NEVER_NS * _PARTS
+    for its in first:
+        found = min(found, before + one + flow * max(until_ns - its.earliest_ns, 0))
+        before += _most(its, until_ns)
+    return max(one, min(found, before))
+
+
 def _coming(batches: Iterable[_Batch], until_ns: int, varies_ns: int) -> list[tuple[int, int]]:
     """For the instants that matter, the last first, how much work may come from then until
     `until_ns`; for the first instant that is all. The switch takes up to `varies_ns` longer for
@@ -302,22 +313,16 @@ def _coming(batches: Iterable[_Batch], until_ns: int, varies_ns: int) -> list[tu
     By each link it is a sum that some instant ends, after which it lasts no longer than the link
     takes for it: together straight lines, which are greatest where one of them begins or ends.
     """
-    by_link: dict[tuple[PortRef | None, int], tuple[int, int, int, int, int]] = {}
+    by_link: defaultdict[tuple[PortRef | None, int], list[_Batch]] = defaultdict(list)
     for its in batches:
-        way = its.ingress, min(its.latest_ns, until_ns + varies_ns)
-        work, frame, flow, earliest, parts = by_link.get(way, (0, 0, 0, _NEVER_NS, 0))
-        by_link[way] = (
-            work + its.work_ns,
-            max(frame, its.frame_ns),
-            max(flow, its.flow),
-            min(earliest, its.earliest_ns),
-            parts + _most(its, until_ns),
-        )
+        by_link[its.ingress, min(its.latest_ns, until_ns + varies_ns)].append(its)
     changes: list[tuple[int, int, int, int]] = []  # when, and what all, slope and rest become
-    for (_, latest), (work, frame, flow, earliest, parts) in by_link.items():
+    for (_, latest), link in by_link.items():
+        work, frame = sum(its.work_ns for its in link), max(its.frame_ns for its in link)
+        flow = max(its.flow for its in link)
         if flow and work > frame:
             one, rest = frame * _PARTS, frame * _PARTS + flow * latest
-            most = min(parts, one + flow * (min(latest, until_ns) - earliest))
+            most = _together(link, one, flow, min(latest, until_ns))
             whole = latest - (most - one) // flow
             changes += (latest, 0, flow, rest), (whole, most, -flow, -rest)
         else:
