@@ -8,8 +8,9 @@ its way in the windows of one slot, which overlap.
 
     times     how long frames take         queue     what may be in a queue, and when it has left
     order     in which order frames cross ports      windows   when all windows open and end
-    ways      ways that lead forward in it           placing   which stream begins in which slot
-    spare     how late frames may be after a disturbance
+    forward   ways that lead forward in it           phases    how far from each other
+    ways      in which window of each port           talkers   when talkers start
+    placing   which stream begins in which slot      spare     how late after a disturbance
 """
 
 from __future__ import annotations
@@ -23,9 +24,10 @@ from cnc.planner.gates import Lists, lists_of, windows_by_port
 from cnc.planner.problem import Problem
 from cnc.planner.recovery import Recovery
 from cnc.planner.route import Placement
-from cnc.planner.sharing.placing import Sharing, Style
+from cnc.planner.sharing.placing import Sharing
 from cnc.planner.sharing.spare import Periodic
 from cnc.planner.sharing.taken import Taken
+from cnc.planner.sharing.ways import Style
 
 _MANY = 5_000  # streams of which no more layouts are tried than have to be
 
@@ -122,7 +124,7 @@ def share(problem: Problem, names: Collection[str], beside: Iterable[Placement] 
             )
     for number in sorted(by_class, reverse=True):
         best: Sharing | None = None
-        for style in _styles(problem, by_class[number]):
+        for style in _styles(by_class[number]):
             tried = Sharing(problem, by_class[number], number, style, taken)
             tried.place()
             if best is None or tried.count > best.count:
@@ -141,12 +143,9 @@ def share(problem: Problem, names: Collection[str], beside: Iterable[Placement] 
     return found
 
 
-def _styles(problem: Problem, names: Collection[str]) -> Iterator[Style]:
+def _styles(names: Collection[str]) -> Iterator[Style]:
     """How windows may be laid out; but for the first, only where frames go around rings."""
-    slot_ns = problem.slot_ns(names)
-    yield Style()
-    for parts in (16, 10) if len(names) < _MANY else (16,):
-        yield Style(lag_ns=slot_ns // parts)
+    yield Style.NEXT_SLOT
     if len(names) < _MANY:
-        yield Style(rings_in_waves=True)
-        yield Style(by_hops=True)
+        yield Style.BY_HOPS
+    yield Style.UP_AND_DOWN

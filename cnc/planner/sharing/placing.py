@@ -6,49 +6,26 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from math import lcm
-from typing import NamedTuple
 
 from cnc.mechanisms import terms
 from cnc.mechanisms.terms import longest_frame_ns
 from cnc.model import ClassRole, Hop, Stream, StreamPlan
 from cnc.planner.floor import us
 from cnc.planner.gates import Window, gated_links
-from cnc.planner.graph import Tree
 from cnc.planner.problem import Problem
 from cnc.planner.route import Member
-from cnc.planner.sharing.order import Turn, ordered
 from cnc.planner.sharing.queue import Coming, Queue
 from cnc.planner.sharing.spare import Lateness
 from cnc.planner.sharing.taken import Taken
 from cnc.planner.sharing.times import Times
-from cnc.planner.sharing.ways import ForwardWays
+from cnc.planner.sharing.ways import Step, Style, Ways
 from cnc.planner.sharing.windows import Windows
 
 _REPAIRS_MAX = 8
+_REPAIRED_PART = 8  # of the links, of which windows may be too long for a repair
 _FULL = 1 << 10  # parts of what a window can hold
-_REROUTINGS_MAX = 5
+_FILLINGS_MAX = 7
 _WHOLE_PPB = 10**9
-_HARDLY = 1e-9  # the weight of a turn that no stream takes yet
-
-
-class Step(NamedTuple):
-    """A hop of a way: its link, the step before, the wave in which frames leave by it, and how many
-    slots after they were sent."""
-
-    link: int
-    before: int | None
-    wave: int = 0
-    slots: int = 0
-
-
-class Style(NamedTuple):
-    """How windows are laid out: how much later than it takes that of the next port ends; and
-    whether frames that go around a ring do so in the next slot, in a second wave, or whether each
-    hop is a wave of its own."""
-
-    lag_ns: int = 0
-    rings_in_waves: bool = False
-    by_hops: bool = False
 
 
 @dataclass(slots=True)
@@ -59,6 +36,7 @@ class _Layout:
     slots: dict[str, int]
     windows: Windows
     queues: dict[int, Queue]
+    talkers: Collection[int]
     works_ns: dict[int, int]
     late: list[str] = field(default_factory=list)
 
@@ -85,15 +63,13 @@ class Sharing:
         self.traffic_class = traffic_class
         self._problem = problem
         self._streams = {name: problem.intent.streams[name] for name in names}
-        self._style = style
         self._taken = taken
         self._times = Times(problem)
         self.slot_ns = problem.slot_ns(names, taken.periods_ns)
         periods = {stream.period_ns for stream in self._streams.values()}
         self._count = lcm(*periods) // self.slot_ns
         self._recovers = problem.intent.network.disturbance_ns is not None
-        self._trees = {name: problem.trees[name] for name in names}
-        self._ways = self._order()
+        self._ways = Ways(problem, names, self.slot_ns, self._times, style)
         self._holds: dict[int, int] = {}
         self._full, self._less = _FULL, dict[int, int]()
         self._layout = self._lay_out({})
@@ -102,6 +78,11 @@ class Sharing:
     def count(self) -> int:
         """How many streams have a place."""
         return self._layout.count
+
+    @property
+    def has_rings(self) -> bool:
+        """Whether frames of some streams go around rings of links."""
+        return self._ways.has_rings
 
     @property
     def is_complete(self) -> bool:
@@ -114,13 +95,20 @@ class Sharing:
         streams are late. So it is tried how full they may be at most.
         """
         names = sorted(self._streams, key=self._demand)
-        for self._full in range(_FULL, _FULL // 4, -_FULL // 16):
+        low, high = 0, _FULL
+        self._full = high
+        for _ in range(_FILLINGS_MAX):
             self._less = {}
             placed, found = self._repaired(names)
             if found is not None and found.count > self.count:
                 self._layout = found
-            if self.is_complete or placed <= self.count:
+            if self.is_complete or (self._full == _FULL and placed <= self.count):
                 break
+            if found is not None and found.count == self.count:
+                low = self._full
+            else:
+                high = self._full
+            self._full = (low + high) // 2
 
     def _repaired(self, names: Sequence[str]) -> tuple[int, _Layout | None]:
         """How many streams are given a slot at first, and windows of which none is too long: some
@@ -134,8 +122,9 @@ class Sharing:
             if barred := {(its.link, its.start_ns) for its in layout.windows.in_the_way()}:
                 names = [name for name in names if not self._sends(name, barred)]
                 continue
-            long = self._too_long(layout)
-            if not holds or len(long) > max(3, len(layout.queues) // 20):
+            # Where frames come early for a slot, all others behind them may do so, too.
+            long = self._too_long(layout) if holds else layout.windows.early_ns
+            if len(long) > max(3, len(layout.queues) // _REPAIRED_PART) or not (long or holds):
                 break
             if not long:
                 layout.late = self._late(layout)
@@ -155,7 +144,7 @@ class Sharing:
     def _sends(self, name: str, barred: Set[tuple[int, int | None]]) -> bool:
         """Whether a stream is sent by one of these links from one of these phases on."""
         phase_ns = self._phase_ns(self._streams[name])
-        return any((link, phase_ns) in barred for link in self._sent_by(name))
+        return any((link, phase_ns) in barred for link, _ in self._sent_by(name))
 
     def _late(self, layout: _Layout) -> list[str]:
         """The streams whose bound is beyond what they allow, the worst first."""
@@ -169,108 +158,16 @@ class Sharing:
     def _impossible(self, layout: _Layout, name: str) -> str | None:
         """Why mechanisms cannot do what is asked of them for a stream, if so."""
         intent, links = self._problem.intent, self._problem.links
-        lasts_ns = layout.windows.talker_ns
         found = (
-            terms.impossible(intent, self._streams[name], links[link], lasts_ns[link])
-            for link in self._sent_by(name)
+            terms.impossible(intent, self._streams[name], links[its.link], its.lasts_ns)
+            for way in self._ways.of(name)
+            for its in self._sent(layout, name, way)
         )
         return next(filter(None, found), None)
 
     def _demand(self, name: str) -> tuple[int, int, str]:
         stream = self._streams[name]
         return stream.period_ns, -stream.frames * stream.payload_octets, name
-
-    # -- ways
-
-    def _order(self) -> dict[tuple[str, int], tuple[Step, ...]]:
-        """The steps of all ways; `self._links` are the links of switches in their order. Streams
-        whose ways lead back in it get others, as far as there are some."""
-        router = self._problem.router
-        forward = ForwardWays(self._problem, router.loads if router else ())
-        possible = dict.fromkeys(forward.turns(), _HARDLY)
-        for attempt in range(_REROUTINGS_MAX):
-            ways = {
-                (name, path): self._way(tree)
-                for name, trees in self._trees.items()
-                for path, tree in enumerate(trees)
-            }
-            turns = self._turns(ways)
-            used = {step.link for way in ways.values() for step in way if step.before is not None}
-            links = used | {link for turn in possible for link in turn}
-            order = ordered(links, possible | turns)
-            place = {link: index for index, link in enumerate(order)}
-            back = {turn for turn in turns if place[turn[1]] <= place[turn[0]]}
-            is_last = self._style.by_hops or attempt + 1 == _REROUTINGS_MAX
-            if not back or is_last or not self._lead_forward(forward, ways, place, back):
-                break
-        self._links = [link for link in order if link in used]
-        self.has_rings = bool(back)
-        return {key: self._in_waves(way, back) for key, way in ways.items()}
-
-    def _way(self, tree: Tree) -> tuple[Step, ...]:
-        inbound: dict[str, int] = {}
-        way: list[Step] = []
-        for index, number in enumerate(tree):
-            link = self._problem.links[number]
-            way.append(Step(number, inbound.get(link.source.node)))
-            inbound[link.target.node] = index
-        return tuple(way)
-
-    def _turns(self, ways: Mapping[tuple[str, int], Sequence[Step]]) -> dict[Turn, float]:
-        """How much goes from each link between switches on to each other; what is in a hurry
-        weighs more."""
-        turns: defaultdict[Turn, float] = defaultdict(float)
-        for (name, _), way in ways.items():
-            stream = self._streams[name]
-            hurry = 1 + 4 * self.slot_ns / stream.max_latency_ns
-            for step in way:
-                if step.before is not None and way[step.before].before is not None:
-                    turns[way[step.before].link, step.link] += hurry * self._share(stream, step)
-        return turns
-
-    def _share(self, stream: Stream, step: Step) -> float:
-        busy_ns = self._times.of_frame(step.link, stream).busy_ns
-        return stream.frames * busy_ns / stream.period_ns
-
-    def _lead_forward(
-        self,
-        forward: ForwardWays,
-        ways: Mapping[tuple[str, int], Sequence[Step]],
-        place: Mapping[int, int],
-        back: Set[Turn],
-    ) -> bool:
-        """Give streams ways that take none of the turns `back`; whether any got one."""
-        moved = False
-        for (name, _), way in ways.items():
-            stream, trees = self._streams[name], self._trees[name]
-            turns = ((way[step.before].link, step.link) for step in way if step.before is not None)
-            if len(trees) > 1 or len(stream.listeners) > 1 or back.isdisjoint(turns):
-                continue
-            share = self._share(stream, way[-1])
-            forward.carry((step.link for step in way), -share)
-            tree = forward.find(stream.talker, stream.listeners[0], share, place)
-            self._trees[name] = (tree or trees[0],)
-            forward.carry(self._trees[name][0], share)
-            moved = moved or tree is not None
-        return moved
-
-    def _in_waves(self, way: Sequence[Step], back: Set[Turn]) -> tuple[Step, ...]:
-        found: list[Step] = []
-        for link, before, _, _ in way:
-            if before is None:
-                found.append(Step(link, None))
-                continue
-            _, _, wave, slots = found[before]
-            if self._style.by_hops:
-                wave += 1
-            elif (way[before].link, link) in back:
-                wave += self._style.rings_in_waves
-                slots += not self._style.rings_in_waves
-            found.append(Step(link, before, wave, slots))
-        return tuple(found)
-
-    def _ways_of(self, name: str) -> Iterator[tuple[Step, ...]]:
-        return (self._ways[name, path] for path in range(len(self._trees[name])))
 
     # -- slots
 
@@ -313,7 +210,7 @@ class Sharing:
     def _too_long(self, layout: _Layout) -> dict[int, int]:
         windows = layout.windows
         over = {link: windows.length_ns(link) - self._room_ns(link) for link in layout.queues}
-        over |= {link: windows.busy_ns(link) - self.slot_ns for link in windows.talker_ns}
+        over |= {link: windows.talker(link).busy_ns - self.slot_ns for link in layout.talkers}
         if self._recovers:
             late_ns = self._lateness(layout).late_ns
             for link in layout.queues:
@@ -338,7 +235,7 @@ class Sharing:
         stream = self._streams[name]
         return [
             (step, stream.frames * self._times.of_frame(step.link, stream).busy_ns)
-            for way in self._ways_of(name)
+            for way in self._ways.of(name)
             for step in way
         ]
 
@@ -377,24 +274,11 @@ class Sharing:
 
     def _lay_out(self, slots: dict[str, int]) -> _Layout:
         """The queues and windows for streams that begin in these slots."""
-        queues = {link: Queue(self._times, link, self.slot_ns) for link in self._links}
+        queues = {link: Queue(self._times, link, self.slot_ns) for link in self._ways.links}
         works: defaultdict[int, list[int]] = defaultdict(lambda: [0] * self._count)
         ties: dict[tuple[int, ...], list[Coming]] = {}
         for name, slot in slots.items():
-            stream = self._streams[name]
-            every = stream.period_ns // self.slot_ns
-            for link in self._sent_by(name):
-                work_ns = stream.frames * self._times.of_frame(link, stream).busy_ns
-                self._fill(works[link], slot, every, work_ns)
-            firsts = {}
-            for way in self._ways_of(name):
-                for step in (step for step in way if step.before is not None):
-                    its = self._coming(queues[step.link], stream, way, step)
-                    busy_ns = self._times.of_frame(step.link, stream).busy_ns
-                    for by_slot in (its.works_ns, works[step.link]):
-                        self._fill(by_slot, slot + step.slots, every, stream.frames * busy_ns)
-                    if its.before is None:
-                        firsts[id(its)] = its
+            firsts = self._come(queues, works, name, slot)
             if len(firsts) > 1:
                 ties[tuple(sorted(firsts))] = list(firsts.values())
         works_ns = {link: max(its) for link, its in works.items()}
@@ -409,25 +293,54 @@ class Sharing:
             {link: (works_ns[link], least_ns) for link, least_ns in shortest.items()},
             list(ties.values()),
             taken=self._taken,
-            lag_ns=self._style.lag_ns,
         )
-        return _Layout(slots, windows, used, works_ns)
+        return _Layout(slots, windows, used, shortest.keys(), works_ns)
 
-    def _sent_by(self, name: str) -> list[int]:
-        """The links by which a talker sends the frames of a stream, each as often as it does."""
-        return [
-            step.link
-            for path, way in enumerate(self._ways_of(name))
-            if not self._problem.starts_with_copy(Member(name, path))
-            for step in way
-            if step.before is None
-        ]
+    def _come(
+        self, queues: Mapping[int, Queue], works: Mapping[int, list[int]], name: str, slot: int
+    ) -> dict[int, Coming]:
+        """Let a stream come to the queues of its ways, and add its work to those of links; returns
+        those among which its frames come to first switches."""
+        stream = self._streams[name]
+        every = stream.period_ns // self.slot_ns
+        sending: defaultdict[tuple[int, int], int] = defaultdict(int)
+        for link, onward in self._sent_by(name):
+            work_ns = stream.frames * self._times.of_frame(link, stream).busy_ns
+            self._fill(works[link], slot, every, work_ns)
+            sending[link, onward] += work_ns
+        firsts: dict[int, Coming] = {}
+        for way in self._ways.of(name):
+            origins: dict[int, int] = {}  # by step
+            for number, step in enumerate(way):
+                if step.before is None:
+                    continue
+                its = self._coming(queues[step.link], stream, way, step)
+                work_ns = stream.frames * self._times.of_frame(step.link, stream).busy_ns
+                origins[number] = origins.get(step.before, id(its))
+                origin = its.origin(origins[number])
+                for by_slot in (its.works_ns, works[step.link], origin.works_ns):
+                    self._fill(by_slot, slot + step.slots, every, work_ns)
+                if its.before is None:
+                    firsts[id(its)] = its
+                    sent_ns = sending.pop((its.link, step.link), 0)
+                    self._fill(its.sent_works_ns, slot, every, sent_ns)
+        return firsts
+
+    def _sent_by(self, name: str) -> list[tuple[int, int]]:
+        """The links by which a talker sends the frames of a stream, each as often as it does, and
+        one of those by which they go on."""
+        found = []
+        for path, way in enumerate(self._ways.of(name)):
+            if not self._problem.starts_with_copy(Member(name, path)):
+                onward = {step.before: step.link for step in reversed(way)}
+                found += [(s.link, onward[n]) for n, s in enumerate(way) if s.before is None]
+        return found
 
     def _shortest_sent(self, slots: Collection[str]) -> dict[int, int]:
         """The shortest frame on the link of each talker."""
         found: dict[int, int] = {}
         for name in slots:
-            for link in self._sent_by(name):
+            for link, _ in self._sent_by(name):
                 busy_ns = self._times.of_frame(link, self._streams[name]).busy_ns
                 found[link] = min(busy_ns, found.get(link, busy_ns))
         return found
@@ -446,7 +359,7 @@ class Sharing:
         key = self._key(stream, way, step)
         its = queue.coming.get(key)
         if its is None:
-            its = queue.coming[key] = Coming(*key, works_ns=[0] * self._count)
+            its = queue.coming[key] = Coming(*key, [0] * self._count, [0] * self._count)
         before = way[step.before or 0]
         came = self._times.of_frame(before.link, stream)
         flies_ns = came.received_min_ns + self._times.of_link(before.link).flies_min_ns
@@ -476,7 +389,7 @@ class Sharing:
         """From the first start of a stream to its last bit at the last listener."""
         stream, between = self._streams[name], self._problem.clocks.between_ns
         starts, ends = [], []
-        for way in self._ways_of(name):
+        for way in self._ways.of(name):
             starts.append(self._start_ns(layout, name, way))
             for step in way:
                 link = self._problem.links[step.link]
@@ -500,7 +413,7 @@ class Sharing:
 
     def _planned(self, name: str) -> StreamPlan:
         layout, windows, stream = self._layout, self._layout.windows, self._streams[name]
-        ways = list(self._ways_of(name))
+        ways = list(self._ways.of(name))
         since = layout.slots[name] * self.slot_ns
         # A talker is told an offset within its period.
         first = since + min(self._start_ns(layout, name, way) for way in ways)
@@ -510,7 +423,8 @@ class Sharing:
             hops = []
             for step in way:
                 if step.before is None:
-                    opens, lasts = self._start_ns(layout, name, way), windows.talker_ns[step.link]
+                    its = next(self._sent(layout, name, way))
+                    opens, lasts = its.sent_ns, its.lasts_ns
                 else:
                     opens = windows.opens_ns[step.link]
                     lasts = windows.ends_ns[step.link, step.wave] - opens
@@ -572,12 +486,11 @@ class Sharing:
         """When the frames of each talker's link leave, each time with its period."""
         sent: defaultdict[int, set[tuple[int, Window]]] = defaultdict(set)
         for name in self._placed():
-            stream, way = self._streams[name], next(self._ways_of(name))
-            for link in self._sent_by(name):
-                lasts_ns = self._layout.windows.talker_ns[link]
-                lasts_ns += self._times.of_link(link).early_ns
-                opens_ns = self._start_ns(self._layout, name, way)
-                opens_ns += self._layout.slots[name] * self.slot_ns
+            stream, way = self._streams[name], next(self._ways.of(name))
+            for link, _ in self._sent_by(name):
+                its = next(self._sent(self._layout, name, way))
+                lasts_ns = its.lasts_ns + self._times.of_link(link).early_ns
+                opens_ns = its.sent_ns + self._layout.slots[name] * self.slot_ns
                 opens_ns %= stream.period_ns
                 window = Window(opens_ns, opens_ns + lasts_ns, self.traffic_class)
                 sent[link].add((stream.period_ns, window))
@@ -615,13 +528,13 @@ class Sharing:
         }
 
     def _sent_over_ns(self, name: str, lateness: Lateness) -> int:
-        ways = self._ways_of(name)
+        ways = self._ways.of(name)
         coming = (its for way in ways for its in self._sent(self._layout, name, way))
         return max(map(lateness.talker_over_ns, coming))
 
     def _taking(self, name: str) -> Iterator[tuple[int, int]]:
         """From when a stream is sent until its frames have left each link of a switch."""
-        layout, ways = self._layout, list(self._ways_of(name))
+        layout, ways = self._layout, list(self._ways.of(name))
         first = min(self._start_ns(layout, name, way) for way in ways)
         for way in ways:
             for step in way:
@@ -638,7 +551,7 @@ class Sharing:
         for name in self._placed():
             every = self._streams[name].period_ns // self.slot_ns
             for step in (
-                its for way in self._ways_of(name) for its in way if its.before is not None
+                its for way in self._ways.of(name) for its in way if its.before is not None
             ):
                 used[step.link].add((every, (self._layout.slots[name] + step.slots) % every))
         found = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from cnc.planner.sharing.times import FrameTimes, Times
@@ -14,15 +14,28 @@ PARTS = 1 << 20  # of a ns, in which what comes in by a link is reckoned
 
 
 @dataclass(slots=True)
+class Origin:
+    """Those of some frames that one talker sends at one time: `work_ns` in the fullest slot, the
+    first of them from `earliest_ns` on."""
+
+    works_ns: list[int]  # by slot
+    work_ns: int = 0
+    earliest_ns: int | None = None
+
+
+@dataclass(slots=True)
 class Coming:
     """Frames of one slot that come to a queue by one link, in one wave.
 
     They come from wave `before` of the link `link`; or from their talker, where `before` is None,
-    which starts to send them at `sent_ns`; that is `start_ns`, if it may not choose. Around a ring
+    which starts to send them at `sent_ns`; that is `start_ns`, if it may not choose. Their work on
+    its link is `sent_work_ns` in the fullest slot, and they have left `lasts_ns` later; if they
+    start up to `room_ns` sooner, they come after the window of the slot before. Around a ring
     they come `slots` later. The link that they leave by is theirs for `work_ns` in the fullest
     slot, of which the longest takes `frame_ns`, and all of one stream `burst_ns`, on the link
     before `came_burst_ns`; and they come as `flow` parts of that in each ns. `earliest_ns` and
-    `latest_ns` are from the beginning of the slot on, as far as they are known.
+    `latest_ns` are from the beginning of the slot on, as far as they are known. The first may be
+    much earlier than others: so they are by `origins`, too.
     """
 
     link: int
@@ -31,6 +44,7 @@ class Coming:
     slots: int
     wave: int
     works_ns: list[int]  # by slot
+    sent_works_ns: list[int]
     work_ns: int = 0
     frame_ns: int = 0
     burst_ns: int = 0
@@ -38,8 +52,29 @@ class Coming:
     flow: int = 0
     flies_min_ns: int = 1 << 62
     sent_ns: int = 0
+    sent_work_ns: int = 0
+    lasts_ns: int = 0
+    room_ns: int = 0
     earliest_ns: int | None = None
     latest_ns: int | None = None
+    origins: dict[int, Origin] = field(default_factory=dict)
+
+    def origin(self, key: int) -> Origin:
+        if key not in self.origins:
+            self.origins[key] = Origin([0] * len(self.works_ns))
+        return self.origins[key]
+
+    def early_ns(self, by_ns: int, until_ns: int) -> int:
+        """How much work of a slot may come until an instant, if it comes earlier by so much."""
+        comes = (
+            (origin.work_ns, until_ns + by_ns - (origin.earliest_ns or 0))
+            for origin in self.origins.values()
+        )
+        return sum(
+            min(work, self.frame_ns - (-self.flow * since // PARTS))
+            for work, since in comes
+            if since >= 0
+        )
 
     def add(self, frame_ns: int, came: FrameTimes, frames: int, flies_min_ns: int) -> None:
         """So many frames of one more stream, both copies of each, may be among them."""
@@ -122,6 +157,9 @@ class Queue:
         self.work_ns = work_ns
         for its in self.coming.values():
             its.work_ns = max(its.works_ns)
+            its.sent_work_ns = max(its.sent_works_ns)
+            for origin in its.origins.values():
+                origin.work_ns = max(origin.works_ns)
 
     def of_wave(self, wave: int) -> list[Coming]:
         return [its for its in self.coming.values() if its.wave == wave]
@@ -194,8 +232,10 @@ class Queue:
             for slot in range(1, slots + 1):
                 if slot == len(found):
                     found.append([])
-                early_ns = comes + slot * self.slot_ns
-                found[slot].append(self._part(its, early_ns, last_ns, latest_ns))
+                later_ns = slot * self.slot_ns
+                part = self._part(its, comes + later_ns, last_ns, latest_ns)
+                work = min(part.work_ns, its.early_ns(-later_ns, min(last_ns, latest_ns)))
+                found[slot].append(part._replace(work_ns=work, frame_ns=min(work, part.frame_ns)))
         return found
 
     def _part(self, its: Coming, comes_ns: int | None, until_ns: int, latest_ns: int) -> _Part:

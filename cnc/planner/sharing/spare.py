@@ -109,11 +109,9 @@ class Lateness:
         """
         handing: dict[int, list[tuple[int, int]]] = {link: [] for link in self._queues}
         for link, queue in self._queues.items():
-            slot_ns, windows = queue.slot_ns, self._windows
             for its, handed in zip(queue.coming.values(), self._handed(link, queue), strict=True):
                 if its.before is None:
-                    pause_ns = slot_ns - windows.busy_ns(its.link)
-                    if pause_ns < self.sent_late_ns(its):
+                    if self._windows.talker(its.link).pause_ns < self.sent_late_ns(its):
                         return False
                 elif handed > 0:
                     handing[link].append((its.link, its.slots))
@@ -154,7 +152,7 @@ class Lateness:
 
     def talker_over_ns(self, its: Coming) -> int:
         """How long after a frame that nobody expects its talker may send late."""
-        return self._windows.busy_ns(its.link) + self.sent_late_ns(its)
+        return self._windows.talker(its.link).busy_ns + self.sent_late_ns(its)
 
     def too_late(
         self, gates: Mapping[PortRef, GateControlList], windows: Mapping[int, Sequence[Periodic]]

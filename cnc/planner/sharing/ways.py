@@ -1,71 +1,184 @@
-"""Ways that lead forward in an order of ports, for streams of which others lead around rings."""
+"""The ways of streams, and in which of their windows frames leave the links of them."""
 
 from __future__ import annotations
 
-import heapq
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
+from enum import Enum, auto
+from typing import NamedTuple
 
+from cnc.model import Stream
 from cnc.planner.graph import Tree
 from cnc.planner.problem import Problem
-from cnc.planner.routing import price_in_hops
+from cnc.planner.sharing.forward import ForwardWays
+from cnc.planner.sharing.order import Turn, ordered, up_and_down
+from cnc.planner.sharing.times import Times
+
+_REROUTINGS_MAX = 5
+_URGENT_SLOTS = 2  # within which urgent frames have to be there
+_HARDLY = 1e-9  # the weight of a turn that no stream takes yet
 
 
-class ForwardWays:
-    """Ways through the network of a problem whose links have these loads."""
+class Step(NamedTuple):
+    """A hop of a way: its link, the step before, the wave in which frames leave by it, and how many
+    slots after they were sent."""
 
-    def __init__(self, problem: Problem, loads: Sequence[float]) -> None:
-        self._loads = list(loads)
-        self._links = problem.links
-        self._bridges = problem.intent.network.bridges.keys()
-        self._leaving: defaultdict[str, list[int]] = defaultdict(list)
-        for number, link in enumerate(problem.links):
-            self._leaving[link.source.node].append(number)
+    link: int
+    before: int | None
+    wave: int = 0
+    slots: int = 0
 
-    def carry(self, links: Iterable[int], share: float) -> None:
-        """Count the load of a stream on links."""
-        for link in links:
-            self._loads[link] += share
 
-    def turns(self) -> list[tuple[int, int]]:
-        """All turns that frames could take between links of switches."""
-        found = []
-        for number, link in enumerate(self._links):
-            if link.source.node in self._bridges and link.target.node in self._bridges:
-                found += [(number, onward) for onward in self._onward(number)]
+class Style(Enum):
+    """How windows are laid out where frames may go around rings of links."""
+
+    NEXT_SLOT = auto()  # those that do so leave in the next slot
+    UP_AND_DOWN = auto()  # none does so, but for streams of which each way does
+    BY_HOPS = auto()  # each hop is a wave of its own, those of urgent streams first
+
+
+class Ways:
+    """The ways of some streams; `links` are those of switches in the order in which frames cross
+    them, and `has_rings` says whether some go back in it."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        names: Collection[str],
+        slot_ns: int,
+        times: Times,
+        style: Style,
+    ) -> None:
+        self._problem = problem
+        self._streams = {name: problem.intent.streams[name] for name in names}
+        self._slot_ns = slot_ns
+        self._times = times
+        self._style = style
+        self._trees = {name: problem.trees[name] for name in names}
+        self.links: list[int] = []
+        self.has_rings = False
+        self._ways = self._order()
+
+    def of(self, name: str) -> Iterator[tuple[Step, ...]]:
+        """The ways of a stream."""
+        return (self._ways[name, path] for path in range(len(self._trees[name])))
+
+    def _order(self) -> dict[tuple[str, int], tuple[Step, ...]]:
+        """The steps of all ways. Streams whose ways lead back in the order of links get others, as
+        far as there are some."""
+        router = self._problem.router
+        forward = ForwardWays(self._problem, router.loads if router else ())
+        possible = dict.fromkeys(forward.turns(), _HARDLY)
+        for attempt in range(_REROUTINGS_MAX):
+            ways = {
+                (name, path): self._way(tree)
+                for name, trees in self._trees.items()
+                for path, tree in enumerate(trees)
+            }
+            turns = self._turns(ways)
+            used = {step.link for way in ways.values() for step in way if step.before is not None}
+            if self._style is Style.UP_AND_DOWN:
+                between = forward.between_switches()
+                order = up_and_down(between, self._transit(turns))
+                order += sorted(used - between.keys())
+            else:
+                order = ordered(
+                    used | {link for turn in possible for link in turn}, possible | turns
+                )
+            place = {link: index for index, link in enumerate(order)}
+            back = {turn for turn in turns if place[turn[1]] <= place[turn[0]]}
+            is_last = self._style is Style.BY_HOPS or attempt + 1 == _REROUTINGS_MAX
+            if not back or is_last or not self._lead_forward(forward, ways, place, back):
+                break
+        self.links = [link for link in order if link in used]
+        self.has_rings = bool(back)
+        if self._style is Style.BY_HOPS:
+            return self._by_hops(ways)
+        return {key: self._in_slots(way, back) for key, way in ways.items()}
+
+    def _is_urgent(self, name: str) -> bool:
+        """Whether frames can hardly wait for others of their slot."""
+        return self._streams[name].max_latency_ns < _URGENT_SLOTS * self._slot_ns
+
+    def _transit(self, turns: Mapping[Turn, float]) -> dict[str, float]:
+        """How much goes through each switch from one to another."""
+        found: defaultdict[str, float] = defaultdict(float)
+        for (link, onward), weight in turns.items():
+            if self._problem.links[onward].target.node in self._problem.intent.network.bridges:
+                found[self._problem.links[link].target.node] += weight
         return found
 
-    def _onward(self, number: int) -> list[int]:
-        link = self._links[number]
-        return [
-            onward
-            for onward in self._leaving[link.target.node]
-            if self._links[onward].target.node != link.source.node
-        ]
+    def _way(self, tree: Tree) -> tuple[Step, ...]:
+        inbound: dict[str, int] = {}
+        way: list[Step] = []
+        for index, number in enumerate(tree):
+            link = self._problem.links[number]
+            way.append(Step(number, inbound.get(link.source.node)))
+            inbound[link.target.node] = index
+        return tuple(way)
 
-    def find(
-        self, talker: str, listener: str, share: float, place: Mapping[int, int]
-    ) -> Tree | None:
-        """The cheapest way that only leads forward: from links of a lower place to those of a
-        higher one. `share` is how much of its time the stream takes of a link."""
-        waiting = [(0.0, number, -1) for number in self._leaving[talker]]
-        before: dict[int, int] = {}
-        while waiting:
-            price, number, came = heapq.heappop(waiting)
-            if number in before:
+    def _turns(self, ways: Mapping[tuple[str, int], Sequence[Step]]) -> dict[Turn, float]:
+        """How much goes from each link between switches on to each other; what is in a hurry
+        weighs more."""
+        turns: defaultdict[Turn, float] = defaultdict(float)
+        for (name, _), way in ways.items():
+            stream = self._streams[name]
+            hurry = 1 + 4 * self._slot_ns / stream.max_latency_ns
+            for step in way:
+                if step.before is not None and way[step.before].before is not None:
+                    turns[way[step.before].link, step.link] += hurry * self._share(stream, step)
+        return turns
+
+    def _share(self, stream: Stream, step: Step) -> float:
+        busy_ns = self._times.of_frame(step.link, stream).busy_ns
+        return stream.frames * busy_ns / stream.period_ns
+
+    def _lead_forward(
+        self,
+        forward: ForwardWays,
+        ways: Mapping[tuple[str, int], Sequence[Step]],
+        place: Mapping[int, int],
+        back: Set[Turn],
+    ) -> bool:
+        """Give streams ways that take none of the turns `back`; whether any got one."""
+        moved = False
+        for (name, _), way in ways.items():
+            stream, trees = self._streams[name], self._trees[name]
+            turns = ((way[step.before].link, step.link) for step in way if step.before is not None)
+            if len(trees) > 1 or len(stream.listeners) > 1 or back.isdisjoint(turns):
                 continue
-            before[number] = came
-            link = self._links[number]
-            if link.target.node == listener:
-                way = [number]
-                while before[way[-1]] >= 0:
-                    way.append(before[way[-1]])
-                return tuple(reversed(way))
-            if link.target.node not in self._bridges:
-                continue
-            for onward in self._onward(number):
-                if onward in before or place.get(onward, -1) <= place.get(number, -2):
-                    continue
-                further = price + price_in_hops(self._loads[onward] + share)
-                heapq.heappush(waiting, (further, onward, number))
-        return None
+            share = self._share(stream, way[-1])
+            forward.carry((step.link for step in way), -share)
+            tree = forward.find(stream.talker, stream.listeners[0], share, place)
+            self._trees[name] = (tree or trees[0],)
+            forward.carry(self._trees[name][0], share)
+            moved = moved or tree is not None
+        return moved
+
+    def _in_slots(self, way: Sequence[Step], back: Set[Turn]) -> tuple[Step, ...]:
+        """The way, of which what goes back leaves in the next slot."""
+        found: list[Step] = []
+        for step in way:
+            slots = 0
+            if step.before is not None:
+                before = found[step.before]
+                slots = before.slots + ((before.link, step.link) in back)
+            found.append(step._replace(slots=slots))
+        return tuple(found)
+
+    def _by_hops(
+        self, ways: Mapping[tuple[str, int], Sequence[Step]]
+    ) -> dict[tuple[str, int], tuple[Step, ...]]:
+        """The ways, of which each hop is a wave of its own: those of urgent streams first."""
+        urgent = {name for name in self._trees if self._is_urgent(name)}
+        hops = max((len(way) for (name, _), way in ways.items() if name in urgent), default=0)
+        found = {}
+        for (name, path), way in ways.items():
+            steps: list[Step] = []
+            for step in way:
+                wave = 0 if name in urgent else hops
+                if step.before is not None:
+                    wave = steps[step.before].wave + 1
+                steps.append(step._replace(wave=wave))
+            found[name, path] = tuple(steps)
+        return found

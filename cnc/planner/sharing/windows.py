@@ -9,21 +9,25 @@ open for longer than its margin holds nobody up.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from cnc.planner.circle import Circle
+from cnc.planner.sharing.phases import Apart, apart
 from cnc.planner.sharing.queue import SLOTS_MAX, Coming, Queue
 from cnc.planner.sharing.taken import Taken
+from cnc.planner.sharing.talkers import Talker
 from cnc.planner.sharing.times import Times
 
 _TRIES_MAX = 10  # of finding when early frames come, which depends on what they hold up
+_TURNS_MAX = 8  # around rings, of early frames
+_HOLDING_NS = 1_000  # to which it is found how much later talkers may start
 _SETTLING = 4  # tries from which on no frame is taken to come later than before, or leave sooner
 
 
 class Windows:
-    """The windows of `queues`, which are in the order in which frames cross them; `talker_ns` is
-    the work of each talker's link in its fullest slot, and its shortest frame. `ties` are frames
-    that their talker sends at one time."""
+    """The windows of `queues`, which are in the order in which frames cross them. `talkers` are by
+    link the work of a talker in its fullest slot, and its shortest frame. `ties` are frames that
+    their talkers send at one time."""
 
     def __init__(
         self,
@@ -34,29 +38,27 @@ class Windows:
         ties: Sequence[Sequence[Coming]],
         *,
         taken: Taken,
-        lag_ns: int,
     ) -> None:
         self._times = times
         self._slot_ns = slot_ns
         self._queues = queues
-        self._ties = ties
-        self._lag_ns = lag_ns
         circles = ((link, taken.circle(link, slot_ns)) for link in (*queues, *talkers))
         self._taken = {link: circle for link, circle in circles if circle}
         self.opens_ns: dict[int, int] = {}
         self.ends_ns: dict[tuple[int, int], int] = {}
-        # From when a talker starts to send until all of its frames of a slot have left.
-        self.talker_ns = {
-            link: times.left_ns(link, self._lateness_ns(link), work, shortest)
-            for link, (work, shortest) in talkers.items()
-        }
         self._waves = sorted({wave for queue in queues.values() for wave in queue.waves()})
         self._behind: defaultdict[int, list[tuple[Queue, Coming]]] = defaultdict(list)
         for queue in queues.values():
             for its in queue.coming.values():
                 self._behind[its.link].append((queue, its))
+        self._talkers = {
+            link: Talker(times, link, slot_ns, self._together(link, ties), work)
+            for link, work in talkers.items()
+        }
         self._least_ends_ns: dict[tuple[int, int], int] = {}
         self._is_settling = False
+        # By how much frames come, by link, before the window of the slot before has shut.
+        self.early_ns: dict[int, int] = {}
 
     def find(self) -> bool:
         """Whether windows are found that hold all frames, however long they are."""
@@ -65,12 +67,28 @@ class Windows:
             self._sweep()
             self._put_off()
             self._start()
-            self._spread()
+            settled = self._spread()
+            if not attempt:
+                self.early_ns = self._early()
             if self._is_hopeless():
                 return False
-            if self._holds():
+            if settled and self._holds():
                 return True
         return False
+
+    def _early(self) -> dict[int, int]:
+        """By how much frames come before the window of the slot before shuts, by link: of those
+        from talkers, and those that do not for they came early before."""
+        found: defaultdict[int, int] = defaultdict(int)
+        for link, queue in self._queues.items():
+            shut_ns = self.closes_ns(link) - self._slot_ns
+            for its in queue.coming.values():
+                left_ns = its.sent_ns
+                if its.before is not None:
+                    left_ns = self.opens_ns[its.link] - self._times.of_link(its.link).early_ns
+                early_ns = shut_ns - self._first_ns(queue, its, left_ns)
+                found[link] = max(found[link], early_ns)
+        return {link: ns for link, ns in found.items() if ns > 0}
 
     def _is_hopeless(self) -> bool:
         """Whether frames are early by so many slots that they only come to be more."""
@@ -95,17 +113,19 @@ class Windows:
         """How long the window of a link is."""
         return self.closes_ns(link) - self.opens_ns[link]
 
-    def busy_ns(self, link: int) -> int:
-        """From when a talker starts to send the first frames of a slot until all have left."""
-        sent = self._sent_ns(link)
-        return max(sent) - min(sent) + self.talker_ns[link]
+    def talker(self, link: int) -> Talker:
+        return self._talkers[link]
 
-    def _sent_ns(self, link: int) -> list[int]:
-        return [its.sent_ns for _, its in self._behind[link] if its.before is None]
-
-    def _lateness_ns(self, link: int) -> int:
-        its = self._times.of_link(link)
-        return its.late_ns - its.ahead_ns
+    def _together(self, link: int, ties: Iterable[Sequence[Coming]]) -> list[list[Coming]]:
+        """What a talker sends by a link, those together that it sends at one time."""
+        groups = {id(its): [its] for _, its in self._behind[link] if its.before is None}
+        for tie in ties:
+            for its in tie[1:] if tie[0].link == link else ():
+                one, other = groups[id(tie[0])], groups[id(its)]
+                if one is not other:
+                    one += other
+                    groups |= {id(each): one for each in other}
+        return list({id(group): group for group in groups.values()}.values())
 
     def _comes_ns(self, queue: Queue, its: Coming, left_ns: int) -> int:
         """When frames are in a queue that have left the link before."""
@@ -145,9 +165,9 @@ class Windows:
         if its.before is not None:
             if (its.link, its.before) not in self.ends_ns:
                 return None  # around a ring: in time for the slot after
-            left_ns = self.ends_ns[its.link, its.before] + self._lag_ns
+            left_ns = self.ends_ns[its.link, its.before]
         elif its.start_ns is not None:
-            left_ns = its.start_ns + self.talker_ns[its.link]
+            left_ns = its.start_ns + its.lasts_ns
         else:
             return None
         return self._comes_ns(queue, its, left_ns)
@@ -156,11 +176,7 @@ class Windows:
         known = [its.latest_ns for its in mine if its.latest_ns is not None]
         if not known:
             # Nothing says when: as soon as talkers that start with the slot come.
-            comes = (
-                self._comes_ns(queue, its, self.talker_ns[its.link])
-                for its in mine
-                if its.before is None
-            )
+            comes = (self._comes_ns(queue, its, its.lasts_ns) for its in mine if its.before is None)
             return max(comes, default=0) - queue.its.late_ns
         end_ns, work_ns = queue.wave_ns(wave, max(known), None)
         return end_ns - queue.left_ns(queue.its.late_ns, work_ns)
@@ -179,28 +195,54 @@ class Windows:
         return circle is None or circle.delay(start_ns, end_ns - start_ns) == 0
 
     def _put_off(self) -> None:
-        """Move windows to later, from the last to the first, as far as nobody comes after the
-        next one has opened for sure: frames wait less, and fewer are early for a slot."""
-        for link in reversed(tuple(self._queues)):
-            onward = [pair for pair in self._behind[link] if pair[1].before is not None]
-            if not onward or link in self._taken:
-                continue
-            later_ns = min(
-                self.opens_ns[queue.link]
-                + queue.its.late_ns
-                - self._comes_ns(queue, its, self.ends_ns[link, its.before or 0])
-                for queue, its in onward
-            )
-            opens_ns = self._queues[link].clear_of_seam_ns(self.opens_ns[link] + later_ns)
-            later_ns = opens_ns - self.opens_ns[link]
-            if later_ns <= 0:
+        """Move windows to later such that few frames are early for a slot, and wait little."""
+        later_ns = apart(self._queues, list(self._bounds()), self._pinned())
+        for link, by_ns in later_ns.items():
+            queue = self._queues[link]
+            opens_ns = queue.clear_of_seam_ns(self.opens_ns[link] + by_ns)
+            moved_ns = opens_ns - self.opens_ns[link]
+            if moved_ns <= 0:
                 continue
             self.opens_ns[link] = opens_ns
-            for wave in self._queues[link].waves():
-                self.ends_ns[link, wave] += later_ns
-            for its in self._queues[link].coming.values():
+            for wave in queue.waves():
+                self.ends_ns[link, wave] += moved_ns
+            for its in queue.coming.values():
                 if its.before is None and its.start_ns is None and its.latest_ns is not None:
-                    its.latest_ns += later_ns
+                    its.latest_ns += moved_ns
+
+    def _bounds(self) -> Iterator[Apart]:
+        """By how much windows of successive links may be moved against each other."""
+        for link, queue in self._queues.items():
+            opened_ns = self.opens_ns[link] + queue.its.late_ns
+            for its in queue.coming.values():
+                if its.before is None:
+                    continue
+                comes_ns = self._comes_ns(queue, its, self.ends_ns[its.link, its.before])
+                opens_ns = self.opens_ns[its.link] - self._times.of_link(its.link).early_ns
+                first_ns = self._first_ns(queue, its, opens_ns) + self._slot_ns
+                slack_ns = opened_ns - comes_ns
+                if its.slots:
+                    # Nothing says yet that they come before the gate opens, if they leave in time.
+                    behind_ns = its.frame_ns + queue.left_ns(0, its.work_ns) - its.work_ns
+                    slack_ns = max(slack_ns, self.ended_ns(link) - comes_ns - behind_ns)
+                yield Apart(
+                    its.link,
+                    link,
+                    max(0, slack_ns),
+                    first_ns - self.closes_ns(link),
+                    its.work_ns,
+                )
+
+    def _pinned(self) -> dict[int, int]:
+        """By how much windows may be moved whose frames come when their talkers want."""
+        found = dict.fromkeys(self._taken.keys() & self._queues.keys(), 0)
+        for link, queue in self._queues.items():
+            for its in queue.coming.values():
+                if its.start_ns is not None:
+                    first_ns = self._first_ns(queue, its, its.start_ns) + self._slot_ns
+                    room_ns = max(0, first_ns - self.closes_ns(link))
+                    found[link] = min(room_ns, found.get(link, room_ns))
+        return found
 
     def _start(self) -> None:
         """Let talkers start so late that their frames come just in time."""
@@ -208,28 +250,55 @@ class Windows:
             for its in queue.coming.values():
                 if its.before is None:
                     self._start_one(queue, its)
-        for link, lasts_ns in self.talker_ns.items():
-            sent = self._sent_ns(link)
-            if max(sent) - min(sent) + lasts_ns > self._slot_ns:
-                # Frames of two slots would be in each other's way: all start together.
-                for _, its in self._behind[link]:
-                    its.sent_ns = min(sent) if its.start_ns is None else its.start_ns
-        for tie in self._ties:
-            sent_ns = min(its.sent_ns for its in tie)
-            for its in tie:
-                its.sent_ns = sent_ns
+            self._hold_back(queue)
+        for talker in self._talkers.values():
+            talker.agree()
 
     def _start_one(self, queue: Queue, its: Coming) -> None:
         if its.start_ns is not None:
             its.sent_ns = its.start_ns
             return
         if its.latest_ns is not None:
-            its.sent_ns = its.latest_ns - self._comes_ns(queue, its, self.talker_ns[its.link])
+            its.sent_ns = its.latest_ns - self._comes_ns(queue, its, its.lasts_ns)
         self._send_sooner(its)
+
+    def _hold_back(self, queue: Queue) -> None:
+        """Let talkers start later whose frames may come before the window of the slot before has
+        shut, as far as all frames leave in time; the others have room to start sooner."""
+        shut_ns = self.closes_ns(queue.link) - self._slot_ns
+        early = [
+            (its, its.latest_ns, shut_ns - self._first_ns(queue, its, its.sent_ns))
+            for its in queue.coming.values()
+            if its.before is None and its.start_ns is None and its.latest_ns is not None
+        ]
+        early = [each for each in early if each[2] > 0]
+        low, high = 0, max((by_ns for *_, by_ns in early), default=0)
+        later_ns = high
+        while high - low > _HOLDING_NS:
+            for its, latest_ns, by_ns in early:
+                its.latest_ns = latest_ns + min(later_ns, by_ns)
+            low, high = (later_ns, high) if self._is_in_time(queue) else (low, later_ns)
+            later_ns = (low + high) // 2
+        for its, latest_ns, by_ns in early:
+            its.latest_ns = latest_ns + min(low, by_ns)
+            its.sent_ns += min(low, by_ns)
+        for its in queue.coming.values():
+            if its.before is None:
+                its.room_ns = self._first_ns(queue, its, its.sent_ns) - shut_ns
+
+    def _is_in_time(self, queue: Queue) -> bool:
+        return all(
+            self._ends_by_ns(queue, wave) <= self.ends_ns[queue.link, wave]
+            for wave in queue.waves()
+        )
+
+    def _ends_by_ns(self, queue: Queue, wave: int) -> int:
+        latest_ns = max(its.latest_ns or 0 for its in queue.of_wave(wave))
+        return queue.wave_ns(wave, latest_ns, self.opens_ns[queue.link])[0]
 
     def _send_sooner(self, its: Coming) -> None:
         """Let a talker start before what is taken of its link."""
-        circle, lasts_ns = self._taken.get(its.link), self.talker_ns[its.link]
+        circle, lasts_ns = self._taken.get(its.link), its.lasts_ns
         if circle is None or its.start_ns is not None:
             return
         for _ in range(len(circle.starts) + 1):
@@ -243,39 +312,64 @@ class Windows:
         """When the first frame of a slot may come to a queue."""
         return min(its.earliest_ns or 0 for its in self._queues[link].coming.values())
 
-    def _spread(self) -> None:
-        """From when on frames come, and until when."""
-        leaves_ns: dict[tuple[int, int], int] = {}
+    def _spread(self) -> bool:
+        """Note from when on frames come, and until when; whether that is known for all."""
+        leaves_ns: dict[tuple[int, int], Mapping[int, int]] = {}
+        for _ in range(_TURNS_MAX):
+            before, leaves_ns = leaves_ns, self._spread_once(leaves_ns)
+            if before == leaves_ns:
+                return True
+        return False
+
+    def _spread_once(
+        self, around_ns: Mapping[tuple[int, int], Mapping[int, int]]
+    ) -> dict[tuple[int, int], Mapping[int, int]]:
+        """The earliest times at which frames leave links, by origin, if they come around rings as
+        early as these."""
+        leaves_ns = dict(around_ns)
         for wave in self._waves:
             for link, queue in self._queues.items():
                 mine = queue.of_wave(wave)
+                if not mine:
+                    continue
+                opens_ns = self.opens_ns[link] - queue.its.early_ns
+                # A frame that is early for its slot may leave in the window of the one before.
+                shut_ns = self.closes_ns(link) - self._slot_ns
+                leave: dict[int, int] = {}
                 for its in mine:
-                    earliest_ns = self._earliest_ns(queue, its, leaves_ns)
-                    if its.before is None:
-                        left_ns = its.sent_ns + self.talker_ns[its.link]
-                    else:
-                        left_ns = self.ends_ns[its.link, its.before]
-                    its.latest_ns = self._comes_ns(queue, its, left_ns)
-                    if self._is_settling and its.earliest_ns is not None:
-                        earliest_ns = min(earliest_ns, its.earliest_ns)
-                    its.earliest_ns = earliest_ns
-                if mine:
-                    opens_ns = self.opens_ns[link] - queue.its.early_ns
-                    # A frame that is early for its slot may leave in the window of the one before.
-                    shut_ns = self.closes_ns(link) - self._slot_ns
-                    leaves_ns[link, wave] = min(
-                        comes if comes < shut_ns else max(comes, opens_ns)
-                        for comes in (its.earliest_ns or 0 for its in mine)
-                    )
+                    self._comes_between(queue, its, leaves_ns)
+                    for key, origin in its.origins.items():
+                        comes = origin.earliest_ns or 0
+                        left_ns = comes if comes < shut_ns else max(comes, opens_ns)
+                        leave[key] = min(left_ns, leave.get(key, left_ns))
+                leaves_ns[link, wave] = leave
+        return leaves_ns
 
-    def _earliest_ns(
-        self, queue: Queue, its: Coming, leaves_ns: Mapping[tuple[int, int], int]
-    ) -> int:
+    def _comes_between(
+        self,
+        queue: Queue,
+        its: Coming,
+        leaves_ns: Mapping[tuple[int, int], Mapping[int, int]],
+    ) -> None:
+        """Note when frames come that leave the links before no earlier than then."""
+        leave: Mapping[int, int] = {}
         if its.before is None:
-            left_ns = its.sent_ns
+            first_ns = its.sent_ns
+            last_ns = its.sent_ns + its.lasts_ns
         else:
-            opens_ns = self.opens_ns[its.link] - self._times.of_link(its.link).early_ns
-            left_ns = leaves_ns.get((its.link, its.before), opens_ns)
+            first_ns = self.opens_ns[its.link] - self._times.of_link(its.link).early_ns
+            last_ns = self.ends_ns[its.link, its.before]
+            leave = leaves_ns.get((its.link, its.before), {})
+        for key, origin in its.origins.items():
+            earliest_ns = self._first_ns(queue, its, leave.get(key, first_ns))
+            if self._is_settling and origin.earliest_ns is not None:
+                earliest_ns = min(earliest_ns, origin.earliest_ns)
+            origin.earliest_ns = earliest_ns
+        its.earliest_ns = min(origin.earliest_ns or 0 for origin in its.origins.values())
+        its.latest_ns = self._comes_ns(queue, its, last_ns)
+
+    def _first_ns(self, queue: Queue, its: Coming, left_ns: int) -> int:
+        """When the first of some may be in a queue, if it starts then on the link before."""
         apart_ns = self._times.apart_ns(its.link, queue.link)
         return left_ns + its.flies_min_ns - apart_ns - its.slots * self._slot_ns
 
@@ -284,8 +378,7 @@ class Windows:
         holds = True
         for (link, wave), end_ns in self.ends_ns.items():
             queue = self._queues[link]
-            latest_ns = max(its.latest_ns or 0 for its in queue.of_wave(wave))
-            least_ns, _ = queue.wave_ns(wave, latest_ns, self.opens_ns[link])
+            least_ns = self._ends_by_ns(queue, wave)
             if least_ns > end_ns:
                 holds = False
                 known_ns = self._least_ends_ns.get((link, wave), least_ns)
@@ -300,7 +393,7 @@ class Windows:
             for queue in self._queues.values()
             for its in queue.coming.values()
             if its.before is None
-            and not self._is_free(its.link, its.sent_ns, its.sent_ns + self.talker_ns[its.link])
+            and not self._is_free(its.link, its.sent_ns, its.sent_ns + its.lasts_ns)
         ]
 
 

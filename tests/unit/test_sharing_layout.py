@@ -1,0 +1,185 @@
+"""Where windows that frames share lie: how far apart, in which order of ports, and when talkers
+start to send."""
+
+from __future__ import annotations
+
+from itertools import permutations
+from random import Random
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cnc import intent as intents
+from cnc.check import shared
+from cnc.model import PortRef
+from cnc.planner import plan
+from cnc.planner.problem import Problem
+from cnc.planner.sharing.order import up_and_down
+from cnc.planner.sharing.phases import Apart, apart
+from cnc.planner.sharing.queue import Coming
+from cnc.planner.sharing.talkers import Talker
+from cnc.planner.sharing.times import Times
+from tests.shared_windows import networks
+from tests.unit.planner_networks import LINE, intent, stream
+
+SLOT = 1_000_000
+
+
+def ring(links: int, room_ns: int) -> list[Apart]:
+    """Frames go on from each of so many links to the next, and from the last, a slot later, to the
+    first: all windows lie at one time until they are moved, and each may be moved by `room_ns` less
+    than the one before without that its frames come before the window of the slot before shuts."""
+    forward = [Apart(n, n + 1, 0, room_ns, 10) for n in range(links - 1)]
+    return [*forward, Apart(links - 1, 0, SLOT, room_ns - SLOT, 1)]
+
+
+def early(its: list[Apart], later_ns: dict[int, int]) -> list[int]:
+    """The links whose frames come early."""
+    return [a.before for a in its if later_ns[a.before] < later_ns[a.link] - a.room_ns]
+
+
+def test_windows_around_a_ring_are_moved_until_no_frame_is_early():
+    its = ring(8, SLOT // 7)
+    assert early(its, apart(range(8), its, {})) == []
+
+
+def test_where_that_contradicts_itself_the_fewest_frames_are_early():
+    its = ring(8, SLOT // 9)
+    assert early(its, apart(range(8), its, {})) == [7]
+
+
+def test_a_window_that_may_not_be_moved_stays():
+    its = ring(8, SLOT // 7)
+    assert apart(range(8), its, {7: 0})[7] == 0
+
+
+def test_windows_are_moved_until_their_frames_come_when_the_next_has_opened():
+    assert apart(range(2), [Apart(0, 1, 50, SLOT, 1)], {}) == {0: 50, 1: 0}
+
+
+@given(seed=st.integers(0, 10_000))
+def test_a_way_leads_up_and_down_between_any_two_switches(seed: int):
+    rng = Random(seed)  # noqa: S311  not for secrets
+    switches = [f"s{n}" for n in range(rng.randint(2, 9))]
+    joins = {(rng.choice(switches[:n]), switches[n]) for n in range(1, len(switches))}
+    joins |= {(one, other) for one, other in _pairs(switches) if rng.random() < 0.3}
+    ends = dict(enumerate([*joins, *((other, one) for one, other in joins)]))
+    order = up_and_down(ends, {switch: rng.random() for switch in switches})
+    assert sorted(order) == sorted(ends)
+    for start in switches:
+        reached = {start}
+        came: dict[str, set[int]] = {start: {-1}}  # the places of the last links of ways there
+        for place, link in enumerate(order):
+            source, target = ends[link]
+            if any(before < place for before in came.get(source, ())):
+                came.setdefault(target, set()).add(place)
+                reached.add(target)
+        assert reached == set(switches)
+
+
+def _pairs(switches: list[str]) -> list[tuple[str, str]]:
+    return [(a, b) for n, a in enumerate(switches) for b in switches[n + 1 :]]
+
+
+def coming(queue: int, sent_ns: int, work_ns: int, start_ns: int | None = None) -> Coming:
+    its = Coming(0, None, start_ns, 0, queue, [work_ns], [work_ns])
+    its.sent_ns, its.sent_work_ns, its.room_ns = sent_ns, work_ns, 10_000
+    return its
+
+
+def talker(groups: list[list[Coming]], work_ns: int) -> Talker:
+    times = Times(Problem(intent(LINE, stream("f", "t", "l")), {}))
+    made = Talker(times, 0, SLOT, groups, (work_ns, 1_000))
+    for group in groups:
+        for its in group:
+            its.sent_ns -= its.lasts_ns
+    made.agree()
+    return made
+
+
+@given(
+    wishes=st.lists(
+        st.tuples(st.integers(-SLOT, 2 * SLOT), st.integers(1_000, 300_000)), min_size=1, max_size=6
+    )
+)
+def test_a_talker_has_time_in_each_slot_for_all_that_it_sends(
+    wishes: list[tuple[int, int]],
+):
+    groups = [[coming(n, *wish)] for n, wish in enumerate(wishes)]
+    wholly = sum(work for _, work in wishes)
+    if wholly > SLOT // 2:
+        return
+    made = talker(groups, max(work for _, work in wishes))
+    sent = [its for group in groups for its in group]
+    assert all(
+        its.sent_ns + its.lasts_ns <= wish for its, (wish, _) in zip(sent, wishes, strict=True)
+    )
+    assert made.busy_ns <= SLOT
+    # Frames of several groups may be on the link at once only if each has time for all of them.
+    for its in sent:
+        meeting = sum(
+            other.sent_work_ns
+            for other in sent
+            if (other.sent_ns - its.sent_ns) % SLOT < its.lasts_ns
+            or (its.sent_ns - other.sent_ns) % SLOT < other.lasts_ns
+        )
+        is_of_one_slot = max(s.sent_ns for s in sent) - min(s.sent_ns for s in sent) < SLOT
+        assert its.lasts_ns >= (
+            min(meeting, max(w for _, w in wishes)) if is_of_one_slot else meeting
+        )
+
+
+def test_a_talker_that_may_not_choose_starts_when_it_is_told():
+    groups = [[coming(0, 400_000, 1_000, start_ns=7)], [coming(1, 600_000, 1_000)]]
+    talker(groups, 2_000)
+    assert groups[0][0].sent_ns == 7
+
+
+def test_a_ring_carries_what_a_line_does():
+    document = networks.loaded(
+        networks.ring(8), load_percent=55, recovery="none", **{"gate-margin": "50us"}
+    )
+    asked = intents.from_document(document, "net.yaml")
+    assert plan(asked).streams.keys() == asked.streams.keys()
+
+
+@given(
+    frames=st.lists(st.tuples(st.integers(0, 30), st.integers(1, 9)), min_size=1, max_size=5),
+    until_ns=st.integers(0, 40),
+)
+def test_the_judge_lets_no_more_come_by_a_link_than_it_can_send(
+    frames: list[tuple[int, int]], until_ns: int
+):
+    batches = [
+        shared._Batch(
+            earliest_ns=earliest,
+            latest_ns=100,
+            end_ns=200,
+            opens_ns=0,
+            ingress=PortRef("s1", "s2"),
+            work_ns=work,
+            frame_ns=work,
+            shortest_ns=work,
+            frames=1,
+            flow=shared._PARTS,
+            streams=(f"f{n}",),
+        )
+        for n, (earliest, work) in enumerate(frames)
+        if earliest <= until_ns
+    ]
+    if not batches:
+        return
+    longest = max(its.frame_ns for its in batches)
+    allowed = shared._together(batches, longest * shared._PARTS, shared._PARTS, until_ns)
+    most = 0
+    for order in permutations(batches):
+        # The first comes when it may; each other one as long after that as the link takes for it.
+        came, work = None, 0
+        for its in order:
+            comes = its.earliest_ns if came is None else max(came + its.frame_ns, its.earliest_ns)
+            if comes > until_ns:
+                break
+            came, work = comes, work + its.work_ns
+        most = max(most, work)
+    assert most * shared._PARTS <= allowed
+    assert allowed <= max(longest, sum(its.work_ns for its in batches)) * shared._PARTS
