@@ -48,8 +48,11 @@ from cnc.check.mechanisms import drops_misfits
 from cnc.check.shared import goes_ns, openings_of
 from cnc.mechanisms.talker_offsets.judge import Lag, Load, lag
 from cnc.model import ClassRole, Intent, Link, PortRef
+from cnc.support.format import duration
 
 _NEVER_NS = 1 << 62
+_CIRCULAR = "frames may hand lateness on around a ring of ports"
+_BUSY = "the talker sends without a pause in which it makes up for a late frame"
 _WINDOWS_MAX = 100_000  # of a port, to be compared with those of the next one by one
 
 
@@ -154,6 +157,7 @@ class SharedRecovery:
         self._from_talkers: dict[tuple[PortRef, PortRef], _Passage] = {}
         self._find_passages()
         self._late_ns = {port: its.disturbed_ns for port, its in self._ports.items()}
+        self.endless: dict[PortRef, str] = {}  # why there is no bound, once streams are judged
 
     def by_stream(self) -> dict[str, int | None]:
         """For how long after a disturbance each stream may be late; None: no bound is found."""
@@ -321,9 +325,16 @@ class SharedRecovery:
                     if not waiting[target]:
                         order.append(target)
         never = {t for t, its in self._talkers.items() if its.over_ns is None}
-        lost = [p for p, its in self._ports.items() if self._late_ns[p] > its.room_ns]
-        lost += self._ports.keys() - set(order)
-        lost += [port for talker, port in self._from_talkers if talker in never]
+        self.endless = {
+            port: f"late frames may leave up to {duration(self._late_ns[port])} after their window "
+            f"has ended, and {duration(max(its.room_ns, 0))} after that the gate shuts or the next "
+            "frames may come"
+            for port, its in self._ports.items()
+            if self._late_ns[port] > its.room_ns
+        }
+        self.endless |= dict.fromkeys(self._ports.keys() - set(order), _CIRCULAR)
+        lost = [*self.endless, *(port for talker, port in self._from_talkers if talker in never)]
+        self.endless |= dict.fromkeys(never, _BUSY)
         is_lost = set(lost)
         for port in lost:  # what is late for ever makes others so
             more = [target for target in onward[port] if target not in is_lost]

@@ -26,15 +26,17 @@ def in_windows(
     *,
     best_effort: bool,
 ) -> Found:
-    """Windows of their own for all frames, where all have a place so and nobody asks for another;
-    else for those of which it is asked, and shared ones for the others, if more have a place so."""
+    """Windows of their own for all frames, where all have a place so, with a bound of when they
+    are in time again, and nobody asks for another; else for those of which it is asked, and shared
+    ones for the others, if more have a place so, or as many and more of them a bound."""
     wanted = {name: _windows_for(problem.intent.streams[name], chosen) for name in routed}
     sharing = {name for name, windows in wanted.items() if windows is not Windows.EXACT}
     found = None
     if Windows.SHARED not in wanted.values():
         effort = replace(budget, ejections=0) if sharing and _is_wide(problem) else budget
         found = in_own_windows(problem, impossible, chosen, effort, best_effort=best_effort)
-        if found.is_complete or found.is_interrupted or not sharing:
+        is_best = found.is_complete and found.recovers(problem.intent)
+        if is_best or found.is_interrupted or not sharing:
             return found
     everyone = replace(problem, trees=dict(routed))
     own = {name: trees for name, trees in problem.trees.items() if name not in sharing}
@@ -43,9 +45,13 @@ def in_windows(
     left_out = {name: why for name, why in impossible.items() if name not in sharing}
     beside = _Beside(alone, result, reasons_for(alone, result, left_out))
     shared = _in_shared_windows(everyone, sharing, beside, best_effort=best_effort)
-    if found is None or shared.is_complete or len(shared.streams) > len(found.streams):
-        return shared
-    return found
+    return shared if found is None or _worth(shared) > _worth(found) else found
+
+
+def _worth(found: Found) -> tuple[bool, int, int]:
+    """The more streams have a place, the better; and of as many, the more have a bound of how long
+    a disturbance makes them late."""
+    return found.is_complete, len(found.streams), len(found.recovery_ns)
 
 
 def _windows_for(stream: Stream, chosen: Algorithm) -> Windows:
@@ -84,7 +90,7 @@ def _in_shared_windows(
         shared = share(everyone, names, placements.values())
         lists = shared.lists()
         recovering = shared.recovery(lists)
-        crowded = lists.crowded() | recovering.refused
+        crowded = lists.crowded() | recovering.refused(everyone.intent)
         if not crowded or not best_effort:
             break
         crossing = _crossing_streams(everyone, shared.streams, crowded)

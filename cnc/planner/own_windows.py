@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from cnc.errors import Unschedulable
-from cnc.model import PortRef, Stream, StreamPlan
+from cnc.model import Intent, PortRef, Stream, StreamPlan
 from cnc.planner import explain, incremental
 from cnc.planner.algorithm import DEFAULT_BUDGET, Algorithm, Budget, Result
 from cnc.planner.capacity import has_way_around, overload
@@ -43,6 +43,12 @@ class Found(NamedTuple):
     def is_complete(self) -> bool:
         return not self.refused and not self.crowded
 
+    def recovers(self, intent: Intent) -> bool:
+        """Whether it has a bound of how long after a disturbance each stream may be late, if that
+        is asked for."""
+        is_asked = intent.network.disturbance_ns is not None
+        return not is_asked or self.recovery_ns.keys() == self.streams.keys()
+
 
 def in_own_windows(
     problem: Problem,
@@ -55,7 +61,7 @@ def in_own_windows(
     problem, result, lists = _with_fitting_lists(problem, chosen, budget)
     refused = reasons_for(problem, result, impossible)
     recovering = recovery(problem, complete(problem, result.placements).values(), lists)
-    crowded = lists.crowded() | recovering.refused
+    crowded = lists.crowded() | recovering.refused(problem.intent)
     placements = complete(problem, result.placements)
     if crowded and (best_effort or result.interrupted):
         placements, lists, recovering, out = _without_crowded_ports(
@@ -116,7 +122,7 @@ def _without_crowded_ports(
     """
     placements = complete(problem, result.placements)
     out: dict[str, str] = {}
-    while crowded := lists.crowded() | recovering.refused:
+    while crowded := lists.crowded() | recovering.refused(problem.intent):
         relieved: set[PortRef] = set()
         for port, why in crowded.items():
             if port in relieved:

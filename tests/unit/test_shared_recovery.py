@@ -35,8 +35,9 @@ LASTS_NS = 100 * US
 
 
 def asked_for(planned: Plan, lasts_ns: int) -> Plan:
-    """The plan, which is to recover from disturbances that last so long."""
-    network_facts = replace(planned.intent.network, disturbance_ns=lasts_ns)
+    """The plan, all of whose streams are to recover from disturbances that last so long."""
+    network_facts = planned.intent.network
+    network_facts = replace(network_facts, disturbance_ns=lasts_ns, recovery_required=True)
     return replace(planned, intent=replace(planned.intent, network=network_facts))
 
 

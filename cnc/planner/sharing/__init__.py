@@ -15,10 +15,10 @@ its way in the windows of one slot, which overlap.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from cnc.model import StreamPlan
+from cnc.model import PortRef, StreamPlan
 from cnc.planner.gates import Lists, lists_of, windows_by_port
 from cnc.planner.problem import Problem
 from cnc.planner.recovery import Recovery
@@ -69,30 +69,56 @@ class Shared:
         return lists_of(self.problem, every, stays, in_guards=True)
 
     def recovery(self, lists: Lists) -> Recovery:
-        """When all are in time again after a disturbance, or the ports that find no end of it."""
+        """When streams are in time again after a disturbance, and the ports that find no end of
+        it: where frames are late that have windows of their own, or classes share a port, all do.
+        """
         if self.problem.intent.network.disturbance_ns is None or lists.crowded():
             return Recovery({}, {})
         recovery_ns: dict[str, int] = {}
-        refused = {
+        endless = {
             self.problem.links[link].source: f"{_ENDLESS} beside windows of single frames"
             for link in self.own
         }
+        is_alone = not self.own
         for sharing in self.classes if self.streams else ():
             mine = {link: self.windows[link] for link in sharing.links}
             lateness = sharing.lateness()
             ports = {self.problem.links[link].source for link in mine}
             if not lateness.settles:
-                refused |= dict.fromkeys(ports, _CIRCULAR)
+                endless |= dict.fromkeys(ports, _CIRCULAR)
                 continue
-            refused |= {
+            endless |= {
                 port: f"{_ENDLESS}: {why}. {_WHAT_HELPS}"
                 for port, why in lateness.too_late(lists.lists, mine).items()
             }
             others = (w.traffic_class for its in mine.values() for _, w in its)
             if any(number != sharing.traffic_class for number in others):
-                refused |= dict.fromkeys(ports, f"{_ENDLESS} where classes share a port")
+                endless |= dict.fromkeys(ports, f"{_ENDLESS} where classes share a port")
+                is_alone = False
             recovery_ns |= sharing.recovery_ns(lateness)
-        return Recovery({} if refused else recovery_ns, refused)
+        late = self._reached(endless)
+        in_time = {
+            name: ns
+            for name, ns in recovery_ns.items()
+            if is_alone and late.isdisjoint(hop.egress for hop in self.streams[name].hops)
+        }
+        return Recovery(in_time, endless)
+
+    def _reached(self, ports: Iterable[PortRef]) -> set[PortRef]:
+        """These ports, and all to which frames go on from them."""
+        onward: defaultdict[PortRef, set[PortRef]] = defaultdict(set)
+        links = self.problem.intent.network.links
+        for path in (path for planned in self.streams.values() for path in planned.paths):
+            inbound = {links[hop.egress].target.node: hop.egress for hop in path}
+            for hop in path:
+                if before := inbound.get(hop.egress.node):
+                    onward[before].add(hop.egress)
+        found = set(ports)
+        waiting = list(found)
+        for port in waiting:
+            waiting += onward[port] - found
+            found |= onward[port]
+        return found
 
 
 _ENDLESS = "no bound is found on how long frames that share windows are late after a disturbance"
@@ -121,24 +147,33 @@ def share(problem: Problem, names: Collection[str], beside: Iterable[Placement] 
                 "need another class. What would help: `windows` alike for all streams of a class"
             )
     for number in sorted(by_class, reverse=True):
-        best: Sharing | None = None
-        for style in _styles(problem, by_class[number]):
-            tried = Sharing(problem, by_class[number], number, style, taken)
-            tried.place()
-            if best is None or tried.count > best.count:
-                best = tried
-            if tried.is_complete or not tried.has_rings:
-                break
-        if best is not None:
-            found.classes.append(best)
-            found.streams |= best.stream_plans()
-            found.refused |= best.refused()
-            gated = best.gate_windows()
-            for link, windows in gated.items():
-                found.windows.setdefault(link, []).extend(windows)
-            for link, windows in (gated | best.sent_in()).items():
-                taken.add(link, windows)
+        its = _tried(problem, by_class[number], number, taken)
+        best = max(its, key=lambda tried: tried.count)
+        found.classes.append(best)
+        found.streams |= best.stream_plans()
+        found.refused |= best.refused()
+        gated = best.gate_windows()
+        for link, windows in gated.items():
+            found.windows.setdefault(link, []).extend(windows)
+        for link, windows in (gated | best.sent_in()).items():
+            taken.add(link, windows)
     return found
+
+
+def _tried(problem: Problem, names: Sequence[str], number: int, taken: Taken) -> Iterator[Sharing]:
+    """Layouts, until one has a place for all: at first such that late frames leave behind each
+    window before the next, then with longer windows, unless each stream must have a bound."""
+    network = problem.intent.network
+    recovers, required = network.disturbance_ns is not None, network.recovery_required
+    for is_roomy in (True, False) if recovers and not required else (recovers,):
+        for style in _styles(problem, names):
+            tried = Sharing(problem, names, number, style, taken, is_roomy=is_roomy)
+            tried.place()
+            yield tried
+            if tried.is_complete:
+                return
+            if not tried.has_rings:
+                break
 
 
 def _styles(problem: Problem, names: Collection[str]) -> Iterator[Style]:

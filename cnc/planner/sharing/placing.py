@@ -81,7 +81,10 @@ class Sharing:
         traffic_class: int,
         style: Style,
         taken: Taken,
+        *,
+        is_roomy: bool,
     ) -> None:
+        """Where it is roomy, late frames leave behind each window before the next one."""
         self.traffic_class = traffic_class
         self._problem = problem
         self._streams = {name: problem.intent.streams[name] for name in names}
@@ -91,7 +94,7 @@ class Sharing:
         self.slot_ns = problem.slot_ns(names, taken.periods_ns)
         periods = {stream.period_ns for stream in self._streams.values()}
         self._count = lcm(*periods) // self.slot_ns
-        self._recovers = problem.intent.network.disturbance_ns is not None
+        self._is_roomy = is_roomy
         self._trees = {name: problem.trees[name] for name in names}
         self._ways = self._order()
         self._holds: dict[int, int] = {}
@@ -282,7 +285,7 @@ class Sharing:
         """The most work that a window can hold beside best effort's turn."""
         if link not in self._holds:
             its, room = self._times.of_link(link), self._room_ns(link)
-            if self._recovers and not its.is_talkers:
+            if self._is_roomy and not its.is_talkers:
                 room = min(room, self.slot_ns - self._disturbed_ns(link))
             shortest = min(self._times.of_frame(link, s).busy_ns for s in self._streams.values())
             low, high = 0, self.slot_ns
@@ -314,7 +317,7 @@ class Sharing:
         windows = layout.windows
         over = {link: windows.length_ns(link) - self._room_ns(link) for link in layout.queues}
         over |= {link: windows.busy_ns(link) - self.slot_ns for link in windows.talker_ns}
-        if self._recovers:
+        if self._is_roomy:
             late_ns = self._lateness(layout).late_ns
             for link in layout.queues:
                 # Late frames have to have left before the first of the next slot may come.
