@@ -9,7 +9,7 @@ A frame that is on time and finds the queue of its port empty, or with frames on
 on time. So a port is back to its plan when it has drained once after the ports before it are, and
 after the links of talkers have made up for one late frame (`talkers`).
 
-Plans in which all streams share windows have an account of their own (`shared_recovery`).
+Plans whose streams share windows have accounts of their own (`shared_recovery`, `busy`).
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from cnc.account.wire import (
     unplanned_best_effort_ns,
     wire_ns,
 )
+from cnc.check.busy import BusyPeriods
 from cnc.check.drains import Arrival, Drained, Interference, Port
 from cnc.check.mechanisms import drops_misfits
 from cnc.check.shared_recovery import SharedRecovery, are_all_shared
@@ -80,10 +81,38 @@ def account_of(
     lists: Mapping[PortRef, GateCycle],
     transmissions: Sequence[Transmission],
     disturbance_ns: int,
-) -> SharedRecovery | _Recovery:
+) -> _Sharing | _Recovery:
     """The account that holds for a plan that is sound otherwise."""
-    account = SharedRecovery if are_all_shared(transmissions) else _Recovery
+    account = _Sharing if any(t.is_shared for t in transmissions) else _Recovery
     return account(intent, lists, transmissions, disturbance_ns)
+
+
+class _Sharing:
+    """Both accounts of plans whose streams share windows: the shorter bound of the two holds."""
+
+    def __init__(
+        self,
+        intent: Intent,
+        lists: Mapping[PortRef, GateCycle],
+        transmissions: Sequence[Transmission],
+        disturbance_ns: int,
+    ) -> None:
+        self._given = intent, lists, transmissions, disturbance_ns
+        self._is_alone = are_all_shared(transmissions)
+        self.endless: dict[PortRef, str] = {}  # why there is no bound, once streams are judged
+
+    def by_stream(self) -> dict[str, int | None]:
+        """For how long after a disturbance each stream may be late; None: no bound is found."""
+        by_window = SharedRecovery(*self._given).by_stream() if self._is_alone else {}
+        if by_window and None not in by_window.values():
+            return by_window
+        account = BusyPeriods(*self._given)
+        found = account.by_stream()
+        self.endless = account.endless
+        for name, ns in by_window.items():
+            if (other := found[name]) is None or (ns is not None and ns < other):
+                found[name] = ns
+        return found
 
 
 class _Recovery:

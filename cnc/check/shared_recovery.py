@@ -30,7 +30,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import lcm
 from typing import NamedTuple
 
@@ -152,7 +152,7 @@ class SharedRecovery:
         for n, t in enumerate(self._gated):
             crossing[t.egress].append(n)
         self._ports = {port: self._port(port, its) for port, its in crossing.items()}
-        self._talkers = self._lags()
+        self._talkers = lags_of(intent, self._sent)
         self._passages: dict[tuple[PortRef, PortRef], _Passage] = {}
         self._from_talkers: dict[tuple[PortRef, PortRef], _Passage] = {}
         self._find_passages()
@@ -250,24 +250,6 @@ class SharedRecovery:
             if which < 0:  # it began in the cycle before
                 turn -= gates.cycle_ns
             yield _NEVER_NS if end - start >= gates.cycle_ns else turn + end - gates.early_ns
-
-    def _lags(self) -> dict[PortRef, Lag]:
-        """What one late frame does on the link of each talker."""
-        by_port: defaultdict[PortRef, list[Transmission]] = defaultdict(list)
-        for t in self._sent:
-            by_port[t.egress].append(t)
-        found = {}
-        for port, its in by_port.items():
-            link = self._intent.network.links[port]
-            loads = list(_loads(its))
-            beside = unplanned_best_effort_ns(self._intent, link)
-            extra = max(t.work_ns for t in its) + beside - best_effort_ns(self._intent, link)
-            if len({t.traffic_class for t in its}) > 1:  # one of a smaller class is under way
-                extra += max(t.frame_ns for t in its)
-            frames = sum(t.work_ns // t.frame_ns for t in its)
-            extra += goes_ns(self._intent, link, 2 * frames)
-            found[port] = lag(loads, _beside_control(self._intent, link, extra), beside)
-        return found
 
     def _find_passages(self) -> None:
         bridges = self._intent.network.bridges
@@ -404,6 +386,25 @@ class SharedRecovery:
                 left = turn + end + self._late_ns[feeder]
                 longest = max(longest, other.left_by_ns(left + takes, late) - left)
         return longest
+
+
+def lags_of(intent: Intent, sent: Iterable[Transmission]) -> dict[PortRef, Lag]:
+    """What one late frame does on the link of each talker."""
+    by_port: defaultdict[PortRef, list[Transmission]] = defaultdict(list)
+    for t in sent:
+        by_port[t.egress].append(t)
+    found = {}
+    for port, its in by_port.items():
+        link = intent.network.links[port]
+        loads = list(_loads(its))
+        beside = unplanned_best_effort_ns(intent, link)
+        extra = max(t.work_ns for t in its) + beside - best_effort_ns(intent, link)
+        if len({t.traffic_class for t in its}) > 1:  # one of a smaller class is under way
+            extra += max(t.frame_ns for t in its)
+        frames = sum(t.work_ns // t.frame_ns for t in its)
+        extra += goes_ns(intent, link, 2 * frames)
+        found[port] = lag(loads, _beside_control(intent, link, extra), beside)
+    return found
 
 
 def _beside_control(intent: Intent, link: Link, lasts_ns: int) -> int:
