@@ -275,7 +275,7 @@ class _Search:
         once += control_backlog_ns(intent, its) + intent.network.gate_margin_ns
         backlog = Backlog(
             gates.cycle_ns,
-            _openings(gates, opened, shut, its.gate_early_ns),
+            openings(gates, opened, shut, its.gate_early_ns),
             [Coming(v.period_ns, v.earliest_ns, v.gone_ns, v.wire_ns) for v in visits],
             Ahead(
                 once,
@@ -335,7 +335,7 @@ _MORE_ROOM = (
 _SEND_LESS = "Fewer or shorter streams of this talker, or longer periods,"
 
 
-def _openings(
+def openings(
     gates: GateControlList, opened: int, shut: int, early_ns: int
 ) -> list[tuple[int, int]]:
     """When all gates of `opened` are open and none of `shut`, even if gates change `early_ns` too

@@ -218,4 +218,7 @@ def test_plans_of_the_planner_for_random_networks_recover_as_the_account_promise
             planned = plan(wanted, best_effort=True)
         except Unschedulable:
             return
+        assert judge(planned) == []
         assert_in_time_again(recovering(planned, lasts), lasts, seed)
+        if kind in {"one class", "two classes"}:
+            assert planned.recovery_ns.keys() == planned.streams.keys()

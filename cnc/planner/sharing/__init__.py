@@ -9,7 +9,7 @@ its way in the windows of one slot, which overlap.
     times     how long frames take         queue     what may be in a queue, and when it has left
     order     in which order frames cross ports      windows   when all windows open and end
     ways      ways that lead forward in it           placing   which stream begins in which slot
-    spare     how late frames may be after a disturbance
+    spare     how late frames may be after a disturbance      busy     how long queues may be busy
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from cnc.planner.gates import Lists, lists_of, windows_by_port
 from cnc.planner.problem import Problem
 from cnc.planner.recovery import Recovery
 from cnc.planner.route import Placement
+from cnc.planner.sharing.busy import ENDLESS, BusyTimes, Crossing
 from cnc.planner.sharing.placing import Sharing, Style
 from cnc.planner.sharing.spare import Periodic
 from cnc.planner.sharing.taken import Taken
@@ -70,13 +71,15 @@ class Shared:
 
     def recovery(self, lists: Lists) -> Recovery:
         """When streams are in time again after a disturbance, and the ports that find no end of
-        it: where frames are late that have windows of their own, or classes share a port, all do.
+        it: beside windows of single frames all do.
+
+        Late frames leave before the next window, or where not all do in some later spare room.
         """
         if self.problem.intent.network.disturbance_ns is None or lists.crowded():
             return Recovery({}, {})
         recovery_ns: dict[str, int] = {}
         endless = {
-            self.problem.links[link].source: f"{_ENDLESS} beside windows of single frames"
+            self.problem.links[link].source: f"{ENDLESS} beside windows of single frames"
             for link in self.own
         }
         is_alone = not self.own
@@ -88,12 +91,12 @@ class Shared:
                 endless |= dict.fromkeys(ports, _CIRCULAR)
                 continue
             endless |= {
-                port: f"{_ENDLESS}: {why}. {_WHAT_HELPS}"
+                port: f"{ENDLESS}: {why}. {_WHAT_HELPS}"
                 for port, why in lateness.too_late(lists.lists, mine).items()
             }
             others = (w.traffic_class for its in mine.values() for _, w in its)
             if any(number != sharing.traffic_class for number in others):
-                endless |= dict.fromkeys(ports, f"{_ENDLESS} where classes share a port")
+                endless |= dict.fromkeys(ports, f"{ENDLESS} where classes share a port")
                 is_alone = False
             recovery_ns |= sharing.recovery_ns(lateness)
         late = self._reached(endless)
@@ -102,7 +105,22 @@ class Shared:
             for name, ns in recovery_ns.items()
             if is_alone and late.isdisjoint(hop.egress for hop in self.streams[name].hops)
         }
-        return Recovery(in_time, endless)
+        if not endless:
+            return Recovery(in_time, {})
+        if self.own:
+            return Recovery({}, endless)
+        busy = self._busy_times(lists)
+        endless = {port: f"{why}. {_WHAT_HELPS}" for port, why in busy.endless.items()}
+        return Recovery(in_time | busy.recovery_ns(), endless)
+
+    def _busy_times(self, lists: Lists) -> BusyTimes:
+        crossings: list[Crossing] = []
+        sent: defaultdict[int, list[Periodic]] = defaultdict(list)
+        for sharing in self.classes:
+            crossings += sharing.crossings(len(crossings))
+            for link, windows in sharing.sent_in().items():
+                sent[link] += windows
+        return BusyTimes(self.problem, crossings, sent, lists.lists)
 
     def _reached(self, ports: Iterable[PortRef]) -> set[PortRef]:
         """These ports, and all to which frames go on from them."""
@@ -121,12 +139,11 @@ class Shared:
         return found
 
 
-_ENDLESS = "no bound is found on how long frames that share windows are late after a disturbance"
 _WHAT_HELPS = (
     "Fewer streams, longer periods, a smaller max-frame of best effort or a shorter `recovery` "
     "would help; `recovery: none` under `defaults` plans without a bound"
 )
-_CIRCULAR = f"{_ENDLESS}: they may make each other late around a ring of ports. {_WHAT_HELPS}"
+_CIRCULAR = f"{ENDLESS}: they may make each other late around a ring of ports. {_WHAT_HELPS}"
 
 
 def share(problem: Problem, names: Collection[str], beside: Iterable[Placement] = ()) -> Shared:
@@ -162,10 +179,10 @@ def share(problem: Problem, names: Collection[str], beside: Iterable[Placement] 
 
 def _tried(problem: Problem, names: Sequence[str], number: int, taken: Taken) -> Iterator[Sharing]:
     """Layouts, until one has a place for all: at first such that late frames leave behind each
-    window before the next, then with longer windows, unless each stream must have a bound."""
+    window before the next, then with longer windows. These have a bound of how long frames are late
+    where none go around rings; so with rings it stays at the first if each stream must have one."""
     network = problem.intent.network
-    recovers, required = network.disturbance_ns is not None, network.recovery_required
-    for is_roomy in (True, False) if recovers and not required else (recovers,):
+    for is_roomy in (True, False) if network.disturbance_ns is not None else (False,):
         for style in _styles(problem, names):
             tried = Sharing(problem, names, number, style, taken, is_roomy=is_roomy)
             tried.place()
@@ -174,6 +191,9 @@ def _tried(problem: Problem, names: Sequence[str], number: int, taken: Taken) ->
                 return
             if not tried.has_rings:
                 break
+        else:
+            if network.recovery_required:
+                return
 
 
 def _styles(problem: Problem, names: Collection[str]) -> Iterator[Style]:

@@ -16,6 +16,7 @@ from cnc.planner.gates import Window, gated_links
 from cnc.planner.graph import Tree
 from cnc.planner.problem import Problem
 from cnc.planner.route import Member
+from cnc.planner.sharing.busy import Crossing
 from cnc.planner.sharing.order import Turn, ordered
 from cnc.planner.sharing.queue import Coming, Queue
 from cnc.planner.sharing.spare import Lateness
@@ -630,6 +631,39 @@ class Sharing:
             for step in way:
                 if step.before is not None:
                     yield step.link, self._left_ns(layout, step) - first
+
+    def crossings(self, first: int) -> Iterator[Crossing]:
+        """The frames of all placed streams on links of switches, numbered from `first` on."""
+        layout, windows = self._layout, self._layout.windows
+        number = first
+        for name in self._placed():
+            stream = self._streams[name]
+            for way in self._ways_of(name):
+                numbers: dict[int, int] = {}  # of the steps
+                for index, step in enumerate(way):
+                    if step.before is None:
+                        continue
+                    came = way[step.before]
+                    frame = self._times.of_frame(step.link, stream).busy_ns
+                    came_frame = self._times.of_frame(came.link, stream).busy_ns
+                    since = self._start_ns(layout, name, way)
+                    if came.before is not None:
+                        since = self._left_ns(layout, came)
+                    yield Crossing(
+                        name,
+                        step.link,
+                        self.traffic_class,
+                        stream.period_ns,
+                        stream.frames * frame,
+                        frame,
+                        windows.closes_ns(step.link) - windows.earliest_ns(step.link),
+                        numbers.get(step.before),
+                        came.link,
+                        stream.frames * came_frame,
+                        self._left_ns(layout, step) - since,
+                    )
+                    numbers[index] = number
+                    number += 1
 
     def _lateness(self, layout: _Layout) -> Lateness:
         problem = self._problem
