@@ -10,8 +10,6 @@ import pytest
 
 from cnc.check import busy, judge, recovery
 from cnc.check.busy import BusyPeriods
-from cnc.check.lists import readable_lists
-from cnc.check.streams import judge_streams
 from cnc.errors import Unschedulable
 from cnc.model import Intent, Plan, PortRef, TrafficClass, Windows
 from cnc.planner import plan
@@ -24,9 +22,11 @@ from tests.unit.test_shared_recovery import (
     asked_for,
     codes,
     disturbances,
+    given_by,
     late_frames,
     too_long,
 )
+from tests.unit.test_shared_recovery import recovering as recovering_by
 from tests.unit.window_plans import (
     WITHOUT_CONTROL,
     line,
@@ -37,18 +37,12 @@ from tests.unit.window_plans import (
 
 
 def account_of(planned: Plan) -> BusyPeriods:
-    lists = readable_lists(planned)
-    transmissions, _ = judge_streams(planned, lists)
-    lasts_ns = planned.intent.network.disturbance_ns
-    assert lasts_ns is not None
-    return BusyPeriods(planned.intent, lists, transmissions, lasts_ns)
+    return BusyPeriods(*given_by(planned))
 
 
 def recovering(planned: Plan, lasts_ns: int = LASTS_NS) -> Plan:
     """The plan with what the account promises."""
-    asked = asked_for(planned, lasts_ns)
-    found = account_of(asked).by_stream()
-    return replace(asked, recovery_ns={n: its for n, its in found.items() if its is not None})
+    return recovering_by(planned, lasts_ns, BusyPeriods)
 
 
 @pytest.mark.parametrize("name", sorted(PLANS.keys() - {"a ring"}))
@@ -70,9 +64,7 @@ def test_the_judge_takes_the_shorter_of_both_accounts() -> None:
     periods makes up for them."""
     short = line(4, 9, spare_ns=MS)
     asked = asked_for(short, LASTS_NS)
-    lists = readable_lists(asked)
-    transmissions, _ = judge_streams(asked, lists)
-    given = asked.intent, lists, transmissions, LASTS_NS
+    given = given_by(asked)
     by_window = recovery.SharedRecovery(*given).by_stream()
     assert recovery.account_of(*given).by_stream() == by_window
     assert recovering(short).recovery_ns.keys() == by_window.keys()

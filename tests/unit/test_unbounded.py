@@ -35,12 +35,11 @@ def wanted(*, is_required: bool = False, disturbance_ns: int | None = 100 * US) 
     apart = replace(apart, disturbance_ns=disturbance_ns, recovery_required=is_required)
     crowd = [stream(f"f{n}", "t", "l", period_ns=100 * US) for n in range(19)]
     asked = intent(apart, *crowd, stream("g", "u", "m"))
-    return exact(asked)
+    return with_windows(asked, Windows.EXACT)
 
 
-def exact(asked: Intent) -> Intent:
-    """The intent, whose frames have windows of their own."""
-    streams = {n: replace(its, windows=Windows.EXACT) for n, its in asked.streams.items()}
+def with_windows(asked: Intent, windows: Windows) -> Intent:
+    streams = {n: replace(its, windows=windows) for n, its in asked.streams.items()}
     return replace(asked, streams=streams)
 
 
@@ -83,7 +82,8 @@ def test_what_is_late_for_ever_keeps_those_from_a_bound_that_it_meets_later() ->
     net = network("t-s1", "s1-s2", "s2-l", "u-s2", "s2-m")
     net = replace(net, disturbance_ns=800 * US)
     crowd = [stream(f"f{n}", "t", "l", period_ns=100 * US) for n in range(18)]
-    planned = plan(exact(intent(net, *crowd, stream("x", "u", "l"), stream("y", "u", "m"))))
+    asked = intent(net, *crowd, stream("x", "u", "l"), stream("y", "u", "m"))
+    planned = plan(with_windows(asked, Windows.EXACT))
     assert planned.recovery_ns.keys() == {"y"}
     assert judge(planned) == []
     made_up = replace(planned, recovery_ns={**planned.recovery_ns, "x": 10**12})
@@ -92,7 +92,8 @@ def test_what_is_late_for_ever_keeps_those_from_a_bound_that_it_meets_later() ->
 
 def test_a_talker_without_a_pause_keeps_its_own_streams_from_a_bound() -> None:
     busy = of_one_talker(20, 20 * WIRE_NS)
-    planned = plan(exact(replace(busy, network=replace(busy.network, disturbance_ns=0))))
+    asked = replace(busy, network=replace(busy.network, disturbance_ns=0))
+    planned = plan(with_windows(asked, Windows.EXACT))
     assert planned.recovery_ns == {}
     assert judge(planned) == []
     assert "t/s1: the talker sends without a pause" in (unbounded.warning(planned) or "")
@@ -220,3 +221,16 @@ def test_no_stream_is_late_for_longer_than_promised_beside_such_without_a_bound(
             promised = planned.recovery_ns.get(frame.flow.name, lasts)
             late_ns = frame.begin_ns - disturbance.end_ns - asked.network.clock_error_ns
             assert late_ns <= promised
+
+
+# --- which windows --------------------------------------------------------------------------------
+
+
+def test_auto_takes_shared_windows_where_more_streams_have_a_bound_so() -> None:
+    asked = with_windows(wanted(), Windows.AUTO)
+    planned = plan(asked)
+    assert all(its.is_shared for its in planned.streams.values())
+    assert planned.recovery_ns.keys() == planned.streams.keys()
+    assert judge(planned) == []
+    unasked = plan(with_windows(wanted(disturbance_ns=None), Windows.AUTO))
+    assert not any(its.is_shared for its in unasked.streams.values())
