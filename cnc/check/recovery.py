@@ -9,7 +9,7 @@ A frame that is on time and finds the queue of its port empty, or with frames on
 on time. So a port is back to its plan when it has drained once after the ports before it are, and
 after the links of talkers have made up for one late frame (`talkers`).
 
-Plans in which all streams share windows have an account of their own (`shared_recovery`).
+Plans whose streams share windows have accounts of their own (`shared_recovery`, `busy`).
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from cnc.account.wire import (
     unplanned_best_effort_ns,
     wire_ns,
 )
+from cnc.check.busy import BusyPeriods
 from cnc.check.drains import Arrival, Drained, Interference, Port
 from cnc.check.mechanisms import drops_misfits
 from cnc.check.shared_recovery import SharedRecovery, are_all_shared
@@ -36,6 +37,9 @@ from cnc.check.spread import Stay, spread_ns
 from cnc.mechanisms.talker_offsets.judge import Lag, Load, lag
 from cnc.model import ClassRole, Intent, Link, Plan, PortRef
 
+_STUCK = "beside planned windows its gates are open for too short a time to clear its queues"
+_BUSY = "the talker sends without a pause in which it makes up for a late frame"
+_CIRCULAR = "late frames may make others late around a ring of ports, cycle after cycle"
 _ROUNDS_MAX = 200  # more hops than any path has, with room for paths that feed each other
 
 
@@ -46,17 +50,18 @@ def judge_recovery(
 
     `transmissions` are those of a plan that is sound otherwise.
     """
-    disturbance_ns = plan.intent.network.disturbance_ns
-    if disturbance_ns is None:
+    network = plan.intent.network
+    if network.disturbance_ns is None:
         for name in plan.recovery_ns:
             text = "the plan promises a recovery, and the intent asks for none"
             yield Violation("recovery", name, text)
         return
-    account = SharedRecovery if are_all_shared(transmissions) else _Recovery
-    found = account(plan.intent, lists, transmissions, disturbance_ns).by_stream()
+    found = account_of(plan.intent, lists, transmissions, network.disturbance_ns).by_stream()
     for name in plan.streams:
         recovery_ns = found.get(name, 0)
         promised = plan.recovery_ns.get(name)
+        if promised is None and not network.recovery_required:
+            continue
         if recovery_ns is None:
             yield Violation(
                 "recovery", name, "no bound is found on how long it may be late after a disturbance"
@@ -69,6 +74,45 @@ def judge_recovery(
                 f"{promised} ns"
             )
             yield Violation("recovery", name, text)
+
+
+def account_of(
+    intent: Intent,
+    lists: Mapping[PortRef, GateCycle],
+    transmissions: Sequence[Transmission],
+    disturbance_ns: int,
+) -> _Sharing | _Recovery:
+    """The account that holds for a plan that is sound otherwise."""
+    account = _Sharing if any(t.is_shared for t in transmissions) else _Recovery
+    return account(intent, lists, transmissions, disturbance_ns)
+
+
+class _Sharing:
+    """Both accounts of plans whose streams share windows: the shorter bound of the two holds."""
+
+    def __init__(
+        self,
+        intent: Intent,
+        lists: Mapping[PortRef, GateCycle],
+        transmissions: Sequence[Transmission],
+        disturbance_ns: int,
+    ) -> None:
+        self._given = intent, lists, transmissions, disturbance_ns
+        self._is_alone = are_all_shared(transmissions)
+        self.endless: dict[PortRef, str] = {}  # why there is no bound, once streams are judged
+
+    def by_stream(self) -> dict[str, int | None]:
+        """For how long after a disturbance each stream may be late; None: no bound is found."""
+        by_window = SharedRecovery(*self._given).by_stream() if self._is_alone else {}
+        if by_window and None not in by_window.values():
+            return by_window
+        account = BusyPeriods(*self._given)
+        found = account.by_stream()
+        self.endless = account.endless
+        for name, ns in by_window.items():
+            if (other := found[name]) is None or (ns is not None and ns < other):
+                found[name] = ns
+        return found
 
 
 class _Recovery:
@@ -97,6 +141,7 @@ class _Recovery:
             (t.stream, t.egress, t.offset_ns): t for t in transmissions if t.ingress is None
         }
         self._talkers = self._lags()
+        self.endless: dict[PortRef, str] = {}  # why there is no bound, once streams are judged
         self._overdue_ns = self._delayed_by_their_talkers()
 
     def _first(self) -> Iterator[Transmission]:
@@ -229,13 +274,12 @@ class _Recovery:
         """
         feeders = self._feeders()
         ends = {port: its.over_ns for port, its in self._talkers.items() if its.over_ns is not None}
-        sound = {port for port in calm if not disturbed[port].never}
-        sound -= {
-            port for port in sound if feeders[port].keys() & self._talkers.keys() - ends.keys()
-        }
-        waiting = set(feeders)
+        stuck = {port for port in feeders if port not in calm or disturbed[port].never}
+        busy = {f for its in feeders.values() for f in its} & self._talkers.keys() - ends.keys()
+        self.endless = dict.fromkeys(stuck, _STUCK) | dict.fromkeys(busy, _BUSY)
+        waiting = set(feeders) - _behind(stuck | busy, feeders)
         while waiting:
-            ready = {port for port in waiting if feeders[port].keys() <= ends.keys()} & sound
+            ready = {port for port in waiting if feeders[port].keys() <= ends.keys()}
             for port in ready:
                 last = max((ends[f] + way for f, way in feeders[port].items()), default=0)
                 last = max(last, 0) + calm[port].longest_ns()
@@ -245,10 +289,9 @@ class _Recovery:
                 circle = waiting
                 while circle != (feeding := circle & {f for p in circle for f in feeders[p]}):
                     circle = feeding
-                if not circle or not circle <= sound:
-                    break
                 spread = spread_ns(self._stays(circle, calm))
                 if spread is None:
+                    self.endless |= dict.fromkeys(circle, _CIRCULAR)
                     break
                 ways = [pair for port in circle for pair in feeders[port].items()]
                 fed = max([0, *(ends[f] + way for f, way in ways if f not in circle)])
@@ -341,6 +384,19 @@ class _Recovery:
             *control_part(self._intent, link),
             idle_ns,
         )
+
+
+def _behind(ports: set[PortRef], feeders: Mapping[PortRef, Mapping[PortRef, int]]) -> set[PortRef]:
+    """These ports, and all to which frames go on from them."""
+    onward: defaultdict[PortRef, set[PortRef]] = defaultdict(set)
+    for port, its in feeders.items():
+        for feeder in its:
+            onward[feeder].add(port)
+    found, waiting = set(ports), list(ports)
+    for port in waiting:
+        waiting += onward[port] - found
+        found |= onward[port]
+    return found
 
 
 def _mask(numbers: Iterable[int]) -> int:

@@ -30,7 +30,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import lcm
 from typing import NamedTuple
 
@@ -48,8 +48,11 @@ from cnc.check.mechanisms import drops_misfits
 from cnc.check.shared import goes_ns, openings_of
 from cnc.mechanisms.talker_offsets.judge import Lag, Load, lag
 from cnc.model import ClassRole, Intent, Link, PortRef
+from cnc.support.format import duration
 
 _NEVER_NS = 1 << 62
+_CIRCULAR = "frames may hand lateness on around a ring of ports"
+_BUSY = "the talker sends without a pause in which it makes up for a late frame"
 _WINDOWS_MAX = 100_000  # of a port, to be compared with those of the next one by one
 
 
@@ -149,11 +152,12 @@ class SharedRecovery:
         for n, t in enumerate(self._gated):
             crossing[t.egress].append(n)
         self._ports = {port: self._port(port, its) for port, its in crossing.items()}
-        self._talkers = self._lags()
+        self._talkers = lags_of(intent, self._sent)
         self._passages: dict[tuple[PortRef, PortRef], _Passage] = {}
         self._from_talkers: dict[tuple[PortRef, PortRef], _Passage] = {}
         self._find_passages()
         self._late_ns = {port: its.disturbed_ns for port, its in self._ports.items()}
+        self.endless: dict[PortRef, str] = {}  # why there is no bound, once streams are judged
 
     def by_stream(self) -> dict[str, int | None]:
         """For how long after a disturbance each stream may be late; None: no bound is found."""
@@ -247,24 +251,6 @@ class SharedRecovery:
                 turn -= gates.cycle_ns
             yield _NEVER_NS if end - start >= gates.cycle_ns else turn + end - gates.early_ns
 
-    def _lags(self) -> dict[PortRef, Lag]:
-        """What one late frame does on the link of each talker."""
-        by_port: defaultdict[PortRef, list[Transmission]] = defaultdict(list)
-        for t in self._sent:
-            by_port[t.egress].append(t)
-        found = {}
-        for port, its in by_port.items():
-            link = self._intent.network.links[port]
-            loads = list(_loads(its))
-            beside = unplanned_best_effort_ns(self._intent, link)
-            extra = max(t.work_ns for t in its) + beside - best_effort_ns(self._intent, link)
-            if len({t.traffic_class for t in its}) > 1:  # one of a smaller class is under way
-                extra += max(t.frame_ns for t in its)
-            frames = sum(t.work_ns // t.frame_ns for t in its)
-            extra += goes_ns(self._intent, link, 2 * frames)
-            found[port] = lag(loads, _beside_control(self._intent, link, extra), beside)
-        return found
-
     def _find_passages(self) -> None:
         bridges = self._intent.network.bridges
         for n, (t, before) in enumerate(zip(self._gated, self._before, strict=True)):
@@ -321,9 +307,16 @@ class SharedRecovery:
                     if not waiting[target]:
                         order.append(target)
         never = {t for t, its in self._talkers.items() if its.over_ns is None}
-        lost = [p for p, its in self._ports.items() if self._late_ns[p] > its.room_ns]
-        lost += self._ports.keys() - set(order)
-        lost += [port for talker, port in self._from_talkers if talker in never]
+        self.endless = {
+            port: f"late frames may leave up to {duration(self._late_ns[port])} after their window "
+            f"has ended, and {duration(max(its.room_ns, 0))} after that the gate shuts or the next "
+            "frames may come"
+            for port, its in self._ports.items()
+            if self._late_ns[port] > its.room_ns
+        }
+        self.endless |= dict.fromkeys(self._ports.keys() - set(order), _CIRCULAR)
+        lost = [*self.endless, *(port for talker, port in self._from_talkers if talker in never)]
+        self.endless |= dict.fromkeys(never, _BUSY)
         is_lost = set(lost)
         for port in lost:  # what is late for ever makes others so
             more = [target for target in onward[port] if target not in is_lost]
@@ -393,6 +386,25 @@ class SharedRecovery:
                 left = turn + end + self._late_ns[feeder]
                 longest = max(longest, other.left_by_ns(left + takes, late) - left)
         return longest
+
+
+def lags_of(intent: Intent, sent: Iterable[Transmission]) -> dict[PortRef, Lag]:
+    """What one late frame does on the link of each talker."""
+    by_port: defaultdict[PortRef, list[Transmission]] = defaultdict(list)
+    for t in sent:
+        by_port[t.egress].append(t)
+    found = {}
+    for port, its in by_port.items():
+        link = intent.network.links[port]
+        loads = list(_loads(its))
+        beside = unplanned_best_effort_ns(intent, link)
+        extra = max(t.work_ns for t in its) + beside - best_effort_ns(intent, link)
+        if len({t.traffic_class for t in its}) > 1:  # one of a smaller class is under way
+            extra += max(t.frame_ns for t in its)
+        frames = sum(t.work_ns // t.frame_ns for t in its)
+        extra += goes_ns(intent, link, 2 * frames)
+        found[port] = lag(loads, _beside_control(intent, link, extra), beside)
+    return found
 
 
 def _beside_control(intent: Intent, link: Link, lasts_ns: int) -> int:

@@ -202,6 +202,8 @@ def show(file: Path, svg: Path | None, html: Path | None, state_dir: Path, as_js
         if target:
             whole_file.write(target, draw(shown))
             echo(f"wrote {target}")
+    if not as_json:
+        _warn_of_lateness(shown)
     if svg or html:
         return
     if as_json:
@@ -211,7 +213,16 @@ def show(file: Path, svg: Path | None, html: Path | None, state_dir: Path, as_js
 
 
 def warn_of(plan: Plan, *, is_new: bool = True) -> None:
-    """Warn of what a plan rests on and a network may not do."""
+    """Warn of what a plan rests on and a network may not do, and of what a sound one does not
+    promise."""
+    _warn_of_lateness(plan)
     for each in registry.MEASURED:
         for text, hint in each.warnings(plan, is_new):
             render.warning(text, hint)
+
+
+def _warn_of_lateness(plan: Plan) -> None:
+    from cnc.check import unbounded  # noqa: PLC0415
+
+    if text := unbounded.warning(plan):
+        render.warning(text, unbounded.HINT)

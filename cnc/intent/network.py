@@ -44,6 +44,7 @@ def network(document: shape.Document, problems: Problems) -> Network:
     for name in document.end_stations.keys() & document.switches.keys():
         problems.add(("end-stations", name), "the name of a switch", "a unique name")
     servers = _Servers(document.defaults, problems)
+    recovery = document.defaults.recovery
     return Network(
         bridges=_bridges(document, servers, problems),
         end_stations=_end_stations(document, servers),
@@ -56,7 +57,8 @@ def network(document: shape.Document, problems: Problems) -> Network:
             min_payload_octets=frame.min_payload_octets,
         ),
         gate_margin_ns=_gate_margin_ns(document),
-        disturbance_ns=document.defaults.recovery,
+        disturbance_ns=recovery.disturbance_ns if recovery else None,
+        recovery_required=recovery is not None and recovery.required,
         forwarding=document.forwarding,
         clock_error_neighbours_ns=document.defaults.clock_error.neighbours_ns,
     )

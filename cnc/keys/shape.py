@@ -24,7 +24,7 @@ from cnc.keys.values import (
     HOST_SLIPS,
     MIN_SHARE_MAX_PPB,
     PAYLOAD_MAX_OCTETS,
-    RECOVERY_SCHEMA,
+    RECOVERY_DEFAULT,
     Boolean,
     Dscp,
     Duration,
@@ -39,6 +39,7 @@ from cnc.keys.values import (
     OverheadSize,
     PortName,
     Rate,
+    RecoveryWord,
     TcpPort,
     UserName,
     VlanId,
@@ -46,7 +47,7 @@ from cnc.keys.values import (
     clock_error,
     integer,
     quantity,
-    recovery_time,
+    recovery_mapping,
     text,
 )
 from cnc.model import (
@@ -108,6 +109,22 @@ class ClockError(Shape):
     )
 
 
+class Recovery(Shape):
+    """What streams come back from within their bounds, and whether all of them must."""
+
+    disturbance_ns: Duration = Field(
+        RECOVERY_DEFAULT,
+        validate_default=True,
+        description="maximum time that a disturbance, such as a burst of control frames or a "
+        "missed window, keeps a port from sending, a duration such as 100us",
+    )
+    required: Boolean = Field(
+        False,
+        description="whether a plan is refused in which no bound is found for a stream on how long "
+        "it may be late after a disturbance; default: cnc warns of such streams",
+    )
+
+
 @with_keys(Level.DEFAULTS)
 class Defaults(Shape):
     """Defaults of links and switches."""
@@ -139,12 +156,17 @@ class Defaults(Shape):
         description="how much sooner than its list says a gate may open or close, such as the "
         "jitter of an offload; a duration such as 100ns",
     )
-    recovery: Annotated[int | None, Leaf(recovery_time, RECOVERY_SCHEMA)] = Field(
-        "100us",
+    recovery: Annotated[
+        Recovery | None,
+        BeforeValidator(recovery_mapping, json_schema_input_type=RecoveryWord | Recovery),
+    ] = Field(
+        RECOVERY_DEFAULT,
         validate_default=True,
         description="maximum time that a disturbance, such as a burst of control frames or a "
-        "missed window, keeps a port from sending; after any one of them all streams come back "
-        "within their bounds; a duration such as 100us, or none: frames may stay late",
+        "missed window, keeps a port from sending; after any one of them streams come back within "
+        "their bounds, but those of which cnc warns that no bound is found; a duration such as "
+        "100us; or required: after 100us, and a plan is refused that has no bound for all streams; "
+        "or a mapping with both; or none: frames may stay late",
     )
     gates: Gates = Field(
         "software",

@@ -143,35 +143,46 @@ def _ip_version(value: object) -> int:
     raise ValueError("4 or 6")
 
 
-def _duration_or(word: str, value: object) -> int | None:
-    if value == word:
+def _words_or_duration(*words: str) -> dict[str, Any]:
+    """The schema of a duration, or of one of some words."""
+    return {"type": "string", "anyOf": [{"enum": [*words]}, {"pattern": DURATION.pattern}]}
+
+
+RECOVERY_DEFAULT = "100us"
+_NO_RECOVERY, _REQUIRED = "none", "required"
+
+
+def recovery_mapping(value: object) -> dict[Any, object] | None:
+    """The mapping that a bare value of `recovery` stands for, or None for the word none;
+    `ValueError` says what was expected."""
+    if isinstance(value, dict):
+        return value
+    if value == _NO_RECOVERY:
         return None
+    if value == _REQUIRED:
+        return {"required": True}
     try:
-        return DURATION.parse(value)
+        DURATION.parse(value)
     except ValueError as error:
-        raise ValueError(f"{error}, or {word}") from None
+        raise ValueError(f"{error}, {_NO_RECOVERY}, {_REQUIRED} or a mapping") from None
+    return {"disturbance": value}
 
 
-def recovery_time(value: object) -> int | None:
-    """A duration in nanoseconds, or None for the word none; `ValueError` says so."""
-    return _duration_or("none", value)
-
-
-RECOVERY_SCHEMA = {
-    "type": "string",
-    "anyOf": [{"enum": ["none"]}, {"pattern": DURATION.pattern}],
-}
+RecoveryWord = Annotated[str, Leaf(recovery_mapping, _words_or_duration(_NO_RECOVERY, _REQUIRED))]
 
 
 def clock_error(value: object) -> int | None:
     """A duration in nanoseconds, or None for the word measured; `ValueError` says so."""
-    return _duration_or("measured", value)
+    if value == _MEASURED:
+        return None
+    try:
+        return DURATION.parse(value)
+    except ValueError as error:
+        raise ValueError(f"{error}, or {_MEASURED}") from None
 
 
-CLOCK_ERROR_SCHEMA = {
-    "type": "string",
-    "anyOf": [{"enum": ["measured"]}, {"pattern": DURATION.pattern}],
-}
+_MEASURED = "measured"
+CLOCK_ERROR_SCHEMA = _words_or_duration(_MEASURED)
 
 
 def _mac(value: object) -> str:

@@ -25,11 +25,12 @@ TIMES = frozenset(
             "talker-lateness",
             "gate-interval-min",
         ),
-        "recovery",
+        *("recovery", "disturbance"),
         *("period", "max-latency", "max-jitter", "earliest", "latest"),
         *("compute", "deadline", "duration", "time-constant", "rise-time"),
     }
 )
+_WORDS = frozenset({"none", "required"})  # in place of a time
 RATES = frozenset({"rate"})
 PER_SECOND = frozenset({"ki", "speed"})  # numbers
 # In place of none, which is for a clock on which no timer is late; a slower network is for others.
@@ -60,7 +61,7 @@ def _scaled(value: Any, factor: int) -> Any:
 
 def _scaled_entry(key: object, value: Any, factor: int) -> Any:
     # A name may equal one of these keys, but its value is then not a text.
-    if isinstance(value, str) and key in TIMES and value != "none":
+    if isinstance(value, str) and key in TIMES and value not in _WORDS:
         time_ns = DURATION.parse(value)
         if key == "gate-margin":
             time_ns = time_ns or MARGIN_NS

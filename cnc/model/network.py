@@ -217,7 +217,8 @@ class Network:
     than planned a frame may start for reasons of its sender, other frames apart, unless that is an
     end station with a lateness of its own.
     `disturbance_ns` is the longest time that a disturbance keeps a port from sending scheduled
-    frames, after which every stream must come back within its bound; None: none need.
+    frames, after which streams come back within their bounds: each that the plan says so of, and
+    all of them where `recovery_required`; None: none need.
     """
 
     bridges: Mapping[str, Bridge]
@@ -227,6 +228,7 @@ class Network:
     overhead: FrameOverhead = FrameOverhead()
     gate_margin_ns: int = 0
     disturbance_ns: int | None = None
+    recovery_required: bool = False
     forwarding: Forwarding = Forwarding.ROUTED
     clock_error_neighbours_ns: int | None = None
 

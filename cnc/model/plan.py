@@ -116,12 +116,12 @@ class Plan:
 
     `refused` holds the reason for each stream that has no place because its operator accepted a
     plan without it; it is empty unless that was asked for. `recovery_ns` is by stream how long
-    after the end of a disturbance its frames may still be later than their bound; empty where the
-    network need not recover. `addresses` has every planned stream of a bridged network; it is empty
-    in a routed one. `jitter_ns` has every planned stream whose jitter the operator limits, and for
-    each of its listeners the spread of arrivals that it is promised. `loops` has how long each
-    control loop takes whose two streams are planned. `plan[Type]` is what a mechanism has decided
-    beside all that.
+    after the end of a disturbance its frames may still be later than their bound, of those of which
+    a bound is found; empty where the network need not recover. `addresses` has every planned stream
+    of a bridged network; it is empty in a routed one. `jitter_ns` has every planned stream whose
+    jitter the operator limits, and for each of its listeners the spread of arrivals that it is
+    promised. `loops` has how long each control loop takes whose two streams are planned.
+    `plan[Type]` is what a mechanism has decided beside all that.
     """
 
     intent: Intent

@@ -2,8 +2,9 @@
 
     {"name", "algorithm", "span_ns", "verdict": [violation, ...],
      "gate_margin": text or null            how long it is, and where that comes from
-     "disturbance_ns", "recovery_ns": both null with `recovery: none`; else the second is how long
-                                            after the first any stream may be late
+     "disturbance_ns", "recovery_ns": the second is how long after the first any stream may be late
+                                            of those with a bound; both null where none has one
+     "unbounded": text or null              which streams have no bound although one is asked for
      "classes": [{"name", "number", "role"}, ...]                   the highest queue first
      "nodes":   [{"name", "bridge", "x", "y", "dx", "dy"}, ...]     (dx, dy): where a label has room
      "ports":   [{"name", "node", "to", "rate", "load", "cycle_ns", "entries", "open": [[opens_ns,
@@ -40,7 +41,7 @@ from typing import Any
 
 from cnc.account.frames import Transmission
 from cnc.chart.axis import classes_of, open_times, ports_along_the_way, span_ns
-from cnc.check import judge
+from cnc.check import judge, unbounded
 from cnc.check.lists import readable_lists
 from cnc.check.streams import judge_streams
 from cnc.loops.model import Loops
@@ -99,6 +100,7 @@ class _Data:
             "verdict": [str(violation) for violation in judge(plan)],
             "gate_margin": self._gate_margin(),
             "disturbance_ns": self._network.disturbance_ns if plan.recovery_ns else None,
+            "unbounded": unbounded.warning(plan),
             "recovery_ns": max(plan.recovery_ns.values(), default=None),
             "classes": [
                 {"name": c.name, "number": c.number, "role": c.role} for c in self._classes

@@ -29,14 +29,17 @@ function drawHeading() {
   facts.push(counted(plan.ports.filter((port) => port.cycle_ns).length, "gated port"), `${duration(plan.span_ns)} shown`);
   if (plan.gate_margin) facts.push(`gate margin ${plan.gate_margin}`);
   if (plan.recovery_ns !== null) {
-    facts.push(`in time again within ${duration(plan.recovery_ns)} of any one disturbance of up to ${duration(plan.disturbance_ns)}`);
+    const bounded = plan.unbounded ? `${plan.streams.filter((each) => each.recovery_ns !== null).length} of them ` : "";
+    facts.push(`${bounded}in time again within ${duration(plan.recovery_ns)} of any one disturbance of up to ${duration(plan.disturbance_ns)}`);
   }
   for (const loop of plan.loops) facts.push(`loop ${loop.name} takes ${us(loop.delay_ns)} of ${us(loop.deadline_ns)} µs allowed`);
   facts.push(`planned by ${plan.algorithm}`);
   byId("facts").append(facts.join(" · "));
   const verdict = byId("verdict"), wrong = plan.verdict.length;
   if (!wrong) {
-    verdict.replaceWith(element("p", { id: "verdict" }, "✓ judged sound"));
+    const sound = element("p", { id: "verdict" }, "✓ judged sound");
+    verdict.replaceWith(sound);
+    if (plan.unbounded) sound.after(element("p", { id: "unbounded" }, plan.unbounded));
     return;
   }
   verdict.firstElementChild.append(`✗ breaks ${counted(wrong, "promise")}`);

@@ -10,7 +10,7 @@ a frame that was late at its talker, the talker's link is back first (`pauses`).
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from itertools import accumulate, pairwise
 from math import lcm
 from typing import NamedTuple
@@ -21,7 +21,7 @@ from cnc.mechanisms.terms import (
     late_interference_ns,
     longest_frame_ns,
 )
-from cnc.model import ClassRole, GateControlList, PortRef
+from cnc.model import ClassRole, GateControlList, Intent, PortRef
 from cnc.planner.backlog import Ahead, Backlog, Clearing, Coming
 from cnc.planner.chains import Passage, longest_chain_ns
 from cnc.planner.gates import Lists
@@ -35,10 +35,15 @@ _NAMED_MAX = 5
 
 
 class Recovery(NamedTuple):
-    """By stream, how long after a disturbance it may be late; by port, why no bound is found."""
+    """By stream, how long after a disturbance it may be late, where there is a bound; by port, why
+    none is found for streams that cross it, or that meet those later on their way."""
 
     recovery_ns: dict[str, int]
-    refused: dict[PortRef, str]
+    endless: dict[PortRef, str]
+
+    def refused(self, intent: Intent) -> dict[PortRef, str]:
+        """The ports for which no plan is to be made: those, where each stream must have a bound."""
+        return self.endless if intent.network.recovery_required else {}
 
 
 class _Port(NamedTuple):
@@ -65,6 +70,7 @@ def recovery(problem: Problem, placements: Iterable[Placement], lists: Lists) ->
     talkers: dict[int, Behind] = {}
     recovery_ns: dict[str, int] = {}
     endless: dict[PortRef, str] = {}
+    for_ever: set[str] = set()
     for link, sent in sendings(problem, placements).items():
         names = dict.fromkeys(sending.stream for sending in sent)
         if its := behind(sent, late_interference_ns(problem.intent, problem.links[link])):
@@ -73,10 +79,11 @@ def recovery(problem: Problem, placements: Iterable[Placement], lists: Lists) ->
                 recovery_ns[name] = max(its.back_ns, recovery_ns.get(name, 0))
         else:
             endless[problem.links[link].source] = _endless(names, _BUSY, _SEND_LESS)
-    if endless:
-        return Recovery({}, endless)
+            talkers[link] = Behind(dict.fromkeys((each.traffic_class for each in sent), 0), 0)
+            for_ever |= names.keys()
     crossed = list(visits(problem, placements, talkers))
-    return _Search(problem, crossed, lists.lists, disturbance_ns).run(recovery_ns)
+    search = _Search(problem, crossed, lists.lists, disturbance_ns, for_ever)
+    return search.run(recovery_ns, endless)
 
 
 class _Search:
@@ -86,11 +93,14 @@ class _Search:
         visits: Sequence[Visit],
         lists: Mapping[PortRef, GateControlList],
         disturbance_ns: int,
+        for_ever: Set[str],
     ) -> None:
+        """Streams that are late `for_ever` do so from their talker on."""
         self._problem = problem
         self._visits = visits
         self._lists = lists
         self._disturbance_ns = disturbance_ns
+        self._for_ever = for_ever
         # How long after its latest time on plan each may come.
         self._late = [visit.late_ns for visit in visits]
         self._crossing: defaultdict[int, list[int]] = defaultdict(list)
@@ -100,19 +110,32 @@ class _Search:
             if visit.parent is not None:
                 self._children.setdefault(visit.parent, []).append(number)
 
-    def run(self, at_talkers_ns: Mapping[str, int]) -> Recovery:
-        """`at_talkers_ns` has for how long each stream may leave its talker late."""
+    def run(self, at_talkers_ns: Mapping[str, int], endless: Mapping[PortRef, str]) -> Recovery:
+        """`at_talkers_ns` has for how long each stream may leave its talker late; those that are
+        late for ever do so for `endless` reasons."""
         ports = {link: self._port(link) for link in sorted(self._crossing)}
+        self._leave_out(ports, {v.link for v in self._visits if v.stream in self._for_ever})
         stuck = {link for link, port in ports.items() if port.disturbed.never}
-        if stuck := stuck or self._settle(ports):
-            return Recovery({}, self._never(stuck, _STUCK))
+        self._leave_out(ports, stuck)
+        stuck |= self._settle(ports)
         recovered = self._recovered(ports)
-        if stuck := ports.keys() - recovered.keys():
-            return Recovery({}, self._never(stuck, _CIRCULAR))
+        found = {**endless, **self._never(stuck, _STUCK)}
+        found |= self._never(ports.keys() - recovered.keys(), _CIRCULAR)
         by_stream = dict(at_talkers_ns)
         for visit in self._visits:
-            by_stream[visit.stream] = max(recovered[visit.link], by_stream[visit.stream])
-        return Recovery(by_stream, {})
+            if visit.link not in recovered:
+                by_stream.pop(visit.stream, None)
+            elif visit.stream in by_stream:
+                by_stream[visit.stream] = max(recovered[visit.link], by_stream[visit.stream])
+        return Recovery(by_stream, found)
+
+    def _leave_out(self, ports: dict[int, _Port], late: Iterable[int]) -> None:
+        """Take those ports out at which frames stay late, and all to which such frames go on."""
+        waiting = list(late)
+        for link in waiting:
+            if ports.pop(link, None):
+                children = (c for n in self._crossing[link] for c in self._children.get(n, ()))
+                waiting += dict.fromkeys(self._visits[child].link for child in children)
 
     def _recovered(self, ports: Mapping[int, _Port]) -> dict[int, int]:
         """How long after a disturbance frames may leave each port late: if it was there, until what
@@ -120,10 +143,10 @@ class _Search:
         back to the plan, and the backlog is gone. Ports that feed each other may take as long as
         the longest chain of late frames besides; they are missing, with all that they feed, if such
         a chain need not end."""
-        feeders = self._feeders()
+        feeders = {link: its for link, its in self._feeders().items() if link in ports}
         by_talkers = {
-            link: max((0, *(self._visits[number].fed_ns for number in numbers)))
-            for link, numbers in self._crossing.items()
+            link: max((0, *(self._visits[number].fed_ns for number in self._crossing[link])))
+            for link in ports
         }
         disturbed = {link: port.disturbed.longest_ns() for link, port in ports.items()}
         calm = {link: port.calm.longest_ns() for link, port in ports.items()}
@@ -182,23 +205,28 @@ class _Search:
 
     def _settle(self, ports: dict[int, _Port]) -> set[int]:
         """Raise how late frames may come from what a disturbance does where it is until none comes
-        later because of others; ports where that has no end."""
+        later because of others. Ports where that has no end are left out, and found."""
         visits, late, lost = self._visits, self._late, self._disturbance_ns
         for number, children in self._children.items():
             visit = visits[number]
+            if visit.link not in ports:
+                continue
             disturbed = ports[visit.link].disturbed
             left = lost + disturbed.worst_wait_ns(visit.gone_ns + lost, visit.period_ns)
             for child in children:
                 late[child] = left
         pending = set(ports)
+        stuck: set[int] = set()
         for _ in range(_PASSES_MAX):
             renewed = {link for link in pending if self._renew(link, ports)}
-            if stuck := {link for link in renewed if ports[link].calm.never}:
-                return stuck
-            pending = self._push_on(ports, renewed)
+            never = {link for link in renewed if ports[link].calm.never}
+            self._leave_out(ports, never)
+            stuck |= never
+            pending = self._push_on(ports, renewed) & ports.keys()
             if not pending:
                 break
-        return pending
+        self._leave_out(ports, pending)
+        return stuck | pending
 
     def _renew(self, link: int, ports: dict[int, _Port]) -> bool:
         """Let `calm` be for frames as late as they are now; False if that makes no difference."""
@@ -220,7 +248,7 @@ class _Search:
         raised: set[int] = set()
         for number, children in self._children.items():  # none before the one before it on its way
             visit = visits[number]
-            if visit.link not in renewed and number not in raised:
+            if visit.link not in ports or (visit.link not in renewed and number not in raised):
                 continue
             later = self._later_ns(number)
             calm = ports[visit.link].calm
@@ -247,7 +275,7 @@ class _Search:
         once += control_backlog_ns(intent, its) + intent.network.gate_margin_ns
         backlog = Backlog(
             gates.cycle_ns,
-            _openings(gates, opened, shut, its.gate_early_ns),
+            openings(gates, opened, shut, its.gate_early_ns),
             [Coming(v.period_ns, v.earliest_ns, v.gone_ns, v.wire_ns) for v in visits],
             Ahead(
                 once,
@@ -307,7 +335,7 @@ _MORE_ROOM = (
 _SEND_LESS = "Fewer or shorter streams of this talker, or longer periods,"
 
 
-def _openings(
+def openings(
     gates: GateControlList, opened: int, shut: int, early_ns: int
 ) -> list[tuple[int, int]]:
     """When all gates of `opened` are open and none of `shut`, even if gates change `early_ns` too

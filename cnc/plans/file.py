@@ -25,7 +25,8 @@
 
 `limits` are what the switches stated of their ports (0: unknown), and hold beside those in the
 intent. The section is missing where no switch was asked, as is `recovery_ns` where the intent asks
-for no recovery: how long after a disturbance a stream may be late.
+for no recovery, or no stream has a bound: how long after a disturbance a stream may be late. Every
+stream has one where the intent requires it.
 
 `addresses` has every stream of the plan where the intent's forwarding is bridged, and is missing
 where it is routed. The PCP of a stream is the priority of its class.

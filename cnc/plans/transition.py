@@ -133,7 +133,8 @@ def _under_way_ns(former: Plan, name: str) -> int:
     """How long after the base time a frame of a stream may still be under way.
 
     The last one by the former plan is sent in the period that ends then; a period more allows for a
-    talker that is late.
+    talker that is late. Of a stream without a bound on how late a disturbance makes it, the frames
+    count that none has made late.
     """
     late_ns = former.recovery_ns.get(name, 0) + former.intent.network.clock_error_ns
     return former.streams[name].latency_bound_ns + late_ns + former.intent.streams[name].period_ns

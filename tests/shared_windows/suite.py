@@ -26,13 +26,15 @@ class Sum:
     feasible: int = 0
     placed: int = 0
     recovering: int = 0
+    bounded: int = 0
     least_percent: float = 100.0
 
-    def add(self, feasible: int, placed: int, recovering: int) -> None:
+    def add(self, feasible: int, placed: int, recovering: int, bounded: int) -> None:
         self.networks += 1
         self.feasible += feasible
         self.placed += placed
         self.recovering += recovering
+        self.bounded += bounded
         least = min(placed, recovering)
         self.least_percent = min(self.least_percent, percent(least, feasible))
 
@@ -42,7 +44,7 @@ def percent(part: int, whole: int) -> float:
     return 100 * part / whole if whole else 100.0
 
 
-_LINE = "{:32} {:>7} {:>8} {:>14} {:>14} {:>8} {:>8} {:>7}  {}"
+_LINE = "{:32} {:>7} {:>8} {:>14} {:>14} {:>14} {:>8} {:>8} {:>7}  {}"
 
 
 def show(intents: Iterable[Intent], gate_margin_ns: int, classes: int) -> bool:
@@ -51,8 +53,8 @@ def show(intents: Iterable[Intent], gate_margin_ns: int, classes: int) -> bool:
 
     Streams may use the first so many of their classes.
     """
-    head = ("network", "streams", "feasible", "placed", "recovering", "of those", "beyond", "CPU")
-    print(_LINE.format(*head, "").rstrip())
+    head = ("network", "streams", "feasible", "placed", "recovering", "with a bound", "of those")
+    print(_LINE.format(*head, "beyond", "CPU", "").rstrip())
     total, sound = Sum(), True
     for intent in intents:
         asked = _with(intent, gate_margin_ns, classes)
@@ -63,12 +65,15 @@ def show(intents: Iterable[Intent], gate_margin_ns: int, classes: int) -> bool:
             if floors.floor_ns(stream) <= stream.max_latency_ns
         }
         begun = time.process_time()
-        placed, faults = _placed(asked)
+        planned, faults = _planned(asked)
+        placed = planned.streams.keys()
         network = replace(asked.network, disturbance_ns=_DISTURBANCE_NS)
-        recovering, more_faults = _placed(replace(asked, network=network))
+        planned, more_faults = _planned(replace(asked, network=network))
+        recovering, bounded = planned.streams.keys(), planned.recovery_ns.keys()
         faults += more_faults
         sound = sound and not faults
-        counts = len(feasible), len(placed & feasible), len(recovering & feasible)
+        those = (feasible, placed & feasible, recovering & feasible, bounded & feasible)
+        counts = tuple(map(len, those))
         total.add(*counts)
         print(
             _LINE.format(
@@ -102,7 +107,8 @@ def _verdict(total: Sum, *, is_exact: bool) -> bool:
     print(
         f"\n{counted(total.networks, 'network')}: of {total.feasible} feasible streams "
         f"{total.placed} are placed ({placed:.2f}%), "
-        f"{total.recovering} with recovery ({recovering:.2f}%, {of_none:.2f}% of those), in the "
+        f"{total.recovering} with recovery ({recovering:.2f}%, {of_none:.2f}% of those), of which "
+        f"{total.bounded} have a bound of it, in the "
         f"network with the least {total.least_percent:.1f}%"
     )
     for what, reached, bar in bars:
@@ -118,11 +124,11 @@ def _with(intent: Intent, gate_margin_ns: int, classes: int) -> Intent:
     return replace(intent.with_gate_margin(gate_margin_ns), streams=streams)
 
 
-def _placed(intent: Intent) -> tuple[set[str], list[str]]:
-    """The streams that have a place, and what the judge finds."""
+def _planned(intent: Intent) -> tuple[Plan, list[str]]:
+    """The plan, with as many streams as have a place, and what the judge finds."""
     try:
         computed = plan(intent, best_effort=True)
     except Unschedulable as error:
         print(f"  {intent.name}: nothing is planned: {error}")
         computed = Plan(intent, {}, {}, "none")
-    return set(computed.streams), [str(violation) for violation in judge(computed)]
+    return computed, [str(violation) for violation in judge(computed)]

@@ -200,14 +200,14 @@ def window_frames(intent: Intent, port: PortRef) -> int:
     return bisect_right(sizes, room_ns, key=window_ns)
 
 
-_LINE = "{:68} {:>6} {:>6} {:>6} {:>5} {:>7} {:>12} {:>9} {:>6}  {}"
+_LINE = "{:68} {:>6} {:>6} {:>6} {:>8} {:>5} {:>7} {:>12} {:>9} {:>6}  {}"
 
 
 def show(only: str) -> bool:
     """Print the rows whose names match `only` as they are planned and judged; True if there are
     any, and every bar is reached by sound plans."""
-    head = ("asked of the planner", "asked", "placed", "bar", "wire", "window", "best effort")
-    print(_LINE.format(*head, "bound", "CPU", "").rstrip())
+    head = ("asked of the planner", "asked", "placed", "bar", "recovers", "wire", "window")
+    print(_LINE.format(*head, "best effort", "bound", "CPU", "").rstrip())
     reached = [_show(row) for row in rows() if fnmatch(row.name, only)]
     print(f"{sum(reached)} of {counted(len(reached), 'row')} as they must be, by sound plans")
     return bool(reached) and all(reached)
@@ -233,6 +233,7 @@ def _show(row: Row) -> bool:
         if row.narrowest
         else ("", "")
     )
+    recovers = "" if intent.network.disturbance_ns is None else str(len(computed.recovery_ns))
     best_effort = "" if keeps is None else f"{keeps}%"
     if row.best_effort_bar:
         best_effort += f" of {row.best_effort_bar}%"
@@ -242,6 +243,7 @@ def _show(row: Row) -> bool:
             f"{row.asked}{row.unit}",
             f"{placed}{row.unit}",
             "" if row.bar is None else f"{row.bar}{row.unit}",
+            recovers,
             *limits,
             best_effort,
             duration(max(bounds_ns)) if bounds_ns else "",

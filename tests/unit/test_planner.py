@@ -343,7 +343,7 @@ def test_a_stream_in_a_hurry_takes_the_fastest_way_if_the_shortest_is_too_slow()
 def test_lists_that_stay_too_long_refuse_the_plan_rather_than_lose_streams(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("cnc.planner._ROUNDS_MAX", 1)
+    monkeypatch.setattr("cnc.planner.own_windows.ROUNDS_MAX", 1)
     streams = [stream(f"f{i}", "t", "l") for i in range(6)]
     limited = with_links(intent(LINE, *streams), PortRef("s2", "l"), gate_entries_max=8)
     with pytest.raises(Unschedulable) as refused:

@@ -52,7 +52,9 @@ WIRE_NS = 1542 * 8 + 2  # of 1,500 octets, on the slowest link
 
 
 def recovering(wanted: Intent, disturbance_ns: int = 100 * US) -> Intent:
-    return replace(wanted, network=replace(wanted.network, disturbance_ns=disturbance_ns))
+    """The intent, of which each stream must have a bound."""
+    network = replace(wanted.network, disturbance_ns=disturbance_ns, recovery_required=True)
+    return replace(wanted, network=network)
 
 
 A = stream("a", "t", "l")

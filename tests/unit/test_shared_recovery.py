@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import pytest
 
+from cnc.account.frames import Transmission
+from cnc.account.openings import GateCycle
 from cnc.check import judge, shared_recovery
+from cnc.check.busy import BusyPeriods
 from cnc.check.lists import readable_lists
 from cnc.check.shared_recovery import SharedRecovery
 from cnc.check.streams import judge_streams
-from cnc.model import GateEntry, Plan, PortRef
+from cnc.model import GateEntry, Intent, Plan, PortRef
 from tests.simulator.adversary import Adversary, Chance, Slow
 from tests.simulator.mutations import with_list
 from tests.simulator.outcome import flows_of, missed, run, sent_by
@@ -35,23 +38,36 @@ LASTS_NS = 100 * US
 
 
 def asked_for(planned: Plan, lasts_ns: int) -> Plan:
-    """The plan, which is to recover from disturbances that last so long."""
-    network_facts = replace(planned.intent.network, disturbance_ns=lasts_ns)
+    """The plan, all of whose streams are to recover from disturbances that last so long."""
+    network_facts = planned.intent.network
+    network_facts = replace(network_facts, disturbance_ns=lasts_ns, recovery_required=True)
     return replace(planned, intent=replace(planned.intent, network=network_facts))
 
 
-def account_of(planned: Plan) -> SharedRecovery:
+Given = tuple[Intent, Mapping[PortRef, GateCycle], Sequence[Transmission], int]
+"""What an account of a plan is made of."""
+
+
+def given_by(planned: Plan) -> Given:
     lists = readable_lists(planned)
     transmissions, _ = judge_streams(planned, lists)
     lasts_ns = planned.intent.network.disturbance_ns
     assert lasts_ns is not None
-    return SharedRecovery(planned.intent, lists, transmissions, lasts_ns)
+    return planned.intent, lists, transmissions, lasts_ns
 
 
-def recovering(planned: Plan, lasts_ns: int = LASTS_NS) -> Plan:
-    """The plan with the shortest promise that the judge allows; with none, if it allows none."""
+def account_of(planned: Plan) -> SharedRecovery:
+    return SharedRecovery(*given_by(planned))
+
+
+def recovering(
+    planned: Plan,
+    lasts_ns: int = LASTS_NS,
+    account: Callable[..., SharedRecovery | BusyPeriods] = SharedRecovery,
+) -> Plan:
+    """The plan with the shortest promises that an account of the judge allows."""
     asked = asked_for(planned, lasts_ns)
-    found = account_of(asked).by_stream()
+    found = account(*given_by(asked)).by_stream()
     return replace(asked, recovery_ns={n: its for n, its in found.items() if its is not None})
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from cnc import intent as intents
-from cnc.model import Intent, PortRef
+from cnc.model import Intent, Plan, PortRef
 from cnc.planner import plan
 from tests.shared_windows import networks, suite, table
 from tests.unit.planner_networks import BEST_EFFORT, CYCLIC, LINE, MS, US, intent, stream
@@ -144,7 +144,7 @@ def test_of_a_suite_only_streams_count_that_could_be_in_time(lines, capsys):
 
 
 def test_a_suite_of_which_too_little_is_placed_misses_its_bars(lines, capsys, monkeypatch):
-    monkeypatch.setattr(suite, "_placed", lambda _: (set(), []))
+    monkeypatch.setattr(suite, "plan", lambda wanted, **_: Plan(wanted, {}, {}, "none"))
     assert not suite.show(lines, 50 * US, 1)
     assert capsys.readouterr().out.count("NOT MET") == 3
 

@@ -150,8 +150,9 @@ class PlanFile(Document):
     """How much arrivals may vary, by stream with a `max-jitter` and listener. It is there if there
     is such a stream."""
     recovery_ns: dict[str, int] = Field(default_factory=dict)
-    """How long after the end of a disturbance frames of a stream may be later than its bound. It is
-    there unless the intent states `recovery: none`."""
+    """How long after the end of a disturbance frames of a stream may be later than its bound, of
+    the streams of which a bound is found. It is there if there is one, unless the intent states
+    `recovery: none`."""
     loops: dict[str, LoopDelay] = Field(default_factory=dict)
     """How long control loops take. It is there if the intent has one whose streams have a place."""
     refused: dict[str, str]

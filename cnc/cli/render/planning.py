@@ -289,6 +289,8 @@ def _costs(planned: Plan) -> str:
 def _recovers(computed: Plan, stream: str) -> str:
     """For how many cycles of its ports after a disturbance the stream may be late; for how many of
     its periods where it crosses no switch."""
+    if stream not in computed.recovery_ns:
+        return "no bound"
     ports = (hop.egress for hop in computed.streams[stream].hops)
     cycles = (computed.gates[port].cycle_ns for port in ports if port in computed.gates)
     cycle_ns = max(cycles, default=computed.intent.streams[stream].period_ns)
@@ -298,8 +300,10 @@ def _recovers(computed: Plan, stream: str) -> str:
 def _recovery(computed: Plan) -> None:
     """What recovery from disturbances costs: nothing, unless frames are late."""
     disturbance = duration(computed.intent.network.disturbance_ns or 0)
+    bounded, placed = len(computed.recovery_ns), counted(len(computed.streams), "stream")
+    who = "all streams" if bounded == len(computed.streams) else f"{bounded} of {placed}"
     text = (
-        f"if a port cannot send for up to {disturbance}, all streams are back within their bounds "
+        f"if a port cannot send for up to {disturbance}, {who} are back within their bounds "
         f"{duration(max(computed.recovery_ns.values()))} later"
     )
     switched = [port for port in computed.gates if port.node in computed.intent.network.bridges]

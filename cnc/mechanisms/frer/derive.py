@@ -135,6 +135,7 @@ def _least_ns(network: Network, stream: Stream, way: list[Hop]) -> int:
 
 
 def _late_ns(plan: Plan, name: str) -> int:
-    """How much later than planned a copy may come while the network recovers."""
+    """How much later than planned a copy may come while the network recovers; without a bound of
+    that the disturbance alone counts, of which `cnc.check.unbounded` warns."""
     disturbance_ns = plan.intent.network.disturbance_ns
     return 0 if disturbance_ns is None else disturbance_ns + plan.recovery_ns.get(name, 0)

@@ -11,19 +11,21 @@ its way in the windows of one slot, which overlap.
     forward   ways that lead forward in it           phases    how far from each other
     ways      in which window of each port           talkers   when talkers start
     placing   which stream begins in which slot      spare     how late after a disturbance
+    busy      how long queues are busy after one
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from cnc.model import StreamPlan
+from cnc.model import PortRef, StreamPlan
 from cnc.planner.gates import Lists, lists_of, windows_by_port
 from cnc.planner.problem import Problem
 from cnc.planner.recovery import Recovery
 from cnc.planner.route import Placement
+from cnc.planner.sharing.busy import ENDLESS, BusyTimes, Crossing
 from cnc.planner.sharing.placing import Sharing
 from cnc.planner.sharing.spare import Periodic
 from cnc.planner.sharing.taken import Taken
@@ -71,38 +73,80 @@ class Shared:
         return lists_of(self.problem, every, stays, in_guards=True)
 
     def recovery(self, lists: Lists) -> Recovery:
-        """When all are in time again after a disturbance, or the ports that find no end of it."""
+        """When streams are in time again after a disturbance, and the ports that find no end of
+        it: beside windows of single frames all do.
+
+        Late frames leave before the next window, or where not all do in some later spare room.
+        """
         if self.problem.intent.network.disturbance_ns is None or lists.crowded():
             return Recovery({}, {})
         recovery_ns: dict[str, int] = {}
-        refused = {
-            self.problem.links[link].source: f"{_ENDLESS} beside windows of single frames"
+        endless = {
+            self.problem.links[link].source: f"{ENDLESS} beside windows of single frames"
             for link in self.own
         }
+        is_alone = not self.own
         for sharing in self.classes if self.streams else ():
             mine = {link: self.windows[link] for link in sharing.links}
             lateness = sharing.lateness()
             ports = {self.problem.links[link].source for link in mine}
             if not lateness.settles:
-                refused |= dict.fromkeys(ports, _CIRCULAR)
+                endless |= dict.fromkeys(ports, _CIRCULAR)
                 continue
-            refused |= {
-                port: f"{_ENDLESS}: {why}. {_WHAT_HELPS}"
+            endless |= {
+                port: f"{ENDLESS}: {why}. {_WHAT_HELPS}"
                 for port, why in lateness.too_late(lists.lists, mine).items()
             }
             others = (w.traffic_class for its in mine.values() for _, w in its)
             if any(number != sharing.traffic_class for number in others):
-                refused |= dict.fromkeys(ports, f"{_ENDLESS} where classes share a port")
+                endless |= dict.fromkeys(ports, f"{ENDLESS} where classes share a port")
+                is_alone = False
             recovery_ns |= sharing.recovery_ns(lateness)
-        return Recovery({} if refused else recovery_ns, refused)
+        late = self._reached(endless)
+        in_time = {
+            name: ns
+            for name, ns in recovery_ns.items()
+            if is_alone and late.isdisjoint(hop.egress for hop in self.streams[name].hops)
+        }
+        if not endless:
+            return Recovery(in_time, {})
+        if self.own:
+            return Recovery({}, endless)
+        busy = self._busy_times(lists)
+        endless = {port: f"{why}. {_WHAT_HELPS}" for port, why in busy.endless.items()}
+        return Recovery(in_time | busy.recovery_ns(), endless)
+
+    def _busy_times(self, lists: Lists) -> BusyTimes:
+        crossings: list[Crossing] = []
+        sent: defaultdict[int, list[Periodic]] = defaultdict(list)
+        for sharing in self.classes:
+            crossings += sharing.crossings(len(crossings))
+            for link, windows in sharing.sent_in().items():
+                sent[link] += windows
+        return BusyTimes(self.problem, crossings, sent, lists.lists)
+
+    def _reached(self, ports: Iterable[PortRef]) -> set[PortRef]:
+        """These ports, and all to which frames go on from them."""
+        onward: defaultdict[PortRef, set[PortRef]] = defaultdict(set)
+        links = self.problem.intent.network.links
+        for path in (path for planned in self.streams.values() for path in planned.paths):
+            inbound = {links[hop.egress].target.node: hop.egress for hop in path}
+            for hop in path:
+                if before := inbound.get(hop.egress.node):
+                    onward[before].add(hop.egress)
+        found = set(ports)
+        waiting = list(found)
+        for port in waiting:
+            waiting += onward[port] - found
+            found |= onward[port]
+        return found
 
 
-_ENDLESS = "no bound is found on how long frames that share windows are late after a disturbance"
 _WHAT_HELPS = (
     "Fewer streams, longer periods, a smaller max-frame of best effort or a shorter `recovery` "
     "would help; `recovery: none` under `defaults` plans without a bound"
 )
-_CIRCULAR = f"{_ENDLESS}: they may make each other late around a ring of ports. {_WHAT_HELPS}"
+_CIRCULAR = f"{ENDLESS}: they may make each other late around a ring of ports. {_WHAT_HELPS}"
 
 
 def share(problem: Problem, names: Collection[str], beside: Iterable[Placement] = ()) -> Shared:
@@ -123,24 +167,36 @@ def share(problem: Problem, names: Collection[str], beside: Iterable[Placement] 
                 "need another class. What would help: `windows` alike for all streams of a class"
             )
     for number in sorted(by_class, reverse=True):
-        best: Sharing | None = None
-        for style in _styles(by_class[number]):
-            tried = Sharing(problem, by_class[number], number, style, taken)
-            tried.place()
-            if best is None or tried.count > best.count:
-                best = tried
-            if tried.is_complete or not tried.has_rings:
-                break
-        if best is not None:
-            found.classes.append(best)
-            found.streams |= best.stream_plans()
-            found.refused |= best.refused()
-            gated = best.gate_windows()
-            for link, windows in gated.items():
-                found.windows.setdefault(link, []).extend(windows)
-            for link, windows in (gated | best.sent_in()).items():
-                taken.add(link, windows)
+        its = _tried(problem, by_class[number], number, taken)
+        best = max(its, key=lambda tried: tried.count)
+        found.classes.append(best)
+        found.streams |= best.stream_plans()
+        found.refused |= best.refused()
+        gated = best.gate_windows()
+        for link, windows in gated.items():
+            found.windows.setdefault(link, []).extend(windows)
+        for link, windows in (gated | best.sent_in()).items():
+            taken.add(link, windows)
     return found
+
+
+def _tried(problem: Problem, names: Sequence[str], number: int, taken: Taken) -> Iterator[Sharing]:
+    """Layouts, until one has a place for all: at first such that late frames leave behind each
+    window before the next, then with longer windows. These have a bound of how long frames are late
+    where none go around rings; so with rings it stays at the first if each stream must have one."""
+    network = problem.intent.network
+    for is_roomy in (True, False) if network.disturbance_ns is not None else (False,):
+        for style in _styles(names):
+            tried = Sharing(problem, names, number, style, taken, is_roomy=is_roomy)
+            tried.place()
+            yield tried
+            if tried.is_complete:
+                return
+            if not tried.has_rings:
+                break
+        else:
+            if network.recovery_required:
+                return
 
 
 def _styles(names: Collection[str]) -> Iterator[Style]:

@@ -14,6 +14,7 @@ from cnc.planner.floor import us
 from cnc.planner.gates import Window, gated_links
 from cnc.planner.problem import Problem
 from cnc.planner.route import Member
+from cnc.planner.sharing.busy import Crossing
 from cnc.planner.sharing.queue import Coming, Queue
 from cnc.planner.sharing.spare import Lateness
 from cnc.planner.sharing.taken import Taken
@@ -59,7 +60,10 @@ class Sharing:
         traffic_class: int,
         style: Style,
         taken: Taken,
+        *,
+        is_roomy: bool,
     ) -> None:
+        """Where it is roomy, late frames leave behind each window before the next one."""
         self.traffic_class = traffic_class
         self._problem = problem
         self._streams = {name: problem.intent.streams[name] for name in names}
@@ -68,7 +72,7 @@ class Sharing:
         self.slot_ns = problem.slot_ns(names, taken.periods_ns)
         periods = {stream.period_ns for stream in self._streams.values()}
         self._count = lcm(*periods) // self.slot_ns
-        self._recovers = problem.intent.network.disturbance_ns is not None
+        self._is_roomy = is_roomy
         self._ways = Ways(problem, names, self.slot_ns, self._times, style)
         self._holds: dict[int, int] = {}
         self._full, self._less = _FULL, dict[int, int]()
@@ -179,7 +183,7 @@ class Sharing:
         """The most work that a window can hold beside best effort's turn."""
         if link not in self._holds:
             its, room = self._times.of_link(link), self._room_ns(link)
-            if self._recovers and not its.is_talkers:
+            if self._is_roomy and not its.is_talkers:
                 room = min(room, self.slot_ns - self._disturbed_ns(link))
             shortest = min(self._times.of_frame(link, s).busy_ns for s in self._streams.values())
             low, high = 0, self.slot_ns
@@ -211,7 +215,7 @@ class Sharing:
         windows = layout.windows
         over = {link: windows.length_ns(link) - self._room_ns(link) for link in layout.queues}
         over |= {link: windows.talker(link).busy_ns - self.slot_ns for link in layout.talkers}
-        if self._recovers:
+        if self._is_roomy:
             late_ns = self._lateness(layout).late_ns
             for link in layout.queues:
                 # Late frames have to have left before the first of the next slot may come.
@@ -540,6 +544,39 @@ class Sharing:
             for step in way:
                 if step.before is not None:
                     yield step.link, self._left_ns(layout, step) - first
+
+    def crossings(self, first: int) -> Iterator[Crossing]:
+        """The frames of all placed streams on links of switches, numbered from `first` on."""
+        layout, windows = self._layout, self._layout.windows
+        number = first
+        for name in self._placed():
+            stream = self._streams[name]
+            for way in self._ways.of(name):
+                numbers: dict[int, int] = {}  # of the steps
+                for index, step in enumerate(way):
+                    if step.before is None:
+                        continue
+                    came = way[step.before]
+                    frame = self._times.of_frame(step.link, stream).busy_ns
+                    came_frame = self._times.of_frame(came.link, stream).busy_ns
+                    since = self._start_ns(layout, name, way)
+                    if came.before is not None:
+                        since = self._left_ns(layout, came)
+                    yield Crossing(
+                        name,
+                        step.link,
+                        self.traffic_class,
+                        stream.period_ns,
+                        stream.frames * frame,
+                        frame,
+                        windows.closes_ns(step.link) - windows.earliest_ns(step.link),
+                        numbers.get(step.before),
+                        came.link,
+                        stream.frames * came_frame,
+                        self._left_ns(layout, step) - since,
+                    )
+                    numbers[index] = number
+                    number += 1
 
     def _lateness(self, layout: _Layout) -> Lateness:
         problem = self._problem
