@@ -34,7 +34,7 @@ from cnc.loops import derive as loops
 from cnc.loops.model import Loops
 from cnc.mechanisms import terms
 from cnc.model import Intent, Plan, PortRef, Stream, StreamPlan
-from cnc.planner import addresses, explain, incremental
+from cnc.planner import addresses, explain, incremental, keeping
 from cnc.planner.algorithm import DEFAULT_BUDGET, Algorithm, Budget, Progress, Result
 from cnc.planner.auto import Auto
 from cnc.planner.choosing import in_windows
@@ -89,7 +89,8 @@ def plan(
     """Place every stream and derive every gate control list, or raise `Unschedulable`.
 
     With `keep`, the streams of that plan which `intent` still contains stay as they are; a port
-    keeps its gate open over small gaps only if they stay in order then. The plan `addressed`, by
+    keeps its gate open over small gaps only if they stay in order then. Of those that share windows
+    no bound rises: new streams that would raise one have no place. The plan `addressed`, by
     default `keep`, is what runs: in a bridged network its streams keep their addresses, but those
     that get another way and whose talkers a push tells. With
     `best_effort`, a plan that omits streams is returned, with the reasons: so is the best
@@ -99,6 +100,8 @@ def plan(
     chosen = _algorithm(algorithm, executor)
     place = partial(_placed, chosen=chosen, addressed=addressed or keep, seed=seed, budget=budget)
     made = place(intent, keep=keep, best_effort=best_effort)
+    if keep is not None:
+        made = keeping.held(place, made, keep, best_effort=best_effort)
     if not intent[Loops].by_name:
         return terms.decided(made)
 

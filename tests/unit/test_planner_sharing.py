@@ -122,6 +122,25 @@ def test_what_is_kept_beside_new_streams_does_not_share():
     }
 
 
+def test_new_streams_raise_no_bound_of_those_that_keep_sharing_windows():
+    together = [stream(f"f{n}", "t", "l", windows=Windows.SHARED) for n in range(4)]
+    rare = stream("rare", "t", "l", period_ns=2 * MS, windows=Windows.SHARED)
+    other = stream("other", "t", "l", period_ns=2 * MS, windows=Windows.SHARED)
+    running = plan(intent(LINE, *together, rare))
+    beside = plan(intent(LINE, *together, rare, other), keep=running)  # in the other slots
+    for name, its in running.streams.items():
+        assert beside.streams[name].latency_bound_ns <= its.latency_bound_ns
+    crowd = [stream(f"more{n}", "t", "l", windows=Windows.SHARED) for n in range(3)]
+    asked = intent(LINE, *together, rare, other, *crowd)
+    with pytest.raises(Unschedulable, match="a plan with --keep raises no bound") as refused:
+        plan(asked, keep=running)
+    assert set(refused.value.reasons) == {"more0", "more1", "more2"}
+    made = plan(asked, keep=running, best_effort=True)
+    assert made.refused.keys() == {"more0", "more1", "more2"}
+    assert made.streams.keys() == {*running.streams, "other"}
+    assert judge(made) == []
+
+
 def test_single_changes_are_refused_where_streams_share_windows():
     made = plan(intent(LINE, stream("f", "t", "l", windows=Windows.SHARED)))
     with pytest.raises(InputError, match="share windows"):
