@@ -18,7 +18,7 @@ from cnc.planner import plan
 from cnc.planner.ports import guard_ns, slot_ns
 from cnc.planner.shares import kept_ns
 from cnc.support.format import counted, duration
-from tests.shared_windows import networks
+from tests.shared_windows import networks, tsnkit_methods
 from tests.shared_windows.networks import Document
 
 _RECOVERIES = ("none", "default")
@@ -200,20 +200,25 @@ def window_frames(intent: Intent, port: PortRef) -> int:
     return bisect_right(sizes, room_ns, key=window_ns)
 
 
-_LINE = "{:68} {:>6} {:>6} {:>6} {:>8} {:>5} {:>7} {:>12} {:>9} {:>6}  {}"
+_LINE = "{:68} {:>6} {:>6} {:>6} {:>8} {:>5} {:>7} {:>12} {:>9} {:>6}  {:8}{}"
 
 
 def show(only: str) -> bool:
-    """Print the rows whose names match `only` as they are planned and judged; True if there are
-    any, and every bar is reached by sound plans."""
+    """Print the rows whose names match `only` as they are planned and judged, and how many streams
+    methods of tsnkit place of those that it has terms for; True if there are any, and every bar is
+    reached by sound plans."""
+    compares = tsnkit_methods.is_installed()
     head = ("asked of the planner", "asked", "placed", "bar", "recovers", "wire", "window")
-    print(_LINE.format(*head, "best effort", "bound", "CPU", "").rstrip())
-    reached = [_show(row) for row in rows() if fnmatch(row.name, only)]
+    tail = ("best effort", "bound", "CPU", "", "streams that tsnkit places" if compares else "")
+    print(_LINE.format(*head, *tail).rstrip())
+    reached = [_show(row, compares=compares) for row in rows() if fnmatch(row.name, only)]
+    if not compares:
+        print("tsnkit is not installed: nothing is compared with its methods")
     print(f"{sum(reached)} of {counted(len(reached), 'row')} as they must be, by sound plans")
     return bool(reached) and all(reached)
 
 
-def _show(row: Row) -> bool:
+def _show(row: Row, *, compares: bool) -> bool:
     intent = intents.from_document(row.document, row.name)
     begun = time.process_time()
     try:
@@ -249,6 +254,7 @@ def _show(row: Row) -> bool:
             duration(max(bounds_ns)) if bounds_ns else "",
             f"{took_s:.1f} s",
             f"{len(faults)} FAULTS: {faults[0]}" if faults else verdict,
+            ", ".join(map(str, tsnkit_methods.all_placed(intent))) if compares else "",
         ).rstrip(),
         flush=True,
     )

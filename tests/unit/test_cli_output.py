@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
+import re
 import stat
 import subprocess
 import sys
@@ -113,6 +115,23 @@ def test_init_writes_an_intent_that_loads_plans_and_passes(tmp_path: Path) -> No
     assert all(bridge.management for bridge in loaded.network.bridges.values())
     assert cnc("plan", file, "-o", plan).exit_code == 0
     assert cnc("check", plan).exit_code == 0
+
+
+def test_the_example_of_init_says_how_many_streams_fit_with_either_kind_of_windows(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "mine.yaml"
+    cnc("init", file)
+    example = file.read_text()
+    said = re.search(r"`windows: auto` all (\d+) .*`windows: exact` (\d+) ", example, re.DOTALL)
+    assert said
+    above, below = re.split("(?<=the # of the lines below.\n)", example)
+    for windows, fit in zip(("auto", "exact"), said.groups(), strict=True):
+        file.write_text(
+            above.replace("windows: auto ", f"windows: {windows} ") + below.replace("#", "")
+        )
+        planned = cnc("plan", file, "--best-effort", "--json")
+        assert len(json.loads(planned.stdout)["streams"]) == int(fit), windows
 
 
 def test_init_overwrites_nothing_unless_told_to(

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from cnc import intent as intents
 from cnc.cli import progress, render
 from cnc.model import GateControlList, GateEntry, Plan, PortRef
+from cnc.planner import plan as compute
 from cnc.plans import file as planfile
+from cnc.support.format import duration
+from tests.bridged_networks import line, stream
 
 REASON = "no room on s1/s2: [its cable] is full, and so is every other way that could have been" * 3
 
@@ -35,6 +40,29 @@ def test_a_plan_for_all_streams_says_nothing_of_refusals(
     assert "line3: 4 streams placed by no-wait" in shown
     assert "plan of line3: valid (4 streams, 4 gate control lists)" in shown
     assert "NO place" not in shown
+
+
+def test_a_plan_says_of_each_stream_which_windows_its_frames_have(
+    whole: Plan, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    render.plan(whole, None)
+    assert "placed by no-wait, each frame in a window of its own\n" in capsys.readouterr().out
+    wanted = {
+        windows: stream("t1", "l1", windows=windows, **{"class": name})
+        for windows, name in (("exact", "fast"), ("shared", "slow"))
+    }
+    document = line(**wanted).document
+    alike = {"defaults": {**document["defaults"], "recovery": "none"}}
+    computed = compute(intents.from_document({**document, **alike}, "mixed"))
+    render.plan(computed, None)
+    shown = re.sub(" +", " ", capsys.readouterr().out)
+    alone, beside = (duration(computed.streams[name].latency_bound_ns) for name in wanted)
+    assert " windows leaves talker at latency bound bound if exact allowed\n" in shown
+    assert f" 1 ms exact 0 ns {alone} 300 µs\n" in shown
+    # They are alike, and the one in windows of its own waits for no other.
+    assert re.search(f" 1 ms shared [^\n]+ {beside} ≥ {alone} 300 µs\n", shown)
+    assert alone != beside
 
 
 def test_no_line_of_a_table_ends_in_blanks_where_it_is_no_terminal(

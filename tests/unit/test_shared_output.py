@@ -149,8 +149,8 @@ def test_planning_prints_the_windows_of_switches(
 ) -> None:
     render.plan(mixed, None)
     lines = words(capsys.readouterr().out)
-    assert any("t1 → l1 (4 hops) 1 ms 0 ns to 60 µs 361.1 µs" in line for line in lines)
-    assert any("t2 → l2 (4 hops) 2 ms 400 µs 361.1 µs" in line for line in lines)
+    assert any("t1 → l1 (4 hops) 1 ms shared 0 ns to 60 µs 361.1 µs ≥ " in line for line in lines)
+    assert any("t2 → l2 (4 hops) 2 ms exact 400 µs 361.1 µs" in line for line in lines)
     begin = lines.index("windows that frames share, in any order")
     assert lines[begin + 2] == "port class opens all sent by every streams"
     assert lines[begin + 4 : begin + 11] == [

@@ -93,21 +93,27 @@ def limits(stated: Mapping[PortRef, GateLimits]) -> None:
 
 def plan(computed: Plan, output: Path | None) -> None:
     several = any(computed.intent.streams[name].frames > 1 for name in computed.streams)
+    sharing = any(placed.is_shared for placed in computed.streams.values())
+    own = "" if sharing or not computed.streams else ", each frame in a window of its own"
     table = new_table(
-        f"{computed.intent.name}: {_placed(computed)} placed by {computed.algorithm}",
+        f"{computed.intent.name}: {_placed(computed)} placed by {computed.algorithm}{own}",
         "stream",
         "class",
         *(["destination", ">VLAN", ">PCP"] if computed.addresses else []),
         "path",
         ">period",
         *([">frames"] if several else []),
+        *(["windows"] if sharing else []),
         ">leaves talker at",
         ">latency bound",
+        *([">bound if exact"] if sharing else []),
         ">allowed",
         *([">jitter bound", ">allowed"] if computed.jitter_ns else []),
         *([">recovers in"] if computed.recovery_ns else []),
     )
-    for name, placed in islice(computed.streams.items(), _ROWS_MAX):
+    shown = dict(islice(computed.streams.items(), _ROWS_MAX))
+    exact_ns = _least_exact_ns(computed, shown) if sharing else {}
+    for name, placed in shown.items():
         stream = computed.intent.streams[name]
         table.add_row(
             name,
@@ -116,13 +122,20 @@ def plan(computed: Plan, output: Path | None) -> None:
             f"{stream.talker} → {', '.join(stream.listeners)} ({_hops(placed)})",
             duration(stream.period_ns),
             *([str(stream.frames)] if several else []),
+            *(["shared" if placed.is_shared else "exact"] if sharing else []),
             ", ".join(_starts(computed, placed)),
             duration(placed.latency_bound_ns),
+            *([f"≥ {duration(exact_ns[name])}" if name in exact_ns else ""] if sharing else []),
             duration(stream.max_latency_ns),
             *(_jitter(computed, name) if computed.jitter_ns else []),
             *([_recovers(computed, name)] if computed.recovery_ns else []),
         )
     print_table(table, len(computed.streams))
+    if sharing:
+        echo(
+            "shared: the talker starts at the first instant, and its frames have left by the "
+            "second; bound if exact: the least in a window of its own, if there is room for one\n"
+        )
     _print_windows(computed)
     _print_mechanisms(computed)
     _print_loops(computed)
@@ -140,6 +153,13 @@ def plan(computed: Plan, output: Path | None) -> None:
         _recovery(computed)
     refused(computed)
     echo(f"wrote {output}" if output else "nothing written; -o FILE keeps the plan")
+
+
+def _least_exact_ns(computed: Plan, shown: Mapping[str, StreamPlan]) -> dict[str, int]:
+    """The least bound that streams which share windows would have in windows of their own."""
+    from cnc.planner.exact_bound import least_ns  # noqa: PLC0415
+
+    return least_ns(computed, (name for name, its in shown.items() if its.is_shared))
 
 
 def _print_mechanisms(computed: Plan) -> None:
