@@ -16,9 +16,22 @@ from cnc.lab.iproute2 import batch
 from cnc.lab.namespaces import of_wires
 from cnc.model import PortRef
 from cnc.traffic import endpoint
+from cnc.traffic.loop import program as loop_program
 from tests.kernel.gate_waits import CLOCK_NS
 
 INJECTED_NS = 50_000
+
+# A program of a station that sleeps longer than it meant to, each time by what a seed draws.
+LATE_SLEEPER = """
+import random, runpy, sys
+from pathlib import Path
+import cnc.talker
+
+draw = random.Random(f"{seed} {{Path(sys.argv[2]).name}}")
+punctual = cnc.talker.sleep_until
+cnc.talker.sleep_until = lambda instant_ns: punctual(instant_ns + draw.randint(0, {late_ns}))
+runpy.run_path({program!r}, run_name="__main__")
+"""
 
 # A station's program whose talker, or listener, takes so much longer at one place.
 LATE_PROGRAM = """
@@ -52,6 +65,19 @@ def late_program(place: str, directory: Path, *, after: bool) -> Iterator[None]:
     file.write_text(LATE_PROGRAM.format(place=place, after=after, sleep_ns=sleep_ns))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(endpoint, "__file__", str(file))
+        yield
+
+
+@contextmanager
+def late_talkers(lateness_ns: int, seed: int, directory: Path) -> Iterator[None]:
+    """Talkers send up to so much later than planned, evenly drawn; so do those of a loop."""
+    late_ns = lateness_ns - 8 * CLOCK_NS  # in which it wakes up beside others, and sends
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (endpoint, loop_program):
+            file = directory / f"late-{module.__name__}.py"
+            text = LATE_SLEEPER.format(seed=seed, late_ns=late_ns, program=module.__file__)
+            file.write_text(text)
+            patch.setattr(module, "__file__", str(file))
         yield
 
 
