@@ -218,9 +218,9 @@ def test_openings_that_end_early_serve_less(monkeypatch: pytest.MonkeyPatch) -> 
     """A planner that counts them whole promises too much, and the judge says so."""
     wanted = early(intents.load(LINE3), 20 * US)
     recovery = sys.modules["cnc.planner.recovery"]  # the package has its function by that name
-    openings = recovery._openings
+    openings = recovery.openings
     monkeypatch.setattr(
-        recovery, "_openings", lambda gates, opened, shut, _early: openings(gates, opened, shut, 0)
+        recovery, "openings", lambda gates, opened, shut, _early: openings(gates, opened, shut, 0)
     )
     assert "recovery" in {v.code for v in judge(plan(wanted))}
 

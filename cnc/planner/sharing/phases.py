@@ -36,6 +36,7 @@ class _Least(NamedTuple):
 
 
 _ORIGIN = -1  # the link of what cannot be moved
+_STEPS = 16  # after so many differences that follow from each other, see whether they go around
 
 
 def apart(
@@ -89,8 +90,10 @@ def _solved(
             found_ns[link] = least_ns
             because[link] = number
             steps[link] = steps[other] + 1
-            if steps[link] > len(found_ns) or link == _ORIGIN:
-                return found_ns, _circle(leasts, because, link)
+            if link == _ORIGIN or steps[link] % _STEPS == 0:
+                circle = _circle(leasts, because, link)
+                if circle or link == _ORIGIN:
+                    return found_ns, circle or _way(leasts, because, link)
             if link not in queued:
                 queued.add(link)
                 waiting.append(link)
@@ -98,11 +101,22 @@ def _solved(
 
 
 def _circle(leasts: Sequence[_Least], because: Mapping[int, int], link: int) -> list[int]:
-    """The differences that lead back to a link, by way of what each follows from."""
+    """The differences that lead back to a link from which a link's follows; none, if none do."""
     seen: dict[int, int] = {}
     way: list[int] = []
-    while link in because and link not in seen:
+    while link in because:
+        if link in seen:
+            return way[seen[link] :]
         seen[link] = len(way)
         way.append(because[link])
         link = leasts[because[link]].other
-    return way[seen.get(link, 0) :]
+    return []
+
+
+def _way(leasts: Sequence[_Least], because: Mapping[int, int], link: int) -> list[int]:
+    """The differences from which that of a link follows, where they lead around no ring."""
+    way: list[int] = []
+    while link in because:
+        way.append(because[link])
+        link = leasts[because[link]].other
+    return way
