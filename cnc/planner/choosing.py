@@ -16,6 +16,8 @@ from cnc.planner.own_windows import HINT, ROUNDS_MAX, Found, in_own_windows, rea
 from cnc.planner.problem import Problem, complete, jitter_bounds, stream_plans
 from cnc.planner.sharing import share
 
+_TRIED_MAX = 300  # streams that are planned once more only for the sake of bounds of recovery
+
 
 def in_windows(
     problem: Problem,
@@ -28,14 +30,16 @@ def in_windows(
 ) -> Found:
     """Windows of their own for all frames, where all have a place so, with a bound of when they
     are in time again, and nobody asks for another; else for those of which it is asked, and shared
-    ones for the others, if more have a place so, or as many and more of them a bound."""
+    ones for the others, if more have a place so, or, of not too many, as many and more a bound."""
     wanted = {name: _windows_for(problem.intent.streams[name], chosen) for name in routed}
     sharing = {name for name, windows in wanted.items() if windows is not Windows.EXACT}
     found = None
     if Windows.SHARED not in wanted.values():
         effort = replace(budget, ejections=0) if sharing and _is_wide(problem) else budget
         found = in_own_windows(problem, impossible, chosen, effort, best_effort=best_effort)
-        is_best = found.is_complete and found.recovers(problem.intent)
+        is_best = found.is_complete and (
+            len(problem.intent.streams) > _TRIED_MAX or found.recovers(problem.intent)
+        )
         if is_best or found.is_interrupted or not sharing:
             return found
     everyone = replace(problem, trees=dict(routed))
