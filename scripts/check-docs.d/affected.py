@@ -55,6 +55,9 @@ def _commands(path: str) -> Iterator[str]:
     source = CLI / Path(path).name
     if not path.startswith("cnc/cli/") or not source.is_file():
         return
+    if source.suffix != ".py":  # what a new intent begins with
+        yield "init"
+        return
     for node in ast.parse(source.read_text(encoding="utf-8")).body:
         if isinstance(node, ast.FunctionDef):
             for decorator in node.decorator_list:

@@ -33,7 +33,11 @@ def test_a_page_that_changed_runs_alone(pages):
 
 @pytest.mark.parametrize(
     ("source", "page"),
-    [("cnc/cli/capture.py", "commands.md"), ("cnc/cli/render/lab.py", "lab.md")],
+    [
+        ("cnc/cli/capture.py", "commands.md"),
+        ("cnc/cli/render/lab.py", "lab.md"),
+        ("cnc/cli/example.yaml", "commands.md"),
+    ],
 )
 def test_pages_with_a_command_run_when_its_source_changed(pages, source, page):
     assert page in names(affected.pages(pages, [source]))
