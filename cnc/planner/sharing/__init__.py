@@ -10,7 +10,8 @@ its way in the windows of one slot, which overlap.
     order     in which order frames cross ports      windows   when all windows open and end
     forward   ways that lead forward in it           phases    how far from each other
     ways      in which window of each port           talkers   when talkers start
-    placing   which stream begins in which slot      spare     how late after a disturbance
+    placing   which stream begins in which slot      layout    what is planned so
+    spare     how late frames are after a disturbance
     busy      how long queues are busy after one
 """
 
@@ -26,6 +27,7 @@ from cnc.planner.problem import Problem
 from cnc.planner.recovery import Recovery
 from cnc.planner.route import Placement
 from cnc.planner.sharing.busy import ENDLESS, BusyTimes, Crossing
+from cnc.planner.sharing.layout import Layout
 from cnc.planner.sharing.placing import Sharing
 from cnc.planner.sharing.spare import Periodic
 from cnc.planner.sharing.taken import Taken
@@ -44,7 +46,7 @@ class Shared:
     streams: dict[str, StreamPlan] = field(default_factory=dict)
     windows: dict[int, list[Periodic]] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
-    classes: list[Sharing] = field(default_factory=list)
+    classes: list[Layout] = field(default_factory=list)
 
     def lists(self) -> Lists:
         """The gate control lists of their ports, with spare room where the network is to recover.
@@ -169,13 +171,14 @@ def share(problem: Problem, names: Collection[str], beside: Iterable[Placement] 
     for number in sorted(by_class, reverse=True):
         its = _tried(problem, by_class[number], number, taken)
         best = max(its, key=lambda tried: tried.count)
-        found.classes.append(best)
-        found.streams |= best.stream_plans()
+        layout = best.layout
+        found.classes.append(layout)
+        found.streams |= layout.stream_plans()
         found.refused |= best.refused()
-        gated = best.gate_windows()
+        gated = layout.gate_windows()
         for link, windows in gated.items():
             found.windows.setdefault(link, []).extend(windows)
-        for link, windows in (gated | best.sent_in()).items():
+        for link, windows in (gated | layout.sent_in()).items():
             taken.add(link, windows)
     return found
 

@@ -1,0 +1,403 @@
+"""Streams that begin in given slots: their queues and windows, and what is planned by that."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from math import lcm
+from typing import NamedTuple
+
+from cnc.mechanisms import terms
+from cnc.model import Hop, Stream, StreamPlan
+from cnc.planner.gates import Window, gated_links
+from cnc.planner.problem import Problem
+from cnc.planner.route import Member
+from cnc.planner.sharing.busy import Crossing
+from cnc.planner.sharing.queue import Coming, Queue
+from cnc.planner.sharing.spare import Lateness
+from cnc.planner.sharing.taken import Taken
+from cnc.planner.sharing.times import Times
+from cnc.planner.sharing.ways import Step, Ways
+from cnc.planner.sharing.windows import Windows
+
+
+class Asked(NamedTuple):
+    """Streams of a problem that are to share windows of one class, in slots of `slot_ns`, of which
+    all repeats after `cycle_slots`; `taken` is what of the links is not theirs."""
+
+    problem: Problem
+    streams: Mapping[str, Stream]
+    traffic_class: int
+    slot_ns: int
+    cycle_slots: int
+    times: Times
+    ways: Ways
+    taken: Taken
+
+    def fixed_ns(self, stream: Stream) -> int | None:
+        """When a talker starts that may not choose its time in all of its period: as soon as it
+        may, since it is not known before what time of a slot is a good one."""
+        last_ns = stream.period_ns - 1 if stream.latest_ns is None else stream.latest_ns
+        is_free = last_ns - stream.earliest_ns >= stream.period_ns - 1
+        return None if is_free else stream.earliest_ns
+
+    def phase_ns(self, stream: Stream) -> int | None:
+        """The same within a slot."""
+        fixed_ns = self.fixed_ns(stream)
+        return None if fixed_ns is None else fixed_ns % self.slot_ns
+
+    def sent_by(self, name: str) -> list[tuple[int, int]]:
+        """The links by which a talker sends the frames of a stream, each as often as it does, and
+        one of those by which they go on."""
+        found = []
+        for path, way in enumerate(self.ways.of(name)):
+            if not self.problem.starts_with_copy(Member(name, path)):
+                onward = {step.before: step.link for step in reversed(way)}
+                found += [(s.link, onward[n]) for n, s in enumerate(way) if s.before is None]
+        return found
+
+    def fill(self, works: list[int], slot: int, every: int, work_ns: int) -> None:
+        """Add the work of a stream to that of all slots."""
+        for index in range(slot % every, self.cycle_slots, every):
+            works[index] += work_ns
+
+
+class Layout:
+    """In which of `slots` each stream begins, and the windows for that; streams that are `late` in
+    them have no place."""
+
+    def __init__(self, asked: Asked, slots: Mapping[str, int]) -> None:
+        self.slots = slots
+        self.late: list[str] = []
+        self._asked = asked
+        self._problem = asked.problem
+        self._streams = asked.streams
+        self._times = asked.times
+        self._ways = asked.ways
+        self._slot_ns = asked.slot_ns
+        self.traffic_class = asked.traffic_class
+        queues = {link: Queue(self._times, link, self._slot_ns) for link in self._ways.links}
+        works: defaultdict[int, list[int]] = defaultdict(lambda: [0] * asked.cycle_slots)
+        ties: dict[tuple[int, ...], list[Coming]] = {}
+        for name, slot in slots.items():
+            firsts = self._come(queues, works, name, slot)
+            if len(firsts) > 1:
+                ties[tuple(sorted(firsts))] = list(firsts.values())
+        self._works_ns = {link: max(its) for link, its in works.items()}
+        self.queues = {link: queue for link, queue in queues.items() if queue.coming}
+        for link, queue in self.queues.items():
+            queue.settle(self._works_ns[link])
+        shortest = self._shortest_sent()
+        self.talkers = shortest.keys()
+        self.windows = Windows(
+            self._times,
+            self._slot_ns,
+            self.queues,
+            {link: (self._works_ns[link], least_ns) for link, least_ns in shortest.items()},
+            list(ties.values()),
+            taken=asked.taken,
+        )
+
+    @property
+    def count(self) -> int:
+        """How many streams have a place."""
+        return len(self.slots) - len(self.late)
+
+    def work_ns(self, link: int) -> int:
+        """For how long frames of the fullest slot take a link."""
+        return self._works_ns.get(link, 0)
+
+    def impossible(self, name: str) -> str | None:
+        """Why mechanisms cannot do what is asked of them for a stream, if so."""
+        intent, links = self._problem.intent, self._problem.links
+        found = (
+            terms.impossible(intent, self._streams[name], links[its.link], its.lasts_ns)
+            for way in self._ways.of(name)
+            for its in self._sent(name, way)
+        )
+        return next(filter(None, found), None)
+
+    def _come(
+        self, queues: Mapping[int, Queue], works: Mapping[int, list[int]], name: str, slot: int
+    ) -> dict[int, Coming]:
+        """Let a stream come to the queues of its ways, and add its work to those of links; returns
+        those among which its frames come to first switches."""
+        stream = self._streams[name]
+        every = stream.period_ns // self._slot_ns
+        sending: defaultdict[tuple[int, int], int] = defaultdict(int)
+        for link, onward in self._asked.sent_by(name):
+            work_ns = stream.frames * self._times.of_frame(link, stream).busy_ns
+            self._asked.fill(works[link], slot, every, work_ns)
+            sending[link, onward] += work_ns
+        firsts: dict[int, Coming] = {}
+        for way in self._ways.of(name):
+            origins: dict[int, int] = {}  # by step
+            for number, step in enumerate(way):
+                if step.before is None:
+                    continue
+                its = self._coming(queues[step.link], stream, way, step)
+                work_ns = stream.frames * self._times.of_frame(step.link, stream).busy_ns
+                origins[number] = origins.get(step.before, id(its))
+                origin = its.origin(origins[number])
+                for by_slot in (its.works_ns, works[step.link], origin.works_ns):
+                    self._asked.fill(by_slot, slot + step.slots, every, work_ns)
+                if its.before is None:
+                    firsts[id(its)] = its
+                    sent_ns = sending.pop((its.link, step.link), 0)
+                    self._asked.fill(its.sent_works_ns, slot, every, sent_ns)
+        return firsts
+
+    def _shortest_sent(self) -> dict[int, int]:
+        """The shortest frame on the link of each talker."""
+        found: dict[int, int] = {}
+        for name in self.slots:
+            for link, _ in self._asked.sent_by(name):
+                busy_ns = self._times.of_frame(link, self._streams[name]).busy_ns
+                found[link] = min(busy_ns, found.get(link, busy_ns))
+        return found
+
+    def _key(
+        self, stream: Stream, way: Sequence[Step], step: Step
+    ) -> tuple[int, int | None, int | None, int, int]:
+        before = way[step.before or 0]
+        slots = step.slots - before.slots
+        if before.before is None:
+            return before.link, None, self._asked.phase_ns(stream), slots, step.wave
+        return before.link, before.wave, None, slots, step.wave
+
+    def _coming(self, queue: Queue, stream: Stream, way: Sequence[Step], step: Step) -> Coming:
+        """Those among which the frames of a stream come to a queue."""
+        key = self._key(stream, way, step)
+        its = queue.coming.get(key)
+        if its is None:
+            its = queue.coming[key] = Coming(
+                *key, [0] * self._asked.cycle_slots, [0] * self._asked.cycle_slots
+            )
+        before = way[step.before or 0]
+        came = self._times.of_frame(before.link, stream)
+        flies_ns = came.received_min_ns + self._times.of_link(before.link).flies_min_ns
+        if before.before is None:
+            flies_ns -= self._times.sooner_ns(before.link, stream)
+        busy_ns = self._times.of_frame(step.link, stream).busy_ns
+        its.add(busy_ns, came, stream.frames * stream.paths, flies_ns)
+        queue.shortest_ns = min(queue.shortest_ns, busy_ns)
+        return its
+
+    def _sent(self, name: str, way: Sequence[Step]) -> Iterator[Coming]:
+        """Those among which the frames of a stream come from its talker to first switches."""
+        for step in way:
+            if step.before is not None and way[step.before].before is None:
+                key = self._key(self._streams[name], way, step)
+                yield self.queues[step.link].coming[key]
+
+    def _start_ns(self, name: str, way: Sequence[Step]) -> int:
+        """When the talker starts to send on a way, from the beginning of its slot on."""
+        return next(self._sent(name, way)).sent_ns
+
+    def _left_ns(self, step: Step) -> int:
+        """When frames have left a link of a switch, from the beginning of their slot on."""
+        return self.windows.ends_ns[step.link, step.wave] + step.slots * self._slot_ns
+
+    def bound_ns(self, name: str) -> int:
+        """From the first start of a stream to its last bit at the last listener."""
+        stream, between = self._streams[name], self._problem.clocks.between_ns
+        starts, ends = [], []
+        for way in self._ways.of(name):
+            starts.append(self._start_ns(name, way))
+            for step in way:
+                link = self._problem.links[step.link]
+                if step.before is None or link.target.node not in stream.listeners:
+                    continue
+                source = link.source.node
+                apart = max(between(source, link.target.node), between(source, stream.talker))
+                gap = self._times.of_link(step.link).gap_min_ns
+                left = self._left_ns(step)
+                ends.append(left - gap + link.propagation_ns + apart)
+        return max(ends) - min(starts)
+
+    def placed(self) -> Iterator[str]:
+        late = set(self.late)
+        return (name for name in self.slots if name not in late)
+
+    def stream_plans(self) -> dict[str, StreamPlan]:
+        return {name: self._planned(name) for name in self.placed()}
+
+    def _planned(self, name: str) -> StreamPlan:
+        windows, stream = self.windows, self._streams[name]
+        ways = list(self._ways.of(name))
+        since = self.slots[name] * self._slot_ns
+        # A talker is told an offset within its period.
+        first = since + min(self._start_ns(name, way) for way in ways)
+        since -= first // stream.period_ns * stream.period_ns
+        paths = []
+        for way in ways:
+            hops = []
+            for step in way:
+                if step.before is None:
+                    its = next(self._sent(name, way))
+                    opens, lasts = its.sent_ns, its.lasts_ns
+                else:
+                    opens = windows.opens_ns[step.link]
+                    lasts = windows.ends_ns[step.link, step.wave] - opens
+                offset = since + opens + step.slots * self._slot_ns
+                source = self._problem.links[step.link].source
+                hops.append(Hop(source, offset, self.traffic_class, lasts))
+            paths.append(tuple(hops))
+        return StreamPlan(tuple(paths), self.bound_ns(name))
+
+    def gate_windows(self) -> dict[int, list[tuple[int, Window]]]:
+        """For each link of a switch the windows in which its gate is to be open, each with its
+        period: in the slots that are used. For each of a talker's with gates when it sends."""
+        found = {}
+        for link, (cycle, busy) in self._used().items():
+            in_each = self.in_each_slot(link)
+            starts = (slot * self._slot_ns for slot in sorted(busy))
+            found[link] = (
+                [in_each]
+                if len(busy) == cycle
+                else [(cycle * self._slot_ns, _later(in_each[1], ns)) for ns in starts]
+            )
+        gated = gated_links(self._problem)
+        return found | {link: its for link, its in self.sent_in().items() if link in gated}
+
+    def sent_in(self) -> dict[int, list[tuple[int, Window]]]:
+        """When the frames of each talker's link leave, each time with its period."""
+        sent: defaultdict[int, set[tuple[int, Window]]] = defaultdict(set)
+        for name in self.placed():
+            stream = self._streams[name]
+            coming = {its.link: its for way in self._ways.of(name) for its in self._sent(name, way)}
+            for link, _ in self._asked.sent_by(name):
+                its = coming[link]
+                lasts_ns = its.lasts_ns + self._times.of_link(link).early_ns
+                opens_ns = its.sent_ns + self.slots[name] * self._slot_ns
+                opens_ns %= stream.period_ns
+                window = Window(opens_ns, opens_ns + lasts_ns, self.traffic_class)
+                sent[link].add((stream.period_ns, window))
+        return {link: _apart(sorted(its)) for link, its in sent.items()}
+
+    def in_each_slot(self, link: int) -> tuple[int, Window]:
+        """A window in each slot, used or not, of which a list repeats from slot to slot."""
+        windows = self.windows
+        window = Window(windows.opens_ns[link], windows.closes_ns(link), self.traffic_class)
+        return self._slot_ns, window
+
+    @property
+    def links(self) -> Collection[int]:
+        """The links of switches by which frames of placed streams leave."""
+        return self._used().keys()
+
+    def lateness(self) -> Lateness:
+        """How late frames may be after a disturbance."""
+        problem = self._problem
+        return Lateness(problem.intent, problem.links, self._times, self.windows, self.queues)
+
+    def recovery_ns(self, lateness: Lateness) -> dict[str, int]:
+        """For how long after a disturbance frames may be sent that are late for it, by stream."""
+        taking = {name: list(self._taking(name)) for name in self.placed()}
+        bounds: dict[int, int] = defaultdict(int)
+        for name, steps in taking.items():
+            for link, takes_ns in steps:
+                bounds[link] = max(bounds[link], takes_ns + self._streams[name].period_ns)
+        over = lateness.over_ns(bounds)
+        return {
+            name: max(
+                self._sent_over_ns(name, lateness),
+                *(over[link] - takes_ns - lateness.late_ns[link] for link, takes_ns in steps),
+            )
+            for name, steps in taking.items()
+        }
+
+    def _sent_over_ns(self, name: str, lateness: Lateness) -> int:
+        ways = self._ways.of(name)
+        coming = (its for way in ways for its in self._sent(name, way))
+        return max(map(lateness.talker_over_ns, coming))
+
+    def _taking(self, name: str) -> Iterator[tuple[int, int]]:
+        """From when a stream is sent until its frames have left each link of a switch."""
+        ways = list(self._ways.of(name))
+        first = min(self._start_ns(name, way) for way in ways)
+        for way in ways:
+            for step in way:
+                if step.before is not None:
+                    yield step.link, self._left_ns(step) - first
+
+    def crossings(self, first: int) -> Iterator[Crossing]:
+        """The frames of all placed streams on links of switches, numbered from `first` on."""
+        windows = self.windows
+        number = first
+        for name in self.placed():
+            stream = self._streams[name]
+            for way in self._ways.of(name):
+                numbers: dict[int, int] = {}  # of the steps
+                for index, step in enumerate(way):
+                    if step.before is None:
+                        continue
+                    came = way[step.before]
+                    frame = self._times.of_frame(step.link, stream).busy_ns
+                    came_frame = self._times.of_frame(came.link, stream).busy_ns
+                    since = self._start_ns(name, way)
+                    if came.before is not None:
+                        since = self._left_ns(came)
+                    yield Crossing(
+                        name,
+                        step.link,
+                        self.traffic_class,
+                        stream.period_ns,
+                        stream.frames * frame,
+                        frame,
+                        windows.closes_ns(step.link) - windows.earliest_ns(step.link),
+                        numbers.get(step.before),
+                        came.link,
+                        stream.frames * came_frame,
+                        self._left_ns(step) - since,
+                    )
+                    numbers[index] = number
+                    number += 1
+
+    def _used(self) -> dict[int, tuple[int, set[int]]]:
+        """The slots in which frames leave by a link, and after how many that repeats."""
+        used: defaultdict[int, set[tuple[int, int]]] = defaultdict(set)
+        for name in self.placed():
+            every = self._streams[name].period_ns // self._slot_ns
+            for step in (
+                its for way in self._ways.of(name) for its in way if its.before is not None
+            ):
+                used[step.link].add((every, (self.slots[name] + step.slots) % every))
+        found = {}
+        for link, slots in used.items():
+            cycle = lcm(*{every for every, _ in slots})
+            busy = {at for every, slot in slots for at in range(slot, cycle, every)}
+            found[link] = cycle, busy
+        return found
+
+    def stays(self) -> dict[int, list[tuple[int, int, int]]]:
+        """When planned frames may be in the queue of a switch's link: start, duration, period."""
+        windows = self.windows
+        found = {}
+        for link, its in self.gate_windows().items():
+            if link in self.queues:
+                comes_ns = windows.earliest_ns(link) - windows.opens_ns[link]
+                found[link] = [
+                    (opens + comes_ns, closes - opens - comes_ns, period)
+                    for period, (opens, closes, _) in its
+                ]
+        return found
+
+
+def _apart(windows: Sequence[tuple[int, Window]]) -> list[tuple[int, Window]]:
+    """The windows of one talker over all of its periods, those that overlap as one."""
+    cycle_ns = lcm(*{period_ns for period_ns, _ in windows})
+    found: list[Window] = []
+    for window in sorted(
+        _later(window, at) for period_ns, window in windows for at in range(0, cycle_ns, period_ns)
+    ):
+        if found and window.open_ns <= found[-1].close_ns:
+            closes_ns = max(found[-1].close_ns, window.close_ns)
+            found[-1] = found[-1]._replace(close_ns=closes_ns)
+        else:
+            found.append(window)
+    return [(cycle_ns, window) for window in found]
+
+
+def _later(window: Window, by_ns: int) -> Window:
+    return window._replace(open_ns=window.open_ns + by_ns, close_ns=window.close_ns + by_ns)
