@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from cnc.mechanisms import terms
 from cnc.mechanisms.terms import interference_ns
-from cnc.model import Elimination, Forwarding, PortRef, Stream
+from cnc.model import Elimination, Forwarding, PortRef, Stream, Windows
 from cnc.planner import jitter
 from cnc.planner.capacity import Overload
 from cnc.planner.circle import Circle
@@ -213,8 +213,8 @@ def no_place(table: Timetable, route: Route) -> str:
         return too_little
     tightest = min(_places(table, route), key=lambda place: place.room)
     first, last = problem.window_ns(route.member)
-    helps = ["a longer period", _less(problem.stream(route.member)), "a faster link"]
-    helps.append("less clock error")
+    stream = problem.stream(route.member)
+    helps = ["a longer period", _less(stream), "a faster link", "less clock error"]
     if last - first < period - 1:
         helps.insert(0, "a wider talker window")
     where, taken = str(problem.links[tightest.leg.link].source), "Scheduled frames already take"
@@ -223,6 +223,8 @@ def no_place(table: Timetable, route: Route) -> str:
         where = f"the queue of {' or '.join(names)} at {where}"
         taken = f"{_rule(table, route, tightest)}. The stays of others already take"
         helps[-2:] = ["another scheduled class", "less clock error or processing jitter"]
+    if stream.windows is Windows.EXACT and stream.max_jitter_ns is None:
+        helps.append("`windows: auto`, with which frames share windows")
     if drifting := _drifting(route, tightest):
         return f"{drifting} on {where}. Choose a period that one of both divides"
     slot = f"no free slot of {us(tightest.stay_ns)} every {us(period)}"

@@ -159,3 +159,11 @@ def test_plans_with_shared_windows_are_sound_and_kept(seed: int):
     for made in sharing_plan(seed):
         assert judge(made) == []
         assert is_kept_by_chance(made, seed)
+
+
+def test_a_stream_that_is_to_have_exact_windows_is_told_of_shared_ones():
+    document = networks.two_switches(
+        20, rate="1Gbps", gate_margin="50us", windows="exact", **STAYS_LATE
+    )
+    with pytest.raises(Unschedulable, match="or `windows: auto`, with which frames share"):
+        planned_for(document)
