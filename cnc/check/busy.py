@@ -35,7 +35,7 @@ from cnc.account.openings import GateCycle
 from cnc.account.wire import control_part, control_waiting_ns, wire_ns
 from cnc.check.mechanisms import drops_misfits
 from cnc.check.shared import goes_ns
-from cnc.check.shared_recovery import lags_of
+from cnc.check.shared_recovery import BUSY, CIRCULAR, lags_of
 from cnc.model import ClassRole, Intent, PortRef
 from cnc.support.format import duration
 
@@ -110,11 +110,7 @@ class BusyPeriods:
             waiting[queue] = len(feeding)
             for its in feeding:
                 after[its].append(queue)
-        self.endless = {
-            port: "the talker sends without a pause in which it makes up for a late frame"
-            for port, its in self._talkers.items()
-            if its.over_ns is None
-        }
+        self.endless = {port: BUSY for port, its in self._talkers.items() if its.over_ns is None}
         ready = [queue for queue, count in waiting.items() if not count]
         lost: set[_Queue] = set()
         for queue in ready:
@@ -125,7 +121,7 @@ class BusyPeriods:
                 if not waiting[its]:
                     ready.append(its)
         for port, _ in self._queues.keys() - set(ready):
-            self.endless.setdefault(port, "frames may hand lateness on around a ring of ports")
+            self.endless.setdefault(port, CIRCULAR)
 
     def _feeding(self, queue: _Queue) -> set[_Queue]:
         """The queues from which frames come, and those of the classes above."""

@@ -32,13 +32,12 @@ from cnc.account.wire import (
 from cnc.check.busy import BusyPeriods
 from cnc.check.drains import Arrival, Drained, Interference, Port
 from cnc.check.mechanisms import drops_misfits
-from cnc.check.shared_recovery import SharedRecovery, are_all_shared
+from cnc.check.shared_recovery import BUSY, SharedRecovery, are_all_shared
 from cnc.check.spread import Stay, spread_ns
 from cnc.mechanisms.talker_offsets.judge import Lag, Load, lag
 from cnc.model import ClassRole, Intent, Link, Plan, PortRef
 
 _STUCK = "beside planned windows its gates are open for too short a time to clear its queues"
-_BUSY = "the talker sends without a pause in which it makes up for a late frame"
 _CIRCULAR = "late frames may make others late around a ring of ports, cycle after cycle"
 _ROUNDS_MAX = 200  # more hops than any path has, with room for paths that feed each other
 
@@ -276,7 +275,7 @@ class _Recovery:
         ends = {port: its.over_ns for port, its in self._talkers.items() if its.over_ns is not None}
         stuck = {port for port in feeders if port not in calm or disturbed[port].never}
         busy = {f for its in feeders.values() for f in its} & self._talkers.keys() - ends.keys()
-        self.endless = dict.fromkeys(stuck, _STUCK) | dict.fromkeys(busy, _BUSY)
+        self.endless = dict.fromkeys(stuck, _STUCK) | dict.fromkeys(busy, BUSY)
         waiting = set(feeders) - _behind(stuck | busy, feeders)
         while waiting:
             ready = {port for port in waiting if feeders[port].keys() <= ends.keys()}

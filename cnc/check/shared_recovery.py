@@ -51,8 +51,8 @@ from cnc.model import ClassRole, Intent, Link, PortRef
 from cnc.support.format import duration
 
 _NEVER_NS = 1 << 62
-_CIRCULAR = "frames may hand lateness on around a ring of ports"
-_BUSY = "the talker sends without a pause in which it makes up for a late frame"
+CIRCULAR = "frames may hand lateness on around a ring of ports"
+BUSY = "the talker sends without a pause in which it makes up for a late frame"
 _WINDOWS_MAX = 100_000  # of a port, to be compared with those of the next one by one
 
 
@@ -314,9 +314,9 @@ class SharedRecovery:
             for port, its in self._ports.items()
             if self._late_ns[port] > its.room_ns
         }
-        self.endless |= dict.fromkeys(self._ports.keys() - set(order), _CIRCULAR)
+        self.endless |= dict.fromkeys(self._ports.keys() - set(order), CIRCULAR)
         lost = [*self.endless, *(port for talker, port in self._from_talkers if talker in never)]
-        self.endless |= dict.fromkeys(never, _BUSY)
+        self.endless |= dict.fromkeys(never, BUSY)
         is_lost = set(lost)
         for port in lost:  # what is late for ever makes others so
             more = [target for target in onward[port] if target not in is_lost]

@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 
 from cnc.model import PortRef, StreamPlan
 from cnc.planner.gates import Lists, lists_of, windows_by_port
@@ -27,7 +28,7 @@ from cnc.planner.problem import Problem
 from cnc.planner.recovery import Recovery
 from cnc.planner.route import Placement
 from cnc.planner.sharing.busy import ENDLESS, BusyTimes, Crossing
-from cnc.planner.sharing.layout import Layout
+from cnc.planner.sharing.layout import Asked, Layout, asked_of
 from cnc.planner.sharing.placing import Sharing
 from cnc.planner.sharing.spare import Periodic
 from cnc.planner.sharing.taken import Taken
@@ -188,9 +189,14 @@ def _tried(problem: Problem, names: Sequence[str], number: int, taken: Taken) ->
     window before the next, then with longer windows. These have a bound of how long frames are late
     where none go around rings; so with rings it stays at the first if each stream must have one."""
     network = problem.intent.network
+
+    @cache
+    def asked(style: Style) -> Asked:
+        return asked_of(problem, names, number, style, taken)
+
     for is_roomy in (True, False) if network.disturbance_ns is not None else (False,):
         for style in _styles(names):
-            tried = Sharing(problem, names, number, style, taken, is_roomy=is_roomy)
+            tried = Sharing(asked(style), is_roomy=is_roomy)
             tried.place()
             yield tried
             if tried.is_complete:

@@ -17,7 +17,7 @@ from cnc.planner.sharing.queue import Coming, Queue
 from cnc.planner.sharing.spare import Lateness
 from cnc.planner.sharing.taken import Taken
 from cnc.planner.sharing.times import Times
-from cnc.planner.sharing.ways import Step, Ways
+from cnc.planner.sharing.ways import Step, Style, Ways
 from cnc.planner.sharing.windows import Windows
 
 
@@ -60,6 +60,18 @@ class Asked(NamedTuple):
         """Add the work of a stream to that of all slots."""
         for index in range(slot % every, self.cycle_slots, every):
             works[index] += work_ns
+
+
+def asked_of(
+    problem: Problem, names: Collection[str], traffic_class: int, style: Style, taken: Taken
+) -> Asked:
+    """What is asked of a layout, with the ways of streams in this style."""
+    streams = {name: problem.intent.streams[name] for name in names}
+    times = Times(problem)
+    slot_ns = problem.slot_ns(names, taken.periods_ns)
+    cycle_slots = lcm(*{stream.period_ns for stream in streams.values()}) // slot_ns
+    ways = Ways(problem, names, slot_ns, times, style)
+    return Asked(problem, streams, traffic_class, slot_ns, cycle_slots, times, ways, taken)
 
 
 class Layout:

@@ -91,32 +91,23 @@ def _solved(
             because[link] = number
             steps[link] = steps[other] + 1
             if link == _ORIGIN or steps[link] % _STEPS == 0:
-                circle = _circle(leasts, because, link)
-                if circle or link == _ORIGIN:
-                    return found_ns, circle or _way(leasts, because, link)
+                way, is_circle = _way(leasts, because, link)
+                if is_circle or link == _ORIGIN:
+                    return found_ns, way
             if link not in queued:
                 queued.add(link)
                 waiting.append(link)
     return found_ns, []
 
 
-def _circle(leasts: Sequence[_Least], because: Mapping[int, int], link: int) -> list[int]:
-    """The differences that lead back to a link from which a link's follows; none, if none do."""
+def _way(leasts: Sequence[_Least], because: Mapping[int, int], link: int) -> tuple[list[int], bool]:
+    """The differences from which that of a link follows; those that lead around, if some do."""
     seen: dict[int, int] = {}
     way: list[int] = []
     while link in because:
         if link in seen:
-            return way[seen[link] :]
+            return way[seen[link] :], True
         seen[link] = len(way)
         way.append(because[link])
         link = leasts[because[link]].other
-    return []
-
-
-def _way(leasts: Sequence[_Least], because: Mapping[int, int], link: int) -> list[int]:
-    """The differences from which that of a link follows, where they lead around no ring."""
-    way: list[int] = []
-    while link in because:
-        way.append(because[link])
-        link = leasts[because[link]].other
-    return way
+    return way, False

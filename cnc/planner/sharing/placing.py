@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Sequence, Set
-from math import lcm
+from collections.abc import Sequence, Set
 
 from cnc.mechanisms.terms import longest_frame_ns
 from cnc.model import ClassRole
 from cnc.planner.floor import us
-from cnc.planner.problem import Problem
 from cnc.planner.sharing.layout import Asked, Layout
-from cnc.planner.sharing.taken import Taken
-from cnc.planner.sharing.times import Times
-from cnc.planner.sharing.ways import Step, Style, Ways
+from cnc.planner.sharing.ways import Step
 
 _REPAIRS_MAX = 8
 _REPAIRED_PART = 8  # of the links, of which windows may be too long for a repair
@@ -25,37 +21,18 @@ _WHOLE_PPB = 10**9
 class Sharing:
     """Some streams of a problem in windows of one class."""
 
-    def __init__(
-        self,
-        problem: Problem,
-        names: Collection[str],
-        traffic_class: int,
-        style: Style,
-        taken: Taken,
-        *,
-        is_roomy: bool,
-    ) -> None:
+    def __init__(self, asked: Asked, *, is_roomy: bool) -> None:
         """Where it is roomy, late frames leave behind each window before the next one."""
-        self._problem = problem
-        self._streams = {name: problem.intent.streams[name] for name in names}
-        self._times = Times(problem)
-        self._slot_ns = problem.slot_ns(names, taken.periods_ns)
-        cycle_slots = lcm(*{stream.period_ns for stream in self._streams.values()}) // self._slot_ns
-        self._ways = Ways(problem, names, self._slot_ns, self._times, style)
-        self._asked = Asked(
-            problem,
-            self._streams,
-            traffic_class,
-            self._slot_ns,
-            cycle_slots,
-            self._times,
-            self._ways,
-            taken,
-        )
+        self._asked = asked
+        self._problem = asked.problem
+        self._streams = asked.streams
+        self._times = asked.times
+        self._slot_ns = asked.slot_ns
+        self._ways = asked.ways
         self._is_roomy = is_roomy
         self._holds: dict[int, int] = {}
         self._full, self._less = _FULL, dict[int, int]()
-        self.layout = Layout(self._asked, {})
+        self.layout = Layout(asked, {})
 
     @property
     def count(self) -> int:

@@ -61,10 +61,12 @@ class Talker:
     def busy_ns(self) -> int:
         """From when the first frames of a slot start until all have left; a slot at most, if those
         of the next start meanwhile."""
-        sent = [its.sent_ns for group in self._groups for its in group]
-        ended_ns = max(its.sent_ns + its.lasts_ns for group in self._groups for its in group)
-        meanwhile = self._turns in (Turns.APART, Turns.TWO_SLOTS)
-        return min(ended_ns - min(sent), self._slot_ns if meanwhile else ended_ns - min(sent))
+        every = [its for group in self._groups for its in group]
+        ended_ns = max(its.sent_ns + its.lasts_ns for its in every)
+        busy_ns = ended_ns - min(its.sent_ns for its in every)
+        if self._turns in (Turns.APART, Turns.TWO_SLOTS):
+            return min(busy_ns, self._slot_ns)
+        return busy_ns
 
     @property
     def pause_ns(self) -> int:

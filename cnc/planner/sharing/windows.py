@@ -77,15 +77,15 @@ class Windows:
         return False
 
     def _early(self) -> dict[int, int]:
-        """By how much frames come before the window of the slot before shuts, by link: of those
-        from talkers, and those that do not for they came early before."""
+        """By how much frames come before the window of the slot before shuts, by link: from
+        talkers, and from links that let them go in the window of their own slot."""
         found: defaultdict[int, int] = defaultdict(int)
         for link, queue in self._queues.items():
             shut_ns = self.closes_ns(link) - self._slot_ns
             for its in queue.coming.values():
                 left_ns = its.sent_ns
                 if its.before is not None:
-                    left_ns = self.opens_ns[its.link] - self._times.of_link(its.link).early_ns
+                    left_ns = self._lets_go_ns(its.link)
                 early_ns = shut_ns - self._first_ns(queue, its, left_ns)
                 found[link] = max(found[link], early_ns)
         return {link: ns for link, ns in found.items() if ns > 0}
@@ -104,6 +104,10 @@ class Windows:
         queue = self._queues[link]
         least_ns = self.opens_ns[link] + queue.its.shortest_ns
         return queue.clear_to_shut_ns(max(self.ended_ns(link), least_ns))
+
+    def _lets_go_ns(self, link: int) -> int:
+        """When a gate may open at the earliest."""
+        return self.opens_ns[link] - self._times.of_link(link).early_ns
 
     def ended_ns(self, link: int) -> int:
         """When the frames of all waves have left."""
@@ -218,8 +222,7 @@ class Windows:
                 if its.before is None:
                     continue
                 comes_ns = self._comes_ns(queue, its, self.ends_ns[its.link, its.before])
-                opens_ns = self.opens_ns[its.link] - self._times.of_link(its.link).early_ns
-                first_ns = self._first_ns(queue, its, opens_ns) + self._slot_ns
+                first_ns = self._first_ns(queue, its, self._lets_go_ns(its.link)) + self._slot_ns
                 slack_ns = opened_ns - comes_ns
                 if its.slots:
                     # Nothing says yet that they come before the gate opens, if they leave in time.
@@ -332,7 +335,7 @@ class Windows:
                 mine = queue.of_wave(wave)
                 if not mine:
                     continue
-                opens_ns = self.opens_ns[link] - queue.its.early_ns
+                opens_ns = self._lets_go_ns(link)
                 # A frame that is early for its slot may leave in the window of the one before.
                 shut_ns = self.closes_ns(link) - self._slot_ns
                 leave: dict[int, int] = {}
@@ -357,7 +360,7 @@ class Windows:
             first_ns = its.sent_ns
             last_ns = its.sent_ns + its.lasts_ns
         else:
-            first_ns = self.opens_ns[its.link] - self._times.of_link(its.link).early_ns
+            first_ns = self._lets_go_ns(its.link)
             last_ns = self.ends_ns[its.link, its.before]
             leave = leaves_ns.get((its.link, its.before), {})
         for key, origin in its.origins.items():
