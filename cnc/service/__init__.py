@@ -1,0 +1,14 @@
+"""The CNC as a service: one process that owns a network, and answers those who ask for streams.
+
+    channel     framed JSON on a Unix socket, between the workers and the core
+    calls       what may be asked, by whom, and what is refused how
+    core        one writer: dispatches calls, decides
+    access      tokens, roles, quotas
+    admission   a request becomes a stream of the plan, or is refused
+    roller      brings what was decided to the switches
+    store       what has to outlive the process
+    documents   what `--json` prints, as answers
+    owner       the intent file, the plan that runs, and streams that were asked for
+
+Workers (`web`) end TLS and parse what strangers send; they hold no key and no database.
+"""

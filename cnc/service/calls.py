@@ -1,0 +1,219 @@
+"""Every call of the channel: its name, who may make it, its arguments and its result.
+
+An argument with `?` may be left out or null. A call with one that is not here is refused (INVALID).
+
+    who                                     name, role, cuc (null but for the role cuc), expires
+    domain.get                              name, auto_compute, etag, cucs: [cuc-id]
+    domain.set   auto_compute: bool, if_match?          as domain.get
+    cuc.get      cuc                                    cuc, etag, streams: [STREAM]
+    cuc.delete   cuc, if_match?                         removed: [stream-id]
+    stream.get   cuc, stream_id                         STREAM
+    stream.put   cuc, stream_id, body: {}, if_match?, if_none_match?, idempotency_key?
+                                                        STREAM and created: bool
+    stream.delete  cuc, stream_id, if_match?, idempotency_key?      removed: [stream-id]
+    streams.compute  cuc, which: [stream-id] or "planned-and-modified" or "all"
+                                                        placed: [stream-id]
+    document.get  name, stream?, number?, after?        the document
+    events.follow  after?                               follows: EVENT
+    push                                                accepted: true; the outcome is an event
+    rollback     number?                                as push
+    token.add    name, role, cuc?, days?                token (told this once), name, role, cuc,
+                                                        expires
+    token.list                              tokens: [name, role, cuc, created, expires, revoked]
+    token.rotate  name, days?               as token.add; the former is good for minutes more
+    token.revoke  name                      name
+    quota.set    cuc, streams?, requests_per_minute?    cuc, streams, requests_per_minute
+
+STREAM: `cuc`, `stream_id`, `name` (in the plan), `body` (as it was put), `etag`, `state`
+(`planned`: no switch has it yet, `configured`, `modified`: the switches have what it was before),
+`placed` (whether it has a place in the plan), `reason` (why not, or why it is not configured yet,
+or null), `failure_code` (802.1Q table 46-15, 0: none), `rollout` (the number of the one that
+configured it, or null), `status` (what `cnc.service.uni.answer` makes of the plan and the body;
+null while it has no place).
+
+EVENT: `number` (from 1, by which `after` counts), `time` (ISO 8601, UTC), `kind`, and more by kind:
+
+| kind | more |
+|---|---|
+| stream-placed, stream-refused | cuc, stream_id, reason |
+| stream-configured, stream-removed | cuc, stream_id, rollout |
+| rollout-done | rollout, streams: count |
+| rollout-failed | reason, hint, next_try_s |
+| computed | cuc, streams: [stream-id], failed: {stream-id: reason} |
+
+`etag` is text without quotes. `if_none_match: "*"` refuses (STALE) what is there already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from cnc.service.refused import CallRefused, Code
+
+# What a CUC may be called, so that the names of its streams are names of an intent (`names`).
+CUC_PATTERN = r"^[A-Za-z](_?[A-Za-z0-9-]){0,18}$"
+# 802.1Qcc 46.2.3.1, as the typedef stream-id-type of ieee802-dot1q-tsn-types has it.
+STREAM_ID_PATTERN = r"^[0-9a-fA-F]{2}(-[0-9a-fA-F]{2}){5}:[0-9a-fA-F]{2}-[0-9a-fA-F]{2}$"
+_TAG_MAX, _KEY_MAX, _STREAMS_MAX, _DAYS_MAX, _QUOTA_MAX = 64, 128, 10_000, 3650, 1_000_000
+
+
+class Role(StrEnum):
+    """What a token is for."""
+
+    VIEWER = "viewer"  # reads everything but tokens and the audit log
+    CUC = "cuc"  # its own streams, and nothing else
+    OPERATOR = "operator"  # streams of all, rollouts
+    ADMIN = "admin"  # everything
+
+
+ALL = frozenset(Role)
+READERS = frozenset({Role.VIEWER, Role.OPERATOR, Role.ADMIN})
+STREAMS = frozenset({Role.CUC, Role.OPERATOR, Role.ADMIN})
+OPERATORS = frozenset({Role.OPERATOR, Role.ADMIN})
+ADMINS = frozenset({Role.ADMIN})
+
+_Cuc = Annotated[str, Field(pattern=CUC_PATTERN)]
+_StreamId = Annotated[str, Field(pattern=STREAM_ID_PATTERN)]
+_Tag = Annotated[str, Field(max_length=_TAG_MAX)]
+_Key = Annotated[str, Field(min_length=1, max_length=_KEY_MAX)]
+_Days = Annotated[int, Field(ge=1, le=_DAYS_MAX)]
+_Quota = Annotated[int, Field(ge=0, le=_QUOTA_MAX)]
+_TokenName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$")]
+DocumentName = Literal[
+    "topology",
+    "plan",
+    "streams",
+    "rollouts",
+    "diff",
+    "status",
+    "clocks",
+    "events",
+    "audit",
+    "metrics",
+]
+
+
+class Arguments(BaseModel):
+    """Of a call without arguments."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+
+class DomainSet(Arguments):
+    auto_compute: bool
+    if_match: _Tag | None = None
+
+
+class OfCuc(Arguments):
+    cuc: _Cuc
+
+
+class CucDelete(OfCuc):
+    if_match: _Tag | None = None
+
+
+class OfStream(OfCuc):
+    stream_id: _StreamId
+
+
+class StreamPut(OfStream):
+    body: dict[str, Any]
+    if_match: _Tag | None = None
+    if_none_match: _Tag | None = None
+    idempotency_key: _Key | None = None
+
+
+class StreamDelete(OfStream):
+    if_match: _Tag | None = None
+    idempotency_key: _Key | None = None
+
+
+class StreamsCompute(OfCuc):
+    which: (
+        Annotated[list[_StreamId], Field(min_length=1, max_length=_STREAMS_MAX)]
+        | Literal["planned-and-modified", "all"]
+    )
+
+
+class DocumentGet(Arguments):
+    name: DocumentName
+    stream: Annotated[str, Field(max_length=_TAG_MAX)] | None = None
+    number: Annotated[int, Field(ge=1)] | None = None
+    after: Annotated[int, Field(ge=0)] | None = None
+
+
+class EventsFollow(Arguments):
+    after: Annotated[int, Field(ge=0)] | None = None
+
+
+class Rollback(Arguments):
+    number: Annotated[int, Field(ge=1)] | None = None
+
+
+class TokenAdd(Arguments):
+    name: _TokenName
+    role: Literal["viewer", "cuc", "operator", "admin"]
+    cuc: _Cuc | None = None
+    days: _Days | None = None
+
+
+class OfToken(Arguments):
+    name: _TokenName
+
+
+class TokenRotate(OfToken):
+    days: _Days | None = None
+
+
+class QuotaSet(OfCuc):
+    streams: _Quota | None = None
+    requests_per_minute: _Quota | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Who may make a call, what its arguments are, and whether it changes something, which the
+    audit log then has."""
+
+    roles: frozenset[Role]
+    arguments: type[Arguments]
+    changes: bool = False
+
+
+CALLS: Mapping[str, Call] = {
+    "who": Call(ALL, Arguments),
+    "domain.get": Call(ALL, Arguments),
+    "domain.set": Call(OPERATORS, DomainSet, changes=True),
+    "cuc.get": Call(ALL, OfCuc),
+    "cuc.delete": Call(STREAMS, CucDelete, changes=True),
+    "stream.get": Call(ALL, OfStream),
+    "stream.put": Call(STREAMS, StreamPut, changes=True),
+    "stream.delete": Call(STREAMS, StreamDelete, changes=True),
+    "streams.compute": Call(STREAMS, StreamsCompute, changes=True),
+    "document.get": Call(READERS, DocumentGet),
+    "events.follow": Call(ALL, EventsFollow),
+    "push": Call(OPERATORS, Arguments, changes=True),
+    "rollback": Call(OPERATORS, Rollback, changes=True),
+    "token.add": Call(ADMINS, TokenAdd, changes=True),
+    "token.list": Call(ADMINS, Arguments),
+    "token.rotate": Call(ADMINS, TokenRotate, changes=True),
+    "token.revoke": Call(ADMINS, OfToken, changes=True),
+    "quota.set": Call(ADMINS, QuotaSet, changes=True),
+}
+
+
+def arguments_of(call: str, found: Mapping[str, Any]) -> Arguments:
+    """The arguments of a call as its shape. Raises CallRefused: INVALID, ABSENT for no call."""
+    if call not in CALLS:
+        raise CallRefused(Code.ABSENT, f"there is no call {call[:_TAG_MAX]!r}")
+    try:
+        return CALLS[call].arguments.model_validate(found)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        where = ".".join(map(str, first["loc"])) or "(arguments)"
+        raise CallRefused(Code.INVALID, f"{call}: {where}: {first['msg']}") from None
