@@ -29,18 +29,12 @@ def build(
     """The intent of a document, or `InputError` with every problem found; `of_plan`: where it comes
     from, and `best_effort`: whether streams may be left out of its plan, as for `from_document`."""
     classes = {name: _class(name, its) for name, its in document.classes.items()}
-    scheduled = tuple(name for name, its in classes.items() if its.role is ClassRole.SCHEDULED)
     assignable, individual = _address_ranges(document)
     intent = Intent(
         document.name,
         network(document, problems),
         classes,
-        {
-            name: _stream(
-                name, its, _classes_of_pcp(its, classes, its.class_ or scheduled), document
-            )
-            for name, its in document.streams.items()
-        },
+        streams(document, classes),
         problems.document,
         assignable=assignable,
         individual=individual,
@@ -59,6 +53,15 @@ def build(
         check_room(intent, problems)
     problems.raise_if_any()
     return intent
+
+
+def streams(document: shape.Document, classes: Mapping[str, TrafficClass]) -> dict[str, Stream]:
+    """The streams of a document, in a network with these classes."""
+    scheduled = tuple(name for name, its in classes.items() if its.role is ClassRole.SCHEDULED)
+    return {
+        name: _stream(name, its, _classes_of_pcp(its, classes, its.class_ or scheduled), document)
+        for name, its in document.streams.items()
+    }
 
 
 def _address_ranges(document: shape.Document) -> tuple[AddressRange, AddressRange]:

@@ -38,7 +38,7 @@ def check_room(intent: Intent, problems: Problems) -> None:
     A plan that may leave streams out leaves these out. The network and the streams must be sound:
     else this would only repeat their problems.
     """
-    _check_ways(intent, problems)
+    check_ways(intent, problems, FastestPaths(intent.network), Cuts(intent.network))
     _check_access_links(intent, problems)
 
 
@@ -130,9 +130,9 @@ def _check_jitter(stream: Stream, problems: Problems) -> None:
         )
 
 
-def _check_ways(intent: Intent, problems: Problems) -> None:
-    """The network leads to every listener, soon enough, and apart where frames are sent twice."""
-    paths, cuts = FastestPaths(intent.network), Cuts(intent.network)
+def check_ways(intent: Intent, problems: Problems, paths: FastestPaths, cuts: Cuts) -> None:
+    """Add to `problems` the streams that the network does not lead to every listener, soon enough,
+    and apart where frames are sent twice. `paths` and `cuts` are of this network."""
     bridged = intent.network.forwarding is Forwarding.BRIDGED
     for stream in intent.streams.values():
         for index, listener in enumerate(stream.listeners):

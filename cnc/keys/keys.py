@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any
@@ -35,7 +35,9 @@ class Keys:
     parts of an intent that a document states; what is wrong with one by itself is added to the
     problems. `of_station` and `of_stream` are the same with what is stated of them here. `check`
     adds to the problems what does not fit together, once all is read. `founding` are the parts that
-    a plan is made from, by what they are called where two plans are compared.
+    a plan is made from, by what they are called where two plans are compared. `with_streams` are
+    those parts of an intent that change where the streams of a document, which has no others, come
+    to it, and streams with these names leave it before.
     """
 
     shapes: Mapping[Level, type[Shape]]
@@ -48,3 +50,6 @@ class Keys:
     )
     check: Callable[[shape.Document, Intent, Problems], None] = lambda _document, _its, _found: None
     founding: Mapping[str, type[Any]] = field(default_factory=dict)
+    with_streams: Callable[[Intent, shape.Document, Collection[str]], Iterable[object]] = (
+        lambda _intent, _document, _gone: ()
+    )

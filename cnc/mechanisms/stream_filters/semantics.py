@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cnc.keys.keys import Keys, Level
 from cnc.keys.problems import KeyPath, Problems
 from cnc.mechanisms.stream_filters.keys import ClassKeys, NetworkKeys, StreamKeys, SwitchKeys
-from cnc.mechanisms.stream_filters.model import FilterCapacity, PolicingRules
+from cnc.mechanisms.stream_filters.model import FilterCapacity, Policing, PolicingRules
 from cnc.model import ClassRole, Forwarding, Intent
 
 if TYPE_CHECKING:
@@ -22,14 +23,27 @@ def _read(
     if document.forwarding is Forwarding.ROUTED:
         return
     classes = {name: its[ClassKeys].policing for name, its in document.classes.items()}
-    streams = {name: its[StreamKeys].policing for name, its in document.streams.items()}
     yield PolicingRules(
         document[NetworkKeys].policing,
         {name: stated for name, stated in classes.items() if stated},
-        {name: stated for name, stated in streams.items() if stated},
+        _of_streams(document),
     )
     capacity = {name: its[SwitchKeys].stream_filters_max for name, its in document.switches.items()}
     yield FilterCapacity({name: most for name, most in capacity.items() if most})
+
+
+def _of_streams(document: shape.Document) -> dict[str, Policing]:
+    streams = {name: its[StreamKeys].policing for name, its in document.streams.items()}
+    return {name: stated for name, stated in streams.items() if stated}
+
+
+def _with_streams(
+    intent: Intent, document: shape.Document, gone: Collection[str]
+) -> Iterator[PolicingRules]:
+    rules, stated = intent[PolicingRules], _of_streams(document)
+    if stated or not rules.streams.keys().isdisjoint(gone):
+        staying = {name: its for name, its in rules.streams.items() if name not in gone}
+        yield replace(rules, streams={**staying, **stated})
 
 
 def _check(document: shape.Document, intent: Intent, problems: Problems) -> None:
@@ -72,4 +86,5 @@ KEYS = Keys(
     read=_read,
     check=_check,
     founding={"policing": PolicingRules, "stream-filters-max": FilterCapacity},
+    with_streams=_with_streams,
 )
