@@ -113,6 +113,13 @@ _IMPLIED_BY_FORMAT_2: Mapping[str, Any] = {
     "recovery": "none",
 }
 SIZE_MAX_OCTETS = 256 * 1024 * 1024
+# The sections that have an object for each of many names: streams, ports, stations.
+TABLES = frozenset(
+    {
+        *("limits", "talker_lateness", "streams", "addresses", "jitter_ns", "recovery_ns"),
+        *("loops", "decisions", "refused", "gates"),
+    }
+)
 
 
 @gc_pause.paused()
@@ -148,7 +155,12 @@ def load(path: Path) -> Plan:
 @gc_pause.paused()
 def parse(text: str, source: str) -> Plan:
     """The plan of what `dump` wrote; raises `InputError`, as `load`, calling the text `source`."""
-    document = _document(text, source)
+    return of_document(_document(text, source), source)
+
+
+@gc_pause.paused()
+def of_document(document: Mapping[str, Any], source: str) -> Plan:
+    """The plan of a file's text as plain data, of the newest format that can say it."""
     try:
         found = PlanObject.model_validate(document, context={"source": source})
     except ValidationError as error:
@@ -234,56 +246,70 @@ def _measured(value_ns: int, its: MeasuredObject) -> MeasuredMargin:
     return MeasuredMargin(value_ns, port_of(its.port), its.maximum_ns, its.count)
 
 
-def _text(plan: Plan) -> str:
-    """One line for each stream and port, so that two plans can be compared line by line."""
-    streams = {
-        name: {
-            "paths": [
-                [[*hop.egress, hop.offset_ns, hop.traffic_class, *_window(hop)] for hop in path]
-                for path in stream.paths
-            ],
-            "latency_bound_ns": stream.latency_bound_ns,
-        }
-        for name, stream in plan.streams.items()
-    }
-    gates = {
-        str(port): {
-            "cycle_ns": gates.cycle_ns,
-            "entries": [[f"{e.gate_states:#04x}", e.interval_ns] for e in gates.entries],
-        }
-        for port, gates in plan.gates.items()
-    }
+def sections(plan: Plan) -> dict[str, Any]:
+    """What a plan file says, as plain data, but for what each section of `TABLES` has by name: the
+    objects of those are what `row` makes of them."""
     intent = plan.intent
-    limits = {str(port): asdict(stated) for port, stated in intent.stated_limits.items()}
-    addresses = {name: asdict(its) for name, its in plan.addresses.items()}
-    loops = {name: asdict(its) for name, its in plan.loops.items()}
-    lateness = {
-        name: {"value_ns": its.value_ns, "measured": _written(its)}
-        for name, its in intent.measured_lateness.items()
-    }
     clocks = intent.measured_clock_error
     decisions = {
-        each.kept.key: asdict(kept.written(each.kept, part))
+        each.kept.key: kept.written(each.kept, part)
         for each in terms.deciding()
         if (part := plan[each.part]) != each.part()
     }
-    parts = [
-        f'"format": {json.dumps(_format(plan, has_decisions=bool(decisions)))}',
-        f'"intent": {json.dumps(intent.document, ensure_ascii=False, indent=1)}',
-        *([f'"limits": {_lines(limits)}'] if limits else []),
-        *([] if intent.states_gate_margin else [f'"gate_margin": {json.dumps(_margin(intent))}']),
-        *([f'"clock_error": {json.dumps(_clock_error(clocks))}'] if clocks else []),
-        *([f'"talker_lateness": {_lines(lateness)}'] if lateness else []),
-        f'"algorithm": {json.dumps(plan.algorithm)}',
-        f'"streams": {_lines(streams)}',
-        *([f'"addresses": {_lines(addresses)}'] if addresses else []),
-        *([f'"jitter_ns": {_lines(plan.jitter_ns)}'] if plan.jitter_ns else []),
-        *([f'"recovery_ns": {_lines(plan.recovery_ns)}'] if plan.recovery_ns else []),
-        *([f'"loops": {_lines(loops)}'] if loops else []),
-        *([f'"decisions": {_lines(decisions)}'] if decisions else []),
-        f'"refused": {_lines(plan.refused)}',
-        f'"gates": {_lines(gates)}',
-    ]
+    optional: dict[str, Mapping[Any, Any]] = {
+        "addresses": plan.addresses,
+        "jitter_ns": plan.jitter_ns,
+        "recovery_ns": plan.recovery_ns,
+        "loops": plan.loops,
+        "decisions": decisions,
+    }
+    return {
+        "format": _format(plan, has_decisions=bool(decisions)),
+        "intent": intent.document,
+        **({"limits": intent.stated_limits} if intent.stated_limits else {}),
+        **({} if intent.states_gate_margin else {"gate_margin": _margin(intent)}),
+        **({"clock_error": _clock_error(clocks)} if clocks else {}),
+        **({"talker_lateness": intent.measured_lateness} if intent.measured_lateness else {}),
+        "algorithm": plan.algorithm,
+        "streams": plan.streams,
+        **{name: table for name, table in optional.items() if table},
+        "refused": plan.refused,
+        "gates": plan.gates,
+    }
+
+
+def row(section: str, its: Any) -> Any:
+    """What a section of `TABLES` has of one name, as plain data."""
+    match section:
+        case "streams":
+            return {
+                "paths": [
+                    [[*hop.egress, hop.offset_ns, hop.traffic_class, *_window(hop)] for hop in path]
+                    for path in its.paths
+                ],
+                "latency_bound_ns": its.latency_bound_ns,
+            }
+        case "gates":
+            entries = [[f"{e.gate_states:#04x}", e.interval_ns] for e in its.entries]
+            return {"cycle_ns": its.cycle_ns, "entries": entries}
+        case "talker_lateness":
+            return {"value_ns": its.value_ns, "measured": _written(its)}
+        case "limits" | "addresses" | "loops" | "decisions":
+            return asdict(its)
+    return its
+
+
+def _text(plan: Plan) -> str:
+    """One line for each stream and port, so that two plans can be compared line by line."""
+    parts = []
+    for name, its in sections(plan).items():
+        if name in TABLES:
+            table = {str(key): row(name, each) for key, each in its.items()}
+            parts.append(f'"{name}": {_lines(table)}')
+        elif name == "intent":
+            parts.append(f'"{name}": {json.dumps(its, ensure_ascii=False, indent=1)}')
+        else:
+            parts.append(f'"{name}": {json.dumps(its)}')
     return "{" + ",\n".join(parts) + "}\n"
 
 
