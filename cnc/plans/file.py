@@ -159,10 +159,10 @@ def parse(text: str, source: str) -> Plan:
 
 
 @gc_pause.paused()
-def of_document(document: Mapping[str, Any], source: str) -> Plan:
+def of_document(data: Mapping[str, Any], source: str) -> Plan:
     """The plan of a file's text as plain data, of the newest format that can say it."""
     try:
-        found = PlanObject.model_validate(document, context={"source": source})
+        found = PlanObject.model_validate(data, context={"source": source})
     except ValidationError as error:
         raise refusal(error, source) from None
     limits = {port_of(name): GateLimits(**dict(stated)) for name, stated in found.limits.items()}
@@ -299,13 +299,20 @@ def row(section: str, its: Any) -> Any:
     return its
 
 
+def document(plan: Plan) -> dict[str, Any]:
+    """A plan file as plain data."""
+    return {
+        name: {str(key): row(name, each) for key, each in its.items()} if name in TABLES else its
+        for name, its in sections(plan).items()
+    }
+
+
 def _text(plan: Plan) -> str:
     """One line for each stream and port, so that two plans can be compared line by line."""
     parts = []
-    for name, its in sections(plan).items():
+    for name, its in document(plan).items():
         if name in TABLES:
-            table = {str(key): row(name, each) for key, each in its.items()}
-            parts.append(f'"{name}": {_lines(table)}')
+            parts.append(f'"{name}": {_lines(its)}')
         elif name == "intent":
             parts.append(f'"{name}": {json.dumps(its, ensure_ascii=False, indent=1)}')
         else:

@@ -1,0 +1,72 @@
+"""The calls about tokens and quotas, and those that a service refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from cnc.service.access import token_shown
+from cnc.service.calls import OfToken, QuotaSet, Rollback, TokenAdd, TokenRotate
+from cnc.service.deciding import Deciding
+from cnc.service.refused import CallRefused, Code
+from cnc.service.store import Quota, TokenRecord
+
+
+def _token_add(deciding: Deciding, arguments: TokenAdd) -> dict[str, Any]:
+    return _told_once(deciding, *deciding.access.added(arguments))
+
+
+def _token_rotate(deciding: Deciding, arguments: TokenRotate) -> dict[str, Any]:
+    return _told_once(deciding, *deciding.access.rotated(arguments.name, arguments.days))
+
+
+def _told_once(deciding: Deciding, token: str, its: TokenRecord) -> dict[str, Any]:
+    _keep(deciding, its)
+    return {"token": token, **token_shown(its)}
+
+
+def _token_revoke(deciding: Deciding, arguments: OfToken) -> dict[str, Any]:
+    _keep(deciding, deciding.access.revoked(arguments.name))
+    return {"name": arguments.name}
+
+
+def _keep(deciding: Deciding, its: TokenRecord) -> None:
+    with deciding.decision(its.name) as made:
+        made.put_token(its)
+    deciding.access.took(its)
+
+
+def _quota_set(deciding: Deciding, arguments: QuotaSet) -> dict[str, Any]:
+    now = deciding.access.quota(arguments.cuc)
+    its = Quota(
+        now.streams if arguments.streams is None else arguments.streams,
+        now.requests_per_minute
+        if arguments.requests_per_minute is None
+        else arguments.requests_per_minute,
+    )
+    with deciding.decision(arguments.cuc) as made:
+        made.put_quota(arguments.cuc, its)
+    deciding.access.took_quota(arguments.cuc, its)
+    return {
+        "cuc": arguments.cuc,
+        "streams": its.streams,
+        "requests_per_minute": its.requests_per_minute,
+    }
+
+
+def _rollback(_deciding: Deciding, _: Rollback) -> dict[str, Any]:
+    raise CallRefused(
+        Code.CONFLICT,
+        "a network with a service does not go back to a former plan: streams that were accepted "
+        "since would lose their place",
+        hint="remove the streams that are to go; `push` puts the plan back on all switches",
+    )
+
+
+DECISIONS: Mapping[str, Callable[[Deciding, Any], Any]] = {
+    "token.add": _token_add,
+    "token.rotate": _token_rotate,
+    "token.revoke": _token_revoke,
+    "quota.set": _quota_set,
+    "rollback": _rollback,
+}

@@ -1,0 +1,99 @@
+"""What a call reads, and how one decides: checked, once, audited."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from cnc.model import Plan
+from cnc.service.access import Access
+from cnc.service.admission import Admission
+from cnc.service.calls import Arguments
+from cnc.service.refused import CallRefused, Code
+from cnc.service.store import Asker, Decision, Store
+
+# Refusals that say something of the network: the audit log has them. Others say something of the
+# request alone, and come at the rate of whoever sends them.
+_AUDITED = {Code.CONFLICT}
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a call that reads looks at: the plan that is decided, and the store."""
+
+    store: Store
+    plan: Plan
+    asker: Asker
+
+
+@dataclass(slots=True)
+class Deciding:
+    """One call that changes something, in the thread of the writer. `number` is that of its
+    decision, once it is on the disk; `has_plan`: the plan is another one."""
+
+    store: Store
+    admission: Admission
+    access: Access
+    asker: Asker
+    call: str
+    number: int | None = None
+    has_plan: bool = False
+    _remember: tuple[str, str] | None = field(default=None)
+
+    @property
+    def reading(self) -> Reading:
+        return Reading(self.store, self.admission.plan, self.asker)
+
+    def once(self, arguments: Arguments, work: Callable[[], Any]) -> Any:
+        """The answer of `work`, or what was answered to the same request with the same key. Raises
+        CallRefused, as `work`, and CONFLICT for a key that another request had."""
+        if key := getattr(arguments, "idempotency_key", None):
+            text = json.dumps([self.call, arguments.model_dump()], sort_keys=True)
+            digest = hashlib.sha256(text.encode()).hexdigest()
+            if found := self.store.answered(self.asker.name, key):
+                if found[0] != digest:
+                    raise CallRefused(
+                        Code.CONFLICT,
+                        "another request had this Idempotency-Key within the last day",
+                        hint="take another key for another request",
+                    )
+                return found[1]
+            self._remember = key, digest
+        try:
+            return work()
+        except CallRefused as refused:
+            if refused.code in _AUDITED:
+                with suppress(CallRefused):  # of the store: the asker gets the first reason
+                    self._audit_refused(refused, _subject(arguments))
+            raise
+
+    @contextmanager
+    def decision(self, subject: str, outcome: str = "done") -> Iterator[Decision]:
+        """One decision: on the disk when the block ends."""
+        with self.store.deciding(self.asker, self.call, subject, outcome) as decision:
+            yield decision
+        self.number = decision.number
+
+    def answered(self, decision: Decision, answer: dict[str, Any]) -> dict[str, Any]:
+        """The answer, which a repeated request gets as well."""
+        if self._remember:
+            key, digest = self._remember
+            decision.remember(self.asker.name, key, digest, answer)
+        return answer
+
+    def _audit_refused(self, refused: CallRefused, subject: str) -> None:
+        with self.store.deciding(self.asker, self.call, subject, f"refused: {refused}"):
+            pass
+
+
+def _subject(arguments: Arguments) -> str:
+    """What a call is about, in the audit log."""
+    return " ".join(
+        str(value)
+        for key in ("cuc", "stream_id", "name")
+        if (value := getattr(arguments, key, None)) is not None
+    )

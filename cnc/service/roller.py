@@ -1,0 +1,84 @@
+"""Brings what was decided to the switches: what comes within 200 ms goes in one rollout.
+
+A rollout that fails leaves the streams planned, with the reason, and is tried again with back-off.
+It asks all switches: one that is away holds up every rollout.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+from cnc.errors import CncError
+from cnc.model import Plan
+from cnc.rollout import Report
+
+LOG = logging.getLogger(__name__)
+
+TOGETHER_S = 0.2
+_FIRST_WAIT_S, _LONGEST_WAIT_S = 1.0, 60.0
+
+Push = Callable[[Plan], Report]
+Decided = Callable[[], tuple[Plan, int]]
+
+
+class Roller:
+    """Pushes the plan whenever it is another one. `decided` is the plan and the number of its
+    decision, `push` brings it to all switches, in a thread; `done` and `failed` record the outcome,
+    the latter with how long it is until the next attempt."""
+
+    def __init__(
+        self,
+        decided: Decided,
+        push: Push,
+        *,
+        done: Callable[[int, Report], Awaitable[None]],
+        failed: Callable[[Exception, float], Awaitable[None]],
+    ) -> None:
+        self._decided, self._push = decided, push
+        self._done, self._failed = done, failed
+        self._wanted = asyncio.Event()
+        self._retry = asyncio.Event()
+
+    def want(self) -> None:
+        """The plan is another one, or is to be pushed again now."""
+        self._wanted.set()
+        self._retry.set()
+
+    async def run(self) -> None:
+        """Until it is cancelled; a rollout that is on its way ends first."""
+        while True:
+            await self._wanted.wait()
+            await asyncio.sleep(TOGETHER_S)
+            self._wanted.clear()
+            await self._until_done()
+
+    async def _until_done(self) -> None:
+        """The plan of the latest decision reaches the switches."""
+        wait_s = _FIRST_WAIT_S
+        while True:
+            plan, number = self._decided()
+            self._retry.clear()
+            pushing = asyncio.create_task(asyncio.to_thread(self._push, plan))
+            try:
+                report = await asyncio.shield(pushing)
+            except asyncio.CancelledError:
+                with suppress(Exception):
+                    await self._done(number, await pushing)
+                raise
+            except CncError as error:
+                await self._failed(error, wait_s)
+            except Exception as error:
+                LOG.exception("a rollout failed by a fault of this program")
+                await self._failed(error, wait_s)
+            else:
+                self._wanted.clear() if self._decided()[1] == number else self._wanted.set()
+                await self._done(number, report)
+                return
+            # A new stream does not wait for the next attempt, but no faster than this either.
+            await asyncio.sleep(min(wait_s, _FIRST_WAIT_S))
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._retry.wait(), max(0.0, wait_s - _FIRST_WAIT_S))
+            wait_s = min(2 * wait_s, _LONGEST_WAIT_S)

@@ -1,0 +1,106 @@
+"""The tables of the service.
+
+A decision is one transaction: its row in `audit`, whose number is that of the decision, with all
+that it changed. Times are ISO 8601, UTC. What is JSON is text.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import Boolean, Column, Index, Integer, MetaData, Table, Text, UniqueConstraint
+
+VERSION = 1
+
+tables = MetaData()
+
+# `version` of this schema, `network`, `file` (the intent file as it was taken), `plan` (a plan file
+# without the rows of its tables), `decided` and `running`: the number of the last decision about
+# the plan, and of the last one that switches run; `auto-compute`.
+meta = Table("meta", tables, Column("key", Text, primary_key=True), Column("value", Text))
+
+# The plan: the rows of its tables, and the keys of the intent's streams (section `intent`).
+plan_row = Table(
+    "plan_row",
+    tables,
+    Column("section", Text, primary_key=True),
+    Column("key", Text, primary_key=True),
+    Column("value", Text, nullable=False),
+)
+
+# The streams of CUCs, as they were put; those of the intent file are in the plan alone.
+stream = Table(
+    "stream",
+    tables,
+    Column("cuc", Text, primary_key=True),
+    Column("stream_id", Text, primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("body", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("placed", Boolean, nullable=False),
+    Column("reason", Text),
+    Column("failure_code", Integer, nullable=False),
+    Column("decision", Integer, nullable=False),  # the last one about it: its ETag
+    Column("rollout", Integer),
+    UniqueConstraint("name"),
+)
+
+audit = Table(
+    "audit",
+    tables,
+    Column("number", Integer, primary_key=True, autoincrement=True),
+    Column("time", Text, nullable=False),
+    Column("who", Text, nullable=False),
+    Column("role", Text, nullable=False),
+    Column("source", Text, nullable=False),
+    Column("call", Text, nullable=False),
+    Column("subject", Text, nullable=False),
+    Column("outcome", Text, nullable=False),
+    Column("rollout", Integer),
+    sqlite_autoincrement=True,
+)
+
+event = Table(
+    "event",
+    tables,
+    Column("number", Integer, primary_key=True, autoincrement=True),
+    Column("time", Text, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("cuc", Text),  # whose it is; null: for whoever may read
+    Column("more", Text, nullable=False),
+    sqlite_autoincrement=True,
+)
+
+token = Table(
+    "token",
+    tables,
+    Column("name", Text, primary_key=True),
+    Column("role", Text, nullable=False),
+    Column("cuc", Text),
+    Column("digest", Text, nullable=False, unique=True),
+    Column("created", Text, nullable=False),
+    Column("expires", Text),
+    Column("revoked", Text),
+    Column("former_digest", Text),  # good until `former_until`, after a rotation
+    Column("former_until", Text),
+)
+
+quota = Table(
+    "quota",
+    tables,
+    Column("cuc", Text, primary_key=True),
+    Column("streams", Integer, nullable=False),
+    Column("requests_per_minute", Integer, nullable=False),
+)
+
+# What was answered to a request with an Idempotency-Key, for who repeats it.
+answered = Table(
+    "answered",
+    tables,
+    Column("who", Text, primary_key=True),
+    Column("key", Text, primary_key=True),
+    Column("digest", Text, nullable=False),
+    Column("answer", Text, nullable=False),
+    Column("expires", Text, nullable=False),
+)
+
+Index("answered_expires", answered.c.expires)
+Index("stream_state", stream.c.state)

@@ -1,0 +1,190 @@
+"""What has to outlive the process: streams of CUCs, the plan, tokens, the audit log, events."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Row, delete, func, or_, select
+
+from cnc.model import Plan
+from cnc.service.calls import Role
+from cnc.service.store import plan_rows
+from cnc.service.store.database import Database
+from cnc.service.store.decision import Decision
+from cnc.service.store.records import Asker, Quota, State, StreamRecord, TokenRecord
+from cnc.service.store.schema import answered, audit, event, meta, plan_row, quota, stream, token
+from cnc.support import gc_pause
+
+FILE_NAME = "service.sqlite"
+_EVENTS_MAX = 100_000
+_AUDIT_KEPT = timedelta(days=400)
+
+
+class Store:
+    """The file of a service. Reads come from any thread, decisions from one at a time. Raises
+    CncError where the file cannot be opened, CallRefused (UNAVAILABLE) where it fails later."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._database = Database(path)
+
+    def close(self) -> None:
+        self._database.close()
+
+    @contextmanager
+    def deciding(
+        self, asker: Asker, call: str, subject: str, outcome: str = "done"
+    ) -> Iterator[Decision]:
+        """A decision: all of it is on the disk when the block ends, nothing if it raises."""
+        with self._database.writing() as connection:
+            yield Decision(connection, asker, call, subject, outcome)
+
+    def forget_old(self) -> None:
+        """Take out what nobody reads any more: at a start."""
+        with self._database.writing() as connection:
+            newest = connection.execute(select(func.max(event.c.number))).scalar() or 0
+            connection.execute(delete(event).where(event.c.number <= newest - _EVENTS_MAX))
+            before = (datetime.now(UTC) - _AUDIT_KEPT).isoformat()
+            connection.execute(delete(audit).where(audit.c.time < before))
+
+    # --- the plan ----------------------------------------------------------------------------
+
+    def noted(self, key: str) -> str | None:
+        """One of the values of `schema.meta`."""
+        with self._database.reading() as connection:
+            return connection.execute(select(meta.c.value).where(meta.c.key == key)).scalar()
+
+    @gc_pause.paused()
+    def plan(self) -> Plan | None:
+        """The plan of the last decision; None before the first. Raises CncError where it cannot be
+        read."""
+        rest = self.noted("plan")
+        if rest is None:
+            return None
+        with self._database.reading() as connection:
+            rows = connection.execute(select(plan_row)).all()
+        return plan_rows.plan_of(rest, ((r.section, r.key, r.value) for r in rows), self._path.name)
+
+    # --- streams of CUCs ---------------------------------------------------------------------
+
+    def stream(self, cuc: str, stream_id: str) -> StreamRecord | None:
+        """The stream, also while it is being removed."""
+        where = stream.c.cuc == cuc, stream.c.stream_id == stream_id
+        with self._database.reading() as connection:
+            row = connection.execute(select(stream).where(*where)).one_or_none()
+        return _stream(row) if row else None
+
+    def streams(self, cuc: str | None = None) -> list[StreamRecord]:
+        """The streams of a CUC, or of all, but for those that are being removed."""
+        query = select(stream).where(stream.c.state != str(State.REMOVING))
+        if cuc is not None:
+            query = query.where(stream.c.cuc == cuc)
+        with self._database.reading() as connection:
+            rows = connection.execute(query.order_by(stream.c.cuc, stream.c.stream_id)).all()
+        return [_stream(row) for row in rows]
+
+    def count(self, cuc: str) -> int:
+        """How many streams a CUC has."""
+        where = stream.c.cuc == cuc, stream.c.state != str(State.REMOVING)
+        with self._database.reading() as connection:
+            return (
+                connection.execute(select(func.count()).select_from(stream).where(*where)).scalar()
+                or 0
+            )
+
+    def cucs(self) -> list[str]:
+        """The CUCs that have streams."""
+        query = select(stream.c.cuc).where(stream.c.state != str(State.REMOVING)).distinct()
+        with self._database.reading() as connection:
+            return sorted(connection.execute(query).scalars())
+
+    # --- who, and what was answered ----------------------------------------------------------
+
+    def tokens(self) -> list[TokenRecord]:
+        with self._database.reading() as connection:
+            rows = connection.execute(select(token).order_by(token.c.name)).all()
+        return [
+            TokenRecord(
+                row.name,
+                Role(row.role),
+                row.cuc,
+                row.digest,
+                datetime.fromisoformat(row.created),
+                _instant(row.expires),
+                _instant(row.revoked),
+                row.former_digest,
+                _instant(row.former_until),
+            )
+            for row in rows
+        ]
+
+    def quotas(self) -> dict[str, Quota]:
+        """Those that were set, by CUC."""
+        with self._database.reading() as connection:
+            rows = connection.execute(select(quota)).all()
+        return {row.cuc: Quota(row.streams, row.requests_per_minute) for row in rows}
+
+    def answered(self, who: str, key: str) -> tuple[str, Any] | None:
+        """The digest of the request with this key, and what was answered to it in the last day."""
+        now = datetime.now(UTC).isoformat()
+        query = select(answered.c.digest, answered.c.answer).where(
+            answered.c.who == who, answered.c.key == key, answered.c.expires > now
+        )
+        with self._database.reading() as connection:
+            row = connection.execute(query).one_or_none()
+        return (row.digest, json.loads(row.answer)) if row else None
+
+    # --- what has happened -------------------------------------------------------------------
+
+    def events(self, after: int, *, cuc: str | None = None, limit: int) -> list[dict[str, Any]]:
+        """Those with a higher number, the oldest first; of a CUC its own, and those about all."""
+        query = select(event).where(event.c.number > after)
+        if cuc is not None:
+            query = query.where(or_(event.c.cuc == cuc, event.c.cuc.is_(None)))
+        with self._database.reading() as connection:
+            rows = connection.execute(query.order_by(event.c.number).limit(limit)).all()
+        return [
+            {
+                "number": row.number,
+                "time": row.time,
+                "kind": row.kind,
+                **({"cuc": row.cuc} if row.cuc is not None else {}),
+                **json.loads(row.more),
+            }
+            for row in rows
+        ]
+
+    def newest_event(self) -> int:
+        """The number of the newest event, 0 before the first."""
+        with self._database.reading() as connection:
+            return connection.execute(select(func.max(event.c.number))).scalar() or 0
+
+    def audit(self, after: int, *, limit: int) -> list[dict[str, Any]]:
+        """Decisions with a higher number, the oldest first."""
+        query = select(audit).where(audit.c.number > after).order_by(audit.c.number).limit(limit)
+        with self._database.reading() as connection:
+            return [dict(row._mapping) for row in connection.execute(query)]  # noqa: SLF001
+
+
+def _stream(row: Row[Any]) -> StreamRecord:
+    return StreamRecord(
+        cuc=row.cuc,
+        stream_id=row.stream_id,
+        name=row.name,
+        body=json.loads(row.body),
+        state=State(row.state),
+        placed=row.placed,
+        decision=row.decision,
+        reason=row.reason,
+        failure_code=row.failure_code,
+        rollout=row.rollout,
+    )
+
+
+def _instant(text: str | None) -> datetime | None:
+    return datetime.fromisoformat(text) if text else None
