@@ -187,12 +187,17 @@ def plan_beside(document: Plan | Intent, running: Plan) -> Plan:
     figures that switches state and measure those of then. Raises what `plan` does."""
     if isinstance(document, Plan):
         return document
-    then, ports = running.intent, document.network.links
+    return _sound_and_complete(_around(with_figures_of(document, running.intent), running, None))
+
+
+def with_figures_of(intent: Intent, then: Intent) -> Intent:
+    """The intent with the figures that switches stated and measured for the one of `then`."""
+    ports = intent.network.links
     limits = {port: its for port, its in then.stated_limits.items() if port in ports}
-    intent = document.within(limits)
+    intent = intent.within(limits)
     for each in registry.MEASURED:
         intent = each.kept(intent, then)
-    return _sound_and_complete(_around(intent, running, None))
+    return intent
 
 
 def is_pushed(intent: Intent, running: Plan) -> bool:

@@ -2,7 +2,7 @@
 
 commands   check, plan, show           rollout    push, rollback, status
 doctor     doctor                      watch      watch
-path       path
+path       path                        serve      serve, token
 history    history, diff, talkers      lab        the emulated network's own commands
 init       init                        config     config
 discover   discover
@@ -32,6 +32,7 @@ from cnc.cli.lab import lab
 from cnc.cli.options import Invocation
 from cnc.cli.path import path
 from cnc.cli.rollout import push, rollback, status
+from cnc.cli.serve import serve, token
 from cnc.cli.watch import watch
 from cnc.errors import CncError
 
@@ -72,7 +73,8 @@ def cnc() -> None:
 
 
 for _command in (
-    *(check, plan, show, doctor, push, rollback, status, path, watch, history, diff, talkers, lab),
+    *(check, plan, show, doctor, push, rollback, status, path, watch, serve, token),
+    *(history, diff, talkers, lab),
     *(init, discover, config, completion),
 ):
     cnc.add_command(_command)

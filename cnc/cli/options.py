@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from cnc.rollout.history import History
 else:
     switch = lazy_import("cnc.switch")
+
+_ADDRESS_AND_PORT = re.compile(r"(?:\[([^]]+)\]|([^:\[\]]+)):(\d{1,5})")
 
 FILE = Files(".yaml", ".yml", ".json")
 DOCUMENT = Documents(".yaml", ".yml", ".json")
@@ -63,6 +66,9 @@ FORCE_MARGIN = click.option(
     "--force-margin",
     is_flag=True,
     help="Accept a plan although switches have measured gates to open later than it allows.",
+)
+TAKE_OVER = click.option(
+    "--take-over", is_flag=True, help="Override the rollout of another controller."
 )
 WITHOUT_DEADLINE = click.option(
     "--without-deadline",
@@ -117,6 +123,18 @@ def connection(command: Callable[..., Any]) -> Callable[..., Any]:
     ):
         command = option(command)
     return command
+
+
+def address_and_port(
+    _context: click.Context, parameter: click.Parameter, value: str | None
+) -> tuple[str, int] | None:
+    """Callback of an option: ADDRESS:PORT, an IPv6 address in brackets."""
+    if value is None:
+        return None
+    parts = _ADDRESS_AND_PORT.fullmatch(value)
+    if not parts:
+        raise click.BadParameter(f"{value!r} is not ADDRESS:PORT", param=parameter)
+    return parts[1] or parts[2], int(parts[3])
 
 
 def refuse_to_overwrite(file: Path, *, force: bool) -> None:

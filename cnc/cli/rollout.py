@@ -16,6 +16,7 @@ from cnc.cli.options import (
     FILE,
     FORCE_MARGIN,
     JSON,
+    TAKE_OVER,
     WITHOUT_DEADLINE,
     connect_options,
     connection,
@@ -40,10 +41,6 @@ if TYPE_CHECKING:
 else:
     plandiff = lazy_import("cnc.plans.difference")
     rollout = lazy_import("cnc.rollout")
-
-TAKE_OVER = click.option(
-    "--take-over", is_flag=True, help="Override the rollout of another controller."
-)
 
 
 @click.command()

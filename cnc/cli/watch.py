@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +15,7 @@ from cnc.cli.options import (
     DOCUMENT,
     JSON,
     WITHOUT_DEADLINE,
+    address_and_port,
     connect_options,
     connection,
     history_option,
@@ -32,20 +32,6 @@ if TYPE_CHECKING:
 
     from cnc.watch import Event, Watcher
 
-_LISTEN = re.compile(r"(?:\[([^]]+)\]|([^:\[\]]+)):(\d{1,5})")
-
-
-def _listen(
-    _context: click.Context, parameter: click.Parameter, value: str | None
-) -> tuple[str, int] | None:
-    """ADDRESS:PORT, an IPv6 address in brackets."""
-    if value is None:
-        return None
-    parts = _LISTEN.fullmatch(value)
-    if not parts:
-        raise click.BadParameter(f"{value!r} is not ADDRESS:PORT", param=parameter)
-    return parts[1] or parts[2], int(parts[3])
-
 
 @click.command()
 @click.argument("file", type=DOCUMENT)
@@ -60,7 +46,7 @@ def _listen(
 )
 @click.option(
     "--metrics",
-    callback=_listen,
+    callback=address_and_port,
     metavar="ADDRESS:PORT",
     help="Serve Prometheus metrics there, at /metrics.",
 )

@@ -13,7 +13,6 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, TypeVar
 
-from cnc.rollout import Report
 from cnc.service import administration, streams
 from cnc.service.access import Access, token_shown
 from cnc.service.admission import Admission
@@ -28,7 +27,7 @@ from cnc.service.channel import Following, Request
 from cnc.service.deciding import Deciding, Reading
 from cnc.service.documents import Documents
 from cnc.service.refused import CallRefused, Code
-from cnc.service.roller import Push, Roller
+from cnc.service.roller import Push, Rolled, Roller
 from cnc.service.store import Asker, Store
 
 LOG = logging.getLogger(__name__)
@@ -167,14 +166,14 @@ class Core:
     async def _in_writer(self, work: Callable[[], _Result]) -> _Result:
         return await asyncio.get_running_loop().run_in_executor(self._writer, work)
 
-    async def _rolled_out(self, number: int, report: Report) -> None:
+    async def _rolled_out(self, number: int, rolled: Rolled) -> None:
         def note() -> None:
             with self._store.deciding(ITSELF, "rollout", "", "done") as decision:
-                news = decision.configured(number, report.number)
+                news = decision.configured(number, rolled.rollout)
                 for cuc, stream_id, is_gone in news:
                     kind = "stream-removed" if is_gone else "stream-configured"
-                    decision.tell(kind, cuc, stream_id=stream_id, rollout=report.number)
-                decision.tell("rollout-done", rollout=report.number, streams=len(news))
+                    decision.tell(kind, cuc, stream_id=stream_id, rollout=rolled.rollout)
+                decision.tell("rollout-done", rollout=rolled.rollout, streams=len(news))
 
         await self._in_writer(note)
         self._tell()

@@ -10,17 +10,27 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from dataclasses import dataclass
 
 from cnc.errors import CncError
 from cnc.model import Plan
-from cnc.rollout import Report
 
 LOG = logging.getLogger(__name__)
 
 TOGETHER_S = 0.2
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 1.0, 60.0
 
-Push = Callable[[Plan], Report]
+
+@dataclass(frozen=True, slots=True)
+class Rolled:
+    """What a push came to: the rollout that brought the plan to the switches, None where there is
+    none; and how long it is until all of them run it, which their kernels have read back."""
+
+    rollout: int | None
+    starts_in_s: float = 0.0
+
+
+Push = Callable[[Plan], Rolled]
 Decided = Callable[[], tuple[Plan, int]]
 
 
@@ -34,7 +44,7 @@ class Roller:
         decided: Decided,
         push: Push,
         *,
-        done: Callable[[int, Report], Awaitable[None]],
+        done: Callable[[int, Rolled], Awaitable[None]],
         failed: Callable[[Exception, float], Awaitable[None]],
     ) -> None:
         self._decided, self._push = decided, push
@@ -63,10 +73,10 @@ class Roller:
             self._retry.clear()
             pushing = asyncio.create_task(asyncio.to_thread(self._push, plan))
             try:
-                report = await asyncio.shield(pushing)
+                rolled = await asyncio.shield(pushing)
             except asyncio.CancelledError:
-                with suppress(Exception):
-                    await self._done(number, await pushing)
+                with suppress(Exception):  # the next start finds out what became of it
+                    await pushing
                 raise
             except CncError as error:
                 await self._failed(error, wait_s)
@@ -74,8 +84,9 @@ class Roller:
                 LOG.exception("a rollout failed by a fault of this program")
                 await self._failed(error, wait_s)
             else:
-                self._wanted.clear() if self._decided()[1] == number else self._wanted.set()
-                await self._done(number, report)
+                # Before that a stream that is announced would not be there yet.
+                await asyncio.sleep(rolled.starts_in_s)
+                await self._done(number, rolled)
                 return
             # A new stream does not wait for the next attempt, but no faster than this either.
             await asyncio.sleep(min(wait_s, _FIRST_WAIT_S))

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
+from cnc.model import Plan
 from cnc.service.calls import (
     Arguments,
     CucDelete,
@@ -92,11 +93,12 @@ def _stream_put(deciding: Deciding, arguments: StreamPut) -> dict[str, Any]:
     on_switches = record is not None and record.state is not State.PLANNED
     state = State.MODIFIED if on_switches else State.PLANNED
 
-    def put(made: Decision, *, placed: bool) -> dict[str, Any]:
+    def put(made: Decision, plan: Plan, *, placed: bool = True) -> dict[str, Any]:
         rollout = record.rollout if record else None
         its = StreamRecord(cuc, stream_id, name, body, state, placed, made.number, rollout=rollout)
         made.put_stream(its)
-        answer = {**shown(its, deciding.reading), "created": before is None}
+        reading = replace(deciding.reading, plan=plan)
+        answer = {**shown(its, reading), "created": before is None}
         if placed:
             made.tell("stream-placed", cuc, stream_id=stream_id, reason=None)
         return answer
@@ -104,9 +106,9 @@ def _stream_put(deciding: Deciding, arguments: StreamPut) -> dict[str, Any]:
     subject = f"{cuc} {stream_id}"
     if not _computes(deciding.reading):
         with deciding.decision(subject) as made:
-            return deciding.answered(made, put(made, placed=False))
+            return deciding.answered(made, put(made, deciding.admission.plan, placed=False))
     keys = keys_of(body, name, deciding.admission.plan.intent)
-    return _placed(deciding, subject, {name: keys}, (), lambda made: put(made, placed=True))
+    return _placed(deciding, subject, {name: keys}, (), put)
 
 
 def _stream_delete(deciding: Deciding, arguments: StreamDelete) -> dict[str, Any]:
@@ -142,7 +144,7 @@ def _streams_compute(deciding: Deciding, arguments: StreamsCompute) -> dict[str,
         except CallRefused as refused:
             failed[each.stream_id] = refused
 
-    def put(made: Decision) -> dict[str, Any]:
+    def put(made: Decision, _: Plan) -> dict[str, Any]:
         for each in asked:
             made.put_stream(
                 replace(each, placed=True, decision=made.number, reason=None, failure_code=0)
@@ -182,7 +184,7 @@ def _placed(
     subject: str,
     wanted: Mapping[str, Mapping[str, Any]],
     gone: Collection[str],
-    put: Callable[[Decision], dict[str, Any]],
+    put: Callable[[Decision, Plan], dict[str, Any]],
 ) -> dict[str, Any]:
     """The plan with these streams and without those, on the disk with what `put` writes."""
     before = deciding.admission.plan
@@ -192,7 +194,7 @@ def _placed(
     ):
         made.take_plan(before, plan)
         deciding.has_plan = True
-        answer = put(made)
+        answer = put(made, plan)
         deciding.answered(made, answer)
     return answer
 
@@ -201,7 +203,7 @@ def _removed(deciding: Deciding, subject: str, found: list[StreamRecord]) -> dic
     ids = [each.stream_id for each in found]
     planned = [each.name for each in found if each.name in deciding.admission.plan.intent.streams]
 
-    def put(made: Decision) -> dict[str, Any]:
+    def put(made: Decision, _: Plan) -> dict[str, Any]:
         for each in found:
             if each.name in planned:
                 gone = replace(each, state=State.REMOVING, placed=False, decision=made.number)
@@ -214,7 +216,7 @@ def _removed(deciding: Deciding, subject: str, found: list[StreamRecord]) -> dic
     if planned:
         return _placed(deciding, subject, {}, planned, put)
     with deciding.decision(subject) as made:
-        return deciding.answered(made, put(made))
+        return deciding.answered(made, put(made, deciding.admission.plan))
 
 
 def _note_failed(

@@ -1,0 +1,171 @@
+"""serve, token: the CNC as a service, and who may ask it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+
+from cnc.cli.options import (
+    FILE,
+    JSON,
+    TAKE_OVER,
+    address_and_port,
+    connect_options,
+    connection,
+    history_option,
+)
+from cnc.cli.render.output import print_json
+from cnc.cli.terminal import echo
+from cnc.errors import CncError
+
+_VARIABLE = "CNC_TOKEN"
+_ROLES = ("viewer", "cuc", "operator", "admin")
+
+
+@click.command()
+@click.argument("file", type=FILE)
+@click.option(
+    "--listen",
+    callback=address_and_port,
+    default="127.0.0.1:8443",
+    show_default=True,
+    metavar="ADDRESS:PORT",
+    help="Where the workers answer HTTPS.",
+)
+@click.option(
+    "--workers",
+    type=click.IntRange(min=0),
+    default=2,
+    show_default=True,
+    help="Processes that end TLS; 0: only the core answers, on its socket.",
+)
+@TAKE_OVER
+@connection
+@history_option
+def serve(  # noqa: PLR0917  one parameter an option
+    file: Path,
+    listen: tuple[str, int],
+    workers: int,
+    take_over: bool,
+    identity: Path,
+    known_hosts: Path,
+    timeout_s: float,
+    state_dir: Path,
+) -> None:
+    """Own the network of the intent FILE: answer those who ask for streams, until SIGTERM.
+
+    At the first start this makes a TLS certificate and the token of an admin, which is told once.
+    What was accepted is kept in --state-dir and is there again at the next start.
+    """
+    try:
+        from cnc.service import process  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        raise CncError(
+            f"cnc serve needs the Python package {error.name}",
+            hint="pip install 'tsn-control-plane[service]'",
+        ) from error
+    connect = connect_options(identity, known_hosts, timeout_s)
+    settings = process.Settings(
+        file, state_dir.expanduser(), connect, *listen, workers, take_over=take_over
+    )
+    process.run(settings, lambda line: echo(line, err=True))
+
+
+@click.group()
+def token() -> None:
+    """Who may ask the service of this machine: its tokens, told once each.
+
+    An admin's token is read from $CNC_TOKEN, or from the file that the service made at its first
+    start.
+    """
+
+
+@token.command()
+@click.argument("name")
+@click.option("--role", type=click.Choice(_ROLES), required=True, help="What it is for.")
+@click.option("--cuc", metavar="CUC", help="Of the role cuc: whose streams.")
+@click.option("--days", type=click.IntRange(1, 3650), help="How long it is good.  [default: 365]")
+@history_option
+@JSON
+def add(  # noqa: PLR0917  one parameter an option
+    name: str, role: str, cuc: str | None, days: int | None, state_dir: Path, as_json: bool
+) -> None:
+    """Make a token called NAME, and print it."""
+    asked = {"name": name, "role": role, "cuc": cuc, "days": days}
+    _print_token(_ask(state_dir, "token.add", asked), as_json=as_json)
+
+
+@token.command(name="list")
+@history_option
+@JSON
+def list_(state_dir: Path, as_json: bool) -> None:
+    """List the tokens: names, roles, and until when they are good."""
+    found = _ask(state_dir, "token.list", {})["tokens"]
+    if as_json:
+        print_json(found)
+        return
+    for its in found:
+        until = f"revoked {its['revoked']}" if its["revoked"] else f"until {its['expires']}"
+        whose = f"{its['role']} {its['cuc']}" if its["cuc"] else its["role"]
+        echo(f"{its['name']:24} {whose:24} {until}")
+
+
+@token.command()
+@click.argument("name")
+@click.option("--days", type=click.IntRange(1, 3650), help="How long it is good.  [default: 365]")
+@history_option
+@JSON
+def rotate(name: str, days: int | None, state_dir: Path, as_json: bool) -> None:
+    """Put another token in the place of NAME; the former one is good for five minutes more."""
+    asked = {"name": name, "days": days}
+    _print_token(_ask(state_dir, "token.rotate", asked), as_json=as_json)
+
+
+@token.command()
+@click.argument("name")
+@history_option
+def revoke(name: str, state_dir: Path) -> None:
+    """Let the token NAME be none any more, from now on."""
+    _ask(state_dir, "token.revoke", {"name": name})
+    echo(f"{name} is revoked")
+
+
+def _print_token(made: dict[str, Any], *, as_json: bool) -> None:
+    if as_json:
+        print_json(made)
+        return
+    echo(made["token"])
+    echo(f"{made['name']} ({made['role']}), until {made['expires']}; told this once", err=True)
+
+
+def _ask(state_dir: Path, call: str, arguments: dict[str, Any]) -> Any:
+    """What the core of the service in this directory answers. Raises CncError."""
+    from cnc.service import process  # noqa: PLC0415
+    from cnc.service.channel import connected  # noqa: PLC0415
+
+    directory = state_dir.expanduser()
+
+    async def ask() -> Any:
+        async with connected(process.socket_in(directory)) as channel:
+            return await channel.call(call, arguments, token=_token_in(directory), source="local")
+
+    return asyncio.run(ask())
+
+
+def _token_in(directory: Path) -> str:
+    from cnc.service.process import ADMIN_TOKEN  # noqa: PLC0415
+
+    if given := os.environ.get(_VARIABLE):
+        return given
+    path = directory / ADMIN_TOKEN
+    try:
+        return path.read_text(encoding="utf-8").strip()
+    except OSError as error:
+        raise CncError(
+            f"{path}: cannot be read: {error.strerror}",
+            hint=f"set {_VARIABLE} to the token of an admin",
+        ) from error

@@ -1,0 +1,185 @@
+"""What a service begins with: the plan that is decided, and the intent file as it is now.
+
+The file gives topology, classes and fixed streams; CUCs' streams are in the store. The stored plan
+is loaded and not planned anew. Where the file has changed since, its streams come, go and change as
+those of CUCs do, and what else has changed is taken where every stream can stay where it is; else
+the service does not start, and says what stands in the way.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cnc import app
+from cnc.check import require_sound
+from cnc.errors import CncError, InputError
+from cnc.intent import from_document
+from cnc.model import Intent, Plan
+from cnc.rollout import History
+from cnc.service.admission import Admission, taken
+from cnc.service.calls import Role
+from cnc.service.store import Asker, Store
+from cnc.switch import ConnectOptions
+
+LOG = logging.getLogger(__name__)
+
+_NAMED_MAX = 8
+_DEFECT = "this is a defect of the planner; please report it with the intent file"
+
+
+@dataclass(frozen=True, slots=True)
+class FileChange:
+    """How an intent file differs from what it was: streams by name, with their keys, and the other
+    sections."""
+
+    wanted: Mapping[str, Mapping[str, Any]]
+    gone: frozenset[str]
+    added: frozenset[str]
+    sections: tuple[str, ...]
+
+    @classmethod
+    def between(cls, before: Mapping[str, Any], after: Mapping[str, Any]) -> FileChange:
+        had, has = before["streams"], after["streams"]
+        wanted = {name: keys for name, keys in has.items() if had.get(name) != keys}
+        others = sorted((before.keys() | after.keys()) - {"streams"})
+        return cls(
+            wanted,
+            frozenset(had.keys() - has.keys()),
+            frozenset(wanted.keys() - had.keys()),
+            tuple(key for key in others if before.get(key) != after.get(key)),
+        )
+
+    def __bool__(self) -> bool:
+        return bool(self.wanted or self.gone or self.sections)
+
+    def __str__(self) -> str:
+        changed = self.wanted.keys() - self.added
+        parts = [
+            *([f"{', '.join(self.sections)} changed"] if self.sections else []),
+            *([f"added {_named(self.added)}"] if self.added else []),
+            *([f"changed {_named(changed)}"] if changed else []),
+            *([f"removed {_named(self.gone)}"] if self.gone else []),
+        ]
+        return "; ".join(parts)
+
+
+def begin(file: Path, store: Store, first_plan: Callable[[Intent], Plan]) -> Admission:
+    """The decided plan of the network of an intent file, ready for changes.
+
+    Raises CncError where the file cannot be read, belongs to another network than the store, or
+    has changed so that a stream would have to move.
+    """
+    intent = app.load_intent(file)
+    plan = store.plan()
+    if plan is None:
+        return _first(file, intent, store, first_plan(intent))
+    if plan.intent.name != intent.name:
+        raise InputError(
+            f"{file}: the network {intent.name}, and the service in this directory owns "
+            f"{plan.intent.name}",
+            hint="name another directory with --state-dir",
+        )
+    admission = Admission(plan)
+    before = json.loads(store.noted("file") or "{}")
+    change = FileChange.between(before, intent.document)
+    if change:
+        LOG.warning("%s has changed: %s", file, change)
+        admission = _take(file, intent, change, admission, store)
+    return admission
+
+
+class FirstPlan:
+    """How the plan of a network is made that no service has owned before: as a push does it, around
+    what runs by the history, within what the switches state."""
+
+    def __init__(self, connect: ConnectOptions, history: History) -> None:
+        self._connect, self._history = connect, history
+
+    def __call__(self, intent: Intent) -> Plan:
+        running = app.running_plan(self._history, intent)
+        return app.plan_to_push(taken(intent), connect=self._connect, running=running)
+
+
+def _first(file: Path, intent: Intent, store: Store, plan: Plan) -> Admission:
+    require_sound(plan, hint=_DEFECT)
+    admission = Admission(plan)
+    if plan.intent.network.disturbance_ns is None and intent.network.disturbance_ns is not None:
+        LOG.warning(
+            "%s: nothing is promised of disturbances (recovery): a service places streams one by "
+            "one, and cannot renew that promise for all others yet",
+            intent.name,
+        )
+    with store.deciding(_itself(file), "intent file", intent.name, "placed") as made:
+        made.replace_plan(plan)
+        made.note("network", intent.name)
+        made.note("file", json.dumps(intent.document))
+    return admission
+
+
+def _take(
+    file: Path, intent: Intent, change: FileChange, admission: Admission, store: Store
+) -> Admission:
+    """The plan with what the file has got since. Raises CncError where that moves a stream."""
+    before = admission.plan
+    noted = json.dumps(intent.document)
+    if change.sections:
+        plan = _around(file, intent, change, before)
+        admission = Admission(plan)
+        with store.deciding(_itself(file), "intent file", str(change), "placed") as made:
+            made.replace_plan(plan)
+            made.note("file", noted)
+        return admission
+    if taken_names := sorted(change.added & before.intent.streams.keys()):
+        raise InputError(f"{file}: {_named(taken_names)}: a CUC has a stream of that name")
+    try:
+        with (
+            admission.changing(change.wanted, change.gone, str(file)) as plan,
+            store.deciding(_itself(file), "intent file", str(change), "placed") as made,
+        ):
+            made.take_plan(before, plan)
+            made.note("file", noted)
+    except CncError as error:
+        raise _refused(file, change, error) from error
+    return admission
+
+
+def _around(file: Path, intent: Intent, change: FileChange, before: Plan) -> Plan:
+    """A plan for the file as it is now, with the streams of CUCs, in which no stream moves."""
+    of_file = intent.document["streams"]
+    of_cucs = {
+        name: keys
+        for name, keys in before.intent.document["streams"].items()
+        if name not in of_file and name not in change.gone
+    }
+    try:
+        whole = from_document({**intent.document, "streams": {**of_file, **of_cucs}}, str(file))
+        plan = app.plan(app.with_figures_of(taken(whole), before.intent), keep=before)
+    except CncError as error:
+        raise _refused(file, change, error) from error
+    if moves := app.moves(before, plan):
+        what = "; ".join(f"{its.stream}: {its.reason}" for its in moves[:_NAMED_MAX])
+        raise _refused(file, change, CncError(f"streams would have to move: {what}"))
+    return plan
+
+
+def _refused(file: Path, change: FileChange, error: CncError) -> CncError:
+    return InputError(
+        f"{file} has changed ({change}), which the running network cannot take as it is: {error}",
+        hint="put the file back as it was, or change it so that every stream can stay where it is",
+    )
+
+
+def _itself(file: Path) -> Asker:
+    return Asker("service", Role.ADMIN, None, str(file))
+
+
+def _named(names: Iterable[str]) -> str:
+    shown = sorted(names)
+    more = len(shown) - _NAMED_MAX
+    text = ", ".join(shown[:_NAMED_MAX])
+    return f"{text} and {more} more" if more > 0 else text

@@ -1,0 +1,393 @@
+"""Requests to the core of a service: decided once, kept, rolled out, announced."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cnc import app
+from cnc.check import judge
+from cnc.service import roller
+from cnc.service.refused import CallRefused, Code
+from cnc.service.store import FILE_NAME, Store
+from tests.unit.service_network import CUC, FILE, ONE, THREE, TWO, Asking, Switches, service
+
+KEYS = {
+    "talker": "t1",
+    "listeners": ["l1"],
+    "class": "cyclic",
+    "period": "1ms",
+    "payload": "200B",
+    "max-latency": "200us",
+}
+
+
+def run(directory: Path, ask: Callable[[Asking], Awaitable[Any]], **more: Any) -> Any:
+    switches = more.pop("switches", None) or Switches()
+
+    async def whole() -> Any:
+        async with service(directory, switches, **more) as asking:
+            return await ask(asking)
+
+    return asyncio.run(asyncio.wait_for(whole(), 60))
+
+
+def refused(coroutine: Awaitable[Any]) -> Awaitable[CallRefused]:
+    async def caught() -> CallRefused:
+        with pytest.raises(CallRefused) as error:
+            await coroutine
+        return error.value
+
+    return caught()
+
+
+def test_a_stream_is_placed_rolled_out_and_announced(tmp_path):
+    switches = Switches()
+
+    async def ask(service: Asking) -> None:
+        put = await service.put(ONE, KEYS)
+        assert (put["created"], put["state"], put["placed"]) == (True, "planned", True)
+        assert put["status"]["latency_bound_ns"] <= 200_000
+        configured = await service.until(ONE, "configured")
+        assert configured["rollout"] == len(switches.plans)
+        kinds = [(its["kind"], its.get("stream_id")) for its in await service.events()]
+        assert kinds[-3:] == [
+            ("stream-placed", ONE),
+            ("stream-configured", ONE),
+            ("rollout-done", None),
+        ] or kinds[0] == ("stream-placed", ONE)
+
+    run(tmp_path, ask, switches=switches)
+    assert put_name(ONE) in switches.plans[-1].streams
+    assert not judge(switches.plans[-1])
+
+
+def put_name(stream_id: str) -> str:
+    return f"plc__{stream_id.replace(':', '_')}"
+
+
+def test_no_other_stream_moves_for_one_that_comes_or_goes(tmp_path):
+    switches = Switches()
+
+    async def ask(service: Asking) -> None:
+        await service.put(ONE, KEYS)
+        await service.until(ONE, "configured")
+        await service.put(TWO, KEYS)
+        await service.until(TWO, "configured")
+        await service.call("stream.delete", {"cuc": CUC, "stream_id": ONE})
+        while put_name(ONE) in switches.plans[-1].streams:  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+
+    run(tmp_path, ask, switches=switches)
+    for before, after in zip(switches.plans, switches.plans[1:], strict=False):
+        assert not app.moves(before, after)
+        assert not judge(after)
+
+
+def test_what_has_no_place_is_refused_with_port_and_reason_and_nothing_changes(tmp_path):
+    async def ask(service: Asking) -> CallRefused:
+        before = await service.call("document.get", {"name": "plan"}, by="viewer")
+        greedy = {**KEYS, "payload": "1400B", "frames": 70, "max-latency": "990us"}
+        error: CallRefused | None = None
+        for number in range(20):
+            try:
+                await service.put(f"00-1B-21-00-00-01:01-{number:02d}", greedy)
+            except CallRefused as found:
+                error = found
+                break
+            await service.call(
+                "stream.delete", {"cuc": CUC, "stream_id": f"00-1B-21-00-00-01:01-{number:02d}"}
+            )
+            greedy["frames"] += 5
+        assert error is not None
+        after = await service.call("document.get", {"name": "plan"}, by="viewer")
+        assert after["streams"] == before["streams"]
+        assert after["intent"] == before["intent"]
+        await service.put(ONE, KEYS)  # and the service goes on
+        return error
+
+    error = run(tmp_path, ask)
+    assert error.code in {Code.CONFLICT, Code.INVALID}
+    assert error.details["failure_code"]
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ({"talker": "nobody"}, "talker: found 'nobody', expected one of"),
+        ({"max-latency": "1us"}, "max-latency: found 1us, expected at least"),
+        ({"for": {"n": "1-3"}}, "the key 'for'"),
+    ],
+)
+def test_what_no_intent_may_say_is_refused_in_its_words(tmp_path, keys, said):
+    error = run(tmp_path, lambda service: refused(service.put(ONE, {**KEYS, **keys})))
+    assert error.code is Code.INVALID
+    assert said in str(error)
+
+
+def test_a_put_stream_is_there_after_a_restart_and_in_its_place(tmp_path):
+    switches = Switches()
+
+    async def put(service: Asking) -> Any:
+        await service.put(ONE, KEYS)
+        await service.until(ONE, "configured")
+        return (await service.call("document.get", {"name": "plan"}, by="viewer"))["streams"]
+
+    async def look(service: Asking) -> Any:
+        assert (await service.get(ONE))["state"] == "configured"
+        return (await service.call("document.get", {"name": "plan"}, by="viewer"))["streams"]
+
+    before = run(tmp_path, put, switches=switches)
+    count = len(switches.plans)
+    assert run(tmp_path, look, switches=switches, first=pytest.fail) == before
+    assert len(switches.plans) == count  # what runs is not rolled out again
+
+
+def test_what_was_decided_and_not_rolled_out_is_rolled_out_after_a_restart(tmp_path):
+    switches = Switches()
+    switches.failure = "s1: does not answer"
+
+    async def put(service: Asking) -> None:
+        await service.put(ONE, KEYS)
+
+    run(tmp_path, put, switches=switches)
+    switches.failure = None
+    run(tmp_path, lambda service: service.until(ONE, "configured"), switches=switches)
+    assert put_name(ONE) in switches.plans[-1].streams
+
+
+def test_a_failed_rollout_leaves_the_stream_planned_with_the_reason_and_is_tried_again(tmp_path):
+    switches = Switches()
+
+    async def ask(service: Asking) -> None:
+        await service.until_quiet()
+        switches.failure = "s1: does not answer"
+        await service.put(ONE, KEYS)
+        following = await service.call("events.follow", {"after": 0})
+        async for event in following.items:
+            if event["kind"] == "rollout-failed":
+                break
+        found = await service.get(ONE)
+        assert (found["state"], found["reason"]) == ("planned", "s1: does not answer")
+        switches.failure = None
+        found = await service.until(ONE, "configured")
+        assert found["reason"] is None
+
+    run(tmp_path, ask, switches=switches)
+
+
+def test_changes_within_a_moment_share_a_rollout(tmp_path):
+    switches = Switches()
+
+    async def ask(service: Asking) -> None:
+        await service.until_quiet()
+        await asyncio.gather(*(service.put(each, KEYS) for each in (ONE, TWO, THREE)))
+        for each in (ONE, TWO, THREE):
+            await service.until(each, "configured")
+
+    run(tmp_path, ask, switches=switches)
+    assert [len(plan.streams) for plan in switches.plans[-2:]] == [
+        len(switches.plans[0].streams),
+        len(switches.plans[0].streams) + 3,
+    ]
+
+
+def test_a_repeated_request_with_the_same_key_is_done_once(tmp_path):
+    async def ask(service: Asking) -> None:
+        first = await service.put(ONE, KEYS, idempotency_key="k1")
+        await service.call("stream.delete", {"cuc": CUC, "stream_id": ONE})
+        again = await service.put(ONE, KEYS, idempotency_key="k1")
+        assert again == first
+        assert (await refused(service.get(ONE))).code is Code.ABSENT
+        other = await refused(service.put(TWO, KEYS, idempotency_key="k1"))
+        assert other.code is Code.CONFLICT
+
+    run(tmp_path, ask)
+
+
+def test_the_same_put_again_changes_nothing(tmp_path):
+    async def ask(service: Asking) -> None:
+        first = await service.put(ONE, KEYS)
+        again = await service.put(ONE, KEYS)
+        assert again["etag"] == first["etag"]
+        assert not again["created"]
+
+    run(tmp_path, ask)
+
+
+def test_a_stream_that_changes_has_its_new_place_or_keeps_its_old_one(tmp_path):
+    async def ask(service: Asking) -> None:
+        await service.put(ONE, KEYS)
+        await service.until(ONE, "configured")
+        other = await service.put(ONE, {**KEYS, "payload": "400B"})
+        assert (other["created"], other["state"]) == (False, "modified")
+        await service.until(ONE, "configured")
+        plan = await service.call("document.get", {"name": "plan"}, by="viewer")
+        too_much = {**KEYS, "payload": "1400B", "frames": 1000, "max-latency": "900us"}
+        await refused(service.put(ONE, too_much))
+        now = await service.call("document.get", {"name": "plan"}, by="viewer")
+        assert now == plan
+        assert (await service.get(ONE))["body"]["intent"]["payload"] == "400B"
+        await service.put(TWO, KEYS)  # beside the place that was kept
+
+    run(tmp_path, ask)
+
+
+def test_who_decides_by_what_is_not_any_more_is_refused(tmp_path):
+    async def ask(service: Asking) -> None:
+        etag = (await service.put(ONE, KEYS, if_none_match="*"))["etag"]
+        assert (await refused(service.put(ONE, KEYS, if_none_match="*"))).code is Code.STALE
+        await service.put(ONE, {**KEYS, "payload": "300B"}, if_match=etag)
+        assert (await refused(service.put(ONE, KEYS, if_match=etag))).code is Code.STALE
+        stale = {"cuc": CUC, "stream_id": ONE, "if_match": etag}
+        assert (await refused(service.call("stream.delete", stale))).code is Code.STALE
+        assert (await refused(service.put(TWO, KEYS, if_match="*"))).code is Code.STALE
+
+    run(tmp_path, ask)
+
+
+def test_without_auto_compute_streams_wait_until_they_are_computed_all_or_none(tmp_path):
+    async def ask(service: Asking) -> None:
+        off = await service.call("domain.set", {"auto_compute": False}, by="operator")
+        assert not off["auto_compute"]
+        put = await service.put(ONE, KEYS)
+        assert (put["placed"], put["state"], put["status"]) == (False, "planned", None)
+        await service.put(TWO, {**KEYS, "max-latency": "1us"})
+        both = {"cuc": CUC, "which": "planned-and-modified"}
+        error = await refused(service.call("streams.compute", both))
+        assert "max-latency" in str(error)
+        found = await service.get(TWO)
+        assert not found["placed"]
+        assert found["failure_code"]
+        assert not (await service.get(ONE))["placed"]
+        one = await service.call("streams.compute", {"cuc": CUC, "which": [ONE]})
+        assert one == {"placed": [ONE]}
+        await service.until(ONE, "configured")
+
+    run(tmp_path, ask)
+
+
+def test_a_cuc_goes_with_all_its_streams(tmp_path):
+    switches = Switches()
+
+    async def ask(service: Asking) -> None:
+        for each in (ONE, TWO):
+            await service.put(each, KEYS)
+        etag = (await service.call("cuc.get", {"cuc": CUC}))["etag"]
+        stale = {"cuc": CUC, "if_match": "1"}
+        assert (await refused(service.call("cuc.delete", stale))).code is Code.STALE
+        gone = await service.call("cuc.delete", {"cuc": CUC, "if_match": etag})
+        assert gone == {"removed": [ONE, TWO]}
+        assert (await refused(service.call("cuc.get", {"cuc": CUC}))).code is Code.ABSENT
+        await service.until_quiet()
+        kinds = [its["kind"] for its in await service.events()]
+        assert kinds.count("stream-removed") == 2
+
+    run(tmp_path, ask, switches=switches)
+    assert switches.plans[-1].streams.keys() == app.load_intent(FILE).streams.keys()
+
+
+def test_a_decision_whose_asker_goes_is_made_and_rolled_out_all_the_same(tmp_path):
+    async def ask(service: Asking) -> None:
+        putting = asyncio.create_task(service.put(ONE, KEYS))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        putting.cancel()
+        await asyncio.gather(putting, return_exceptions=True)
+        await service.until(ONE, "configured")
+
+    run(tmp_path, ask)
+
+
+def test_a_stream_of_the_file_is_no_cucs(tmp_path):
+    async def ask(service: Asking) -> CallRefused:
+        return await refused(service.call("stream.put", {"cuc": "x", "stream_id": ONE, "body": {}}))
+
+    assert run(tmp_path, ask).code is Code.FORBIDDEN
+
+
+def test_every_change_is_in_the_audit_log_with_who_and_its_rollout(tmp_path):
+    async def ask(service: Asking) -> list[dict[str, Any]]:
+        await service.put(ONE, KEYS, by="operator")
+        await refused(service.put(TWO, {**KEYS, "payload": "1400B", "frames": 1000}))
+        await service.until(ONE, "configured")
+        return (await service.call("document.get", {"name": "audit"}, by="admin"))["audit"]
+
+    found = run(tmp_path, ask)
+    put, *_ = [its for its in found if its["call"] == "stream.put"]
+    assert (put["who"], put["role"], put["source"]) == ("operator", "operator", "192.0.2.1")
+    assert put["subject"] == f"{CUC} {ONE}"
+    assert put["outcome"] == "placed"
+    assert put["rollout"]
+
+
+def test_nothing_is_accepted_while_the_store_cannot_be_written(tmp_path, monkeypatch):
+    switches = Switches()
+
+    async def ask(service: Asking) -> None:
+        await service.until_quiet()
+        store = service.core._store
+        monkeypatch.setattr(store, "deciding", _full)
+        error = await refused(service.put(ONE, KEYS))
+        assert error.code is Code.UNAVAILABLE
+        monkeypatch.undo()
+        assert (await refused(service.get(ONE))).code is Code.ABSENT
+        await service.put(ONE, KEYS)
+        await service.until(ONE, "configured")
+
+    run(tmp_path, ask, switches=switches)
+
+
+def _full(*_: object) -> Any:
+    raise CallRefused(Code.UNAVAILABLE, "database or disk is full")
+
+
+def test_a_rollout_that_is_on_its_way_ends_before_the_service_does(tmp_path):
+    switches = Switches()
+
+    async def ask(service: Asking) -> None:
+        await service.until_quiet()
+        switches.hold = threading.Event()
+        await service.put(ONE, KEYS)
+        await asyncio.sleep(2 * roller.TOGETHER_S)
+        asyncio.get_running_loop().call_later(0.2, switches.hold.set)
+
+    run(tmp_path, ask, switches=switches)
+    assert put_name(ONE) in switches.plans[-1].streams
+    store = Store(tmp_path / FILE_NAME)
+    assert store.stream(CUC, ONE).state == "planned"  # the next start finds that it runs
+    store.close()
+
+
+def test_who_follows_gets_what_was_and_what_comes_of_its_own(tmp_path):
+    async def ask(service: Asking) -> list[str]:
+        await service.put(ONE, KEYS)
+        following = await service.call("events.follow", {"after": 0})
+        seen = []
+        async for event in following.items:
+            seen.append(event["kind"])
+            if event["kind"] == "stream-placed" and event["stream_id"] == ONE:
+                await service.call("stream.delete", {"cuc": CUC, "stream_id": ONE})
+            if event["kind"] == "stream-removed":
+                return seen
+        return seen
+
+    assert run(tmp_path, ask)[-1] == "stream-removed"
+
+
+@pytest.mark.parametrize("name", ["topology", "plan", "streams", "rollouts", "events"])
+def test_documents_are_there(tmp_path, name):
+    found = run(tmp_path, lambda service: service.call("document.get", {"name": name}, by="viewer"))
+    assert found is not None
+
+
+def test_switches_that_do_not_answer_are_in_the_status(tmp_path):
+    async def ask(service: Asking) -> Any:
+        return await service.call("document.get", {"name": "status"}, by="viewer")
+
+    assert {its["agrees"] for its in run(tmp_path, ask)} == {False}
