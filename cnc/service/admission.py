@@ -7,9 +7,9 @@ file has got since.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from cnc.check import judge
@@ -24,6 +24,15 @@ _INSUFFICIENT_BANDWIDTH = 1
 _FEATURE_NOT_SUPPORTED = 25
 
 
+@dataclass(frozen=True, slots=True)
+class Change:
+    """The plan after a change, the one before it, and the streams and ports that may differ."""
+
+    before: Plan
+    plan: Plan
+    touched: frozenset[Hashable]
+
+
 class Admission:
     """The decided plan of a network, ready for changes. One thread at a time."""
 
@@ -36,7 +45,7 @@ class Admission:
     @contextmanager
     def changing(
         self, wanted: Mapping[str, Mapping[str, Any]], gone: Collection[str], source: str
-    ) -> Iterator[Plan]:
+    ) -> Iterator[Change]:
         """The plan with the streams `wanted`, by name with their keys, and without those that are
         `gone`. It is the decided one when the block ends; if it raises, all is as before.
 
@@ -66,7 +75,7 @@ class Admission:
             plan = applied(self.plan, intent, changes, gone)
             if violations := judged(plan, changes):
                 raise _refused_by_judge(violations)
-            yield plan
+            yield Change(self.plan, plan, frozenset((*wanted, *gone, *changes.gates)))
         except BaseException:
             # A removal gives room to what stays, so that to add again is no way back.
             if has_moved:

@@ -187,14 +187,13 @@ def _placed(
     put: Callable[[Decision, Plan], dict[str, Any]],
 ) -> dict[str, Any]:
     """The plan with these streams and without those, on the disk with what `put` writes."""
-    before = deciding.admission.plan
     with (
-        deciding.admission.changing(wanted, gone, deciding.asker.name) as plan,
+        deciding.admission.changing(wanted, gone, deciding.asker.name) as change,
         deciding.decision(subject, "placed") as made,
     ):
-        made.take_plan(before, plan)
+        made.take_plan(change.before, change.plan, change.touched)
         deciding.has_plan = True
-        answer = put(made, plan)
+        answer = put(made, change.plan)
         deciding.answered(made, answer)
     return answer
 

@@ -56,10 +56,10 @@ def around(owner, name, fate, *, before=None, after=None):
 def arrange(fate):
     take_plan, once, pushing = Decision.take_plan, deciding.Deciding.once, process._pushing
 
-    def fateful_take_plan(self, before, after):
+    def fateful_take_plan(self, before, after, touched=None):
         fate.has_stream = any(name.startswith(_PREFIX) for name in after.streams)
         fate.reach("placed")
-        take_plan(self, before, after)
+        take_plan(self, before, after, touched)
         fate.reach("written")
 
     def fateful_once(self, arguments, work):

@@ -58,12 +58,11 @@ def change(file: Path, **sections: object) -> None:
 
 def with_cuc(file: Path, store: Store) -> Admission:
     admission = owner.begin(file, store, planned)
-    before = admission.plan
     with (
-        admission.changing({OF_CUC: NEW}, (), "plc") as plan,
+        admission.changing({OF_CUC: NEW}, (), "plc") as change,
         store.deciding(owner._itself(file), "stream.put", OF_CUC, "placed") as made,
     ):
-        made.take_plan(before, plan)
+        made.take_plan(change.before, change.plan, change.touched)
     return admission
 
 

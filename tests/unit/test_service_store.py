@@ -50,11 +50,11 @@ def test_a_decision_writes_what_it_changed_and_the_plan_is_what_was_decided(tmp_
     names = [*its.streams][:2]
     keys = its.intent.document["streams"][names[0]]
     with (
-        admission.changing({names[0]: {**keys, "payload": "100B"}}, [names[1]], "x") as changed,
+        admission.changing({names[0]: {**keys, "payload": "100B"}}, [names[1]], "x") as change,
         store.deciding(ITSELF, "stream.put", "") as made,
     ):
-        made.take_plan(its, changed)
-    assert store.plan() == changed == admission.plan
+        made.take_plan(change.before, change.plan, change.touched)
+    assert store.plan() == change.plan == admission.plan
     store.close()
 
 
