@@ -15,6 +15,8 @@ An argument with `?` may be left out or null. A call with one that is not here i
                                                         placed: [stream-id]
     document.get  name, stream?, number?, after?        the document
     events.follow  after?                               follows: EVENT
+    command.run  words: [text], file?, text?, columns?  follows: {"out": text} or {"err": text} as a
+                                            command prints it, at last {"exit": code}
     push                                                accepted: true; the outcome is an event
     rollback     number?                                as push
     token.add    name, role, cuc?, days?                token (told this once), name, role, cuc,
@@ -59,6 +61,7 @@ from cnc.service.refused import CallRefused, Code
 CUC_PATTERN = r"^[A-Za-z](_?[A-Za-z0-9-]){0,18}$"
 # 802.1Qcc 46.2.3.1, as the typedef stream-id-type of ieee802-dot1q-tsn-types has it.
 STREAM_ID_PATTERN = r"^[0-9a-fA-F]{2}(-[0-9a-fA-F]{2}){5}:[0-9a-fA-F]{2}-[0-9a-fA-F]{2}$"
+_WORD_MAX, _WORDS_MAX = 256, 32
 _TAG_MAX, _KEY_MAX, _STREAMS_MAX, _DAYS_MAX, _QUOTA_MAX = 64, 128, 10_000, 3650, 1_000_000
 
 
@@ -81,6 +84,7 @@ _Cuc = Annotated[str, Field(pattern=CUC_PATTERN)]
 _StreamId = Annotated[str, Field(pattern=STREAM_ID_PATTERN)]
 _Tag = Annotated[str, Field(max_length=_TAG_MAX)]
 _Key = Annotated[str, Field(min_length=1, max_length=_KEY_MAX)]
+_Word = Annotated[str, Field(max_length=_WORD_MAX)]
 _Days = Annotated[int, Field(ge=1, le=_DAYS_MAX)]
 _Quota = Annotated[int, Field(ge=0, le=_QUOTA_MAX)]
 _TokenName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$")]
@@ -151,6 +155,16 @@ class EventsFollow(Arguments):
     after: Annotated[int, Field(ge=0)] | None = None
 
 
+class CommandRun(Arguments):
+    """A command line of `cnc`; `file` is the name in it, and `text` the content, of a document of
+    the asker's, `columns` the width of its terminal."""
+
+    words: Annotated[list[_Word], Field(min_length=1, max_length=_WORDS_MAX)]
+    file: _Word | None = None
+    text: str | None = None
+    columns: Annotated[int, Field(ge=20, le=1000)] | None = None
+
+
 class Rollback(Arguments):
     number: Annotated[int, Field(ge=1)] | None = None
 
@@ -197,6 +211,7 @@ CALLS: Mapping[str, Call] = {
     "streams.compute": Call(STREAMS, StreamsCompute, changes=True),
     "document.get": Call(READERS, DocumentGet),
     "events.follow": Call(ALL, EventsFollow),
+    "command.run": Call(READERS, CommandRun),
     "push": Call(OPERATORS, Arguments, changes=True),
     "rollback": Call(OPERATORS, Rollback, changes=True),
     "token.add": Call(ADMINS, TokenAdd, changes=True),

@@ -19,8 +19,8 @@ import logging
 import os
 import socket
 import struct
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -58,7 +58,7 @@ class Request:
 class Following:
     """The answer of a call that follows: what comes, until its asker cancels."""
 
-    def __init__(self, items: AsyncIterator[Any]) -> None:
+    def __init__(self, items: AsyncGenerator[Any, None]) -> None:
         self.items = items
 
 
@@ -145,8 +145,9 @@ class _Answers:
             try:
                 found = await self._answer(request)
                 if isinstance(found, Following):
-                    async for item in found.items:
-                        await self._send({"id": number, "item": item})
+                    async with aclosing(found.items) as items:
+                        async for item in items:
+                            await self._send({"id": number, "item": item})
                     found = None
                 await self._send({"id": number, "result": found})
             except CallRefused as refused:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, TypeVar
@@ -18,12 +18,14 @@ from cnc.service.access import Access, token_shown
 from cnc.service.admission import Admission
 from cnc.service.calls import (
     Arguments,
+    CommandRun,
     DocumentGet,
     EventsFollow,
     Role,
     arguments_of,
 )
 from cnc.service.channel import Following, Request
+from cnc.service.commands import Commands
 from cnc.service.deciding import Deciding, Reading
 from cnc.service.documents import Documents
 from cnc.service.refused import CallRefused, Code
@@ -42,9 +44,16 @@ class Core:
     """The service of one network, until `close`."""
 
     def __init__(
-        self, store: Store, admission: Admission, *, push: Push, documents: Documents
+        self,
+        store: Store,
+        admission: Admission,
+        *,
+        push: Push,
+        documents: Documents,
+        commands: Commands,
     ) -> None:
-        self._store, self._admission, self._documents = store, admission, documents
+        self._store, self._admission = store, admission
+        self._documents, self._commands = documents, commands
         self._access = Access(store.tokens(), store.quotas())
         self._writer = ThreadPoolExecutor(1, "writer")
         self._news = asyncio.Event()
@@ -58,6 +67,7 @@ class Core:
             "who": self._who,
             "document.get": self._document,
             "events.follow": self._follow,
+            "command.run": self._command,
             "push": self._push,
             **{name: partial(self._read, function) for name, function in streams.READS.items()},
             **{name: partial(self._decide, name, its) for name, its in streams.DECISIONS.items()},
@@ -112,7 +122,7 @@ class Core:
         return {"tokens": [token_shown(its) for its in self._access.tokens]}
 
     async def _follow(self, asker: Asker, arguments: EventsFollow) -> Following:
-        async def items() -> AsyncIterator[dict[str, Any]]:
+        async def items() -> AsyncGenerator[dict[str, Any], None]:
             seen = arguments.after
             if seen is None:
                 seen = await asyncio.to_thread(self._store.newest_event)
@@ -128,6 +138,12 @@ class Core:
                     await news.wait()
 
         return Following(items())
+
+    async def _command(self, _: Asker, arguments: CommandRun) -> Following:
+        streams_of_cucs = await asyncio.to_thread(self._store.streams)
+        plan = self._decided[0]
+        names = [its.name for its in streams_of_cucs if its.name in plan.intent.streams]
+        return Following(self._commands.run(arguments, plan, names))
 
     # --- decisions ---------------------------------------------------------------------------
 

@@ -22,6 +22,7 @@ from cnc.rollout import History
 from cnc.service import access, certificate, owner
 from cnc.service.calls import Role
 from cnc.service.channel import serving
+from cnc.service.commands import Commands
 from cnc.service.core import ITSELF, Core
 from cnc.service.documents import Documents
 from cnc.service.roller import Rolled
@@ -73,7 +74,14 @@ def run(settings: Settings, say: Callable[[str], None]) -> None:
         _first_token(store, directory, say)
         documents = Documents(store, history, settings.connect)
         push = _pushing(settings, history)
-        make = partial(Core, store, admission, push=push, documents=documents)
+        make = partial(
+            Core,
+            store,
+            admission,
+            push=push,
+            documents=documents,
+            commands=Commands(settings.connect, directory),
+        )
         asyncio.run(_serve(settings, listening, make))
 
 

@@ -17,6 +17,7 @@ from cnc.service.access import new_token
 from cnc.service.admission import taken
 from cnc.service.calls import Role
 from cnc.service.channel import Request
+from cnc.service.commands import Commands
 from cnc.service.core import ITSELF, Core
 from cnc.service.documents import Documents
 from cnc.service.roller import Rolled
@@ -113,7 +114,13 @@ async def service(
                 (directory / f"token-{name}").write_text(tokens[name])
             tokens[name] = (directory / f"token-{name}").read_text()
         documents = Documents(store, history, connect)
-        core = Core(store, admission, push=switches.push, documents=documents)
+        core = Core(
+            store,
+            admission,
+            push=switches.push,
+            documents=documents,
+            commands=Commands(connect, directory),
+        )
         core.start()
         try:
             yield Asking(core, tokens)
