@@ -188,7 +188,7 @@ def test_a_request_is_done_once_whenever_the_service_is_killed(
 ) -> None:
     if is_there(service):
         service.call("stream.delete", STREAM)
-    wait_until(lambda: not pending(service), ROLLOUT_LIMIT_S)
+    assert wait_until(lambda: is_settled(service), ROLLOUT_LIMIT_S), service.log
     assert service.stop() == 0, service.log
     before = len(service.rollouts())
     service.start(dies_at=moment)
@@ -233,8 +233,9 @@ def is_there(service: Service) -> bool:
     return True
 
 
-def pending(service: Service) -> bool:
-    """Whether the stream is in what the switches run, by the last rollout."""
-    found = service.call("document.get", {"name": "diff"})
+def is_settled(service: Service) -> bool:
+    """Whether the switches run what was decided, without the stream."""
     events = service.call("document.get", {"name": "events"})["events"]
-    return not found["same"] or events[-1]["kind"] != "rollout-done"
+    of_stream = [each["kind"] for each in events if each.get("stream_id") == STREAM["stream_id"]]
+    is_gone = not of_stream or of_stream[-1] == "stream-removed"
+    return is_gone and bool(events) and events[-1]["kind"] == "rollout-done"
