@@ -83,6 +83,14 @@ class Admission:
             raise
         self.plan = plan
 
+    @contextmanager
+    def beginning_with(self, plan: Plan) -> Iterator[None]:
+        """Another plan for the same network, of which nothing is known yet: it is the decided one
+        when the block ends. Raises InputError as `Admission`."""
+        begun = Admission(plan)
+        yield
+        self.plan, self._live, self._beside = plan, begun._live, begun._beside
+
 
 def live(plan: Plan) -> Live:
     """The timetable of a plan, ready for changes."""

@@ -17,6 +17,7 @@ An argument with `?` may be left out or null. A call with one that is not here i
     events.follow  after?                               follows: EVENT
     command.run  words: [text], file?, text?, columns?  follows: {"out": text} or {"err": text} as a
                                             command prints it, at last {"exit": code}
+    intent.put   file, text: an intent for the same network           change: text
     push                                                accepted: true; the outcome is an event
     rollback     number?                                as push
     token.add    name, role, cuc?, days?                token (told this once), name, role, cuc,
@@ -165,6 +166,13 @@ class CommandRun(Arguments):
     columns: Annotated[int, Field(ge=20, le=1000)] | None = None
 
 
+class IntentPut(Arguments):
+    """An intent as YAML; `file` is its name, for the messages."""
+
+    file: _Word
+    text: str
+
+
 class Rollback(Arguments):
     number: Annotated[int, Field(ge=1)] | None = None
 
@@ -212,6 +220,7 @@ CALLS: Mapping[str, Call] = {
     "document.get": Call(READERS, DocumentGet),
     "events.follow": Call(ALL, EventsFollow),
     "command.run": Call(READERS, CommandRun),
+    "intent.put": Call(OPERATORS, IntentPut, changes=True),
     "push": Call(OPERATORS, Arguments, changes=True),
     "rollback": Call(OPERATORS, Rollback, changes=True),
     "token.add": Call(ADMINS, TokenAdd, changes=True),

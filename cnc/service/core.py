@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, TypeVar
 
-from cnc.service import administration, streams
+from cnc.service import administration, intent_put, streams
 from cnc.service.access import Access, token_shown
 from cnc.service.admission import Admission
 from cnc.service.calls import (
@@ -70,10 +70,10 @@ class Core:
             "command.run": self._command,
             "push": self._push,
             **{name: partial(self._read, function) for name, function in streams.READS.items()},
-            **{name: partial(self._decide, name, its) for name, its in streams.DECISIONS.items()},
             **{
                 name: partial(self._decide, name, its)
-                for name, its in administration.DECISIONS.items()
+                for table in (streams, administration, intent_put)
+                for name, its in table.DECISIONS.items()
             },
             "token.list": self._tokens,
         }

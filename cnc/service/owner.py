@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from cnc.model import Intent, Plan
 from cnc.rollout import History
 from cnc.service.admission import Admission, taken
 from cnc.service.calls import Role
-from cnc.service.store import Asker, Store
+from cnc.service.store import Asker, Decision, Store
 from cnc.switch import ConnectOptions
 
 LOG = logging.getLogger(__name__)
@@ -85,12 +86,22 @@ def begin(file: Path, store: Store, first_plan: Callable[[Intent], Plan]) -> Adm
             hint="name another directory with --state-dir",
         )
     admission = Admission(plan)
-    before = json.loads(store.noted("file") or "{}")
-    change = FileChange.between(before, intent.document)
-    if change:
-        LOG.warning("%s has changed: %s", file, change)
-        admission = _take(file, intent, change, admission, store)
+    # A file that is as it was at the last start says nothing new, whatever was pushed since.
+    if json.loads(store.noted("disk") or store.noted("file") or "{}") != intent.document:
+        change = change_to(intent, store)
+        if change:
+            LOG.warning("%s has changed: %s", file, change)
+        asker = _itself(file)
+        with taking(
+            str(file), intent, change, admission=admission, store=store, asker=asker
+        ) as made:
+            made.note("disk", json.dumps(intent.document))
     return admission
+
+
+def change_to(intent: Intent, store: Store) -> FileChange:
+    """How an intent differs from the one that was taken last."""
+    return FileChange.between(json.loads(store.noted("file") or "{}"), intent.document)
 
 
 class FirstPlan:
@@ -118,37 +129,48 @@ def _first(file: Path, intent: Intent, store: Store, plan: Plan) -> Admission:
         made.replace_plan(plan)
         made.note("network", intent.name)
         made.note("file", json.dumps(intent.document))
+        made.note("disk", json.dumps(intent.document))
     return admission
 
 
-def _take(
-    file: Path, intent: Intent, change: FileChange, admission: Admission, store: Store
-) -> Admission:
-    """The plan with what the file has got since. Raises CncError where that moves a stream."""
+@contextmanager
+def taking(
+    source: str,
+    intent: Intent,
+    change: FileChange,
+    *,
+    admission: Admission,
+    store: Store,
+    asker: Asker,
+    call: str = "intent file",
+) -> Iterator[Decision]:
+    """The decided plan has what the intent of `source` has got since, when the block ends. Raises
+    CncError where that moves a stream, and then all is as before."""
     before = admission.plan
-    noted = json.dumps(intent.document)
-    if change.sections:
-        plan = _around(file, intent, change, before)
-        admission = Admission(plan)
-        with store.deciding(_itself(file), "intent file", str(change), "placed") as made:
+    with ExitStack() as stack:
+        if change.sections:
+            plan, touched = _around(source, intent, change, before), None
+            stack.enter_context(admission.beginning_with(plan))
+        elif change:
+            if taken_names := sorted(change.added & before.intent.streams.keys()):
+                raise InputError(
+                    f"{source}: {_named(taken_names)}: a CUC has a stream of that name"
+                )
+            try:
+                its = stack.enter_context(admission.changing(change.wanted, change.gone, source))
+            except CncError as error:
+                raise _refused(source, change, error) from error
+            plan, touched = its.plan, its.touched
+        made = stack.enter_context(store.deciding(asker, call, str(change), "placed"))
+        if touched is None:
             made.replace_plan(plan)
-            made.note("file", noted)
-        return admission
-    if taken_names := sorted(change.added & before.intent.streams.keys()):
-        raise InputError(f"{file}: {_named(taken_names)}: a CUC has a stream of that name")
-    try:
-        with (
-            admission.changing(change.wanted, change.gone, str(file)) as taken_in,
-            store.deciding(_itself(file), "intent file", str(change), "placed") as made,
-        ):
-            made.take_plan(taken_in.before, taken_in.plan, taken_in.touched)
-            made.note("file", noted)
-    except CncError as error:
-        raise _refused(file, change, error) from error
-    return admission
+        else:
+            made.take_plan(before, plan, touched)
+        made.note("file", json.dumps(intent.document))
+        yield made
 
 
-def _around(file: Path, intent: Intent, change: FileChange, before: Plan) -> Plan:
+def _around(source: str, intent: Intent, change: FileChange, before: Plan) -> Plan:
     """A plan for the file as it is now, with the streams of CUCs, in which no stream moves."""
     of_file = intent.document["streams"]
     of_cucs = {
@@ -157,19 +179,19 @@ def _around(file: Path, intent: Intent, change: FileChange, before: Plan) -> Pla
         if name not in of_file and name not in change.gone
     }
     try:
-        whole = from_document({**intent.document, "streams": {**of_file, **of_cucs}}, str(file))
+        whole = from_document({**intent.document, "streams": {**of_file, **of_cucs}}, source)
         plan = app.plan(app.with_figures_of(taken(whole), before.intent), keep=before)
     except CncError as error:
-        raise _refused(file, change, error) from error
+        raise _refused(source, change, error) from error
     if moves := app.moves(before, plan):
         what = "; ".join(f"{its.stream}: {its.reason}" for its in moves[:_NAMED_MAX])
-        raise _refused(file, change, CncError(f"streams would have to move: {what}"))
+        raise _refused(source, change, CncError(f"streams would have to move: {what}"))
     return plan
 
 
-def _refused(file: Path, change: FileChange, error: CncError) -> CncError:
+def _refused(source: str, change: FileChange, error: CncError) -> CncError:
     return InputError(
-        f"{file} has changed ({change}), which the running network cannot take as it is: {error}",
+        f"{source} has changed ({change}), which the running network cannot take as it is: {error}",
         hint="put the file back as it was, or change it so that every stream can stay where it is",
     )
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from cnc import app
 from cnc.check import judge
@@ -391,3 +393,62 @@ def test_switches_that_do_not_answer_are_in_the_status(tmp_path):
         return await service.call("document.get", {"name": "status"}, by="viewer")
 
     assert {its["agrees"] for its in run(tmp_path, ask)} == {False}
+
+
+def changed_intent(**streams: Any) -> str:
+    document = yaml.safe_load(FILE.read_text(encoding="utf-8"))
+    document["streams"] |= streams
+    del document["streams"]["valves"]
+    return yaml.safe_dump(document)
+
+
+def test_an_operator_puts_another_intent_and_the_streams_of_cucs_stay(tmp_path):
+    switches = Switches()
+    put = {"file": "line3.yaml", "text": changed_intent(late=KEYS)}
+
+    async def ask(service: Asking) -> Any:
+        await service.put(ONE, KEYS)
+        await service.until_quiet()
+        before = service.core._decided[0].streams
+        answer = await service.call("intent.put", put, by="operator")
+        await service.until_quiet()
+        assert await service.call("intent.put", put, by="operator") == {"change": ""}
+        return before, answer, service.core._decided[0]
+
+    before, answer, plan = run(tmp_path, ask, switches=switches)
+    assert answer == {"change": "added late; removed valves"}
+    assert switches.plans[-1] == plan
+    assert plan.streams.keys() == (before.keys() | {"late"}) - {"valves"}
+    assert all(plan.streams[name] == before[name] for name in before if name != "valves")
+    # The file on this machine says nothing new at the next start.
+    assert run(tmp_path, decided) == plan
+
+
+async def decided(service: Asking) -> Any:
+    return service.core._decided[0]
+
+
+def intent_with(former: str, text: str) -> str:
+    return FILE.read_text(encoding="utf-8").replace(former, text, 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("network: [", r"cell.yaml:\d: not YAML"),
+        (intent_with("name: line3", "name: other"), "owns line3"),
+        (intent_with("period: 1ms", "period: 1 inch"), r"cell.yaml:\d+: "),
+        (changed_intent(huge={**KEYS, "max-latency": "1us"}), "huge"),
+    ],
+)
+def test_an_intent_that_cannot_be_taken_changes_nothing(tmp_path, text, why):
+    async def ask(service: Asking) -> Any:
+        before = service.core._decided
+        asked = {"file": "cell.yaml", "text": text}
+        error = await refused(service.call("intent.put", asked, by="admin"))
+        assert service.core._decided == before
+        return error
+
+    error = run(tmp_path, ask)
+    assert error.code is Code.INVALID
+    assert re.search(why, str(error))
