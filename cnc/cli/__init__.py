@@ -3,6 +3,7 @@
 commands   check, plan, show           rollout    push, rollback, status
 doctor     doctor                      watch      watch
 path       path                        serve      serve, token
+controller commands that a service runs
 history    history, diff, talkers      lab        the emulated network's own commands
 init       init                        config     config
 discover   discover
@@ -20,7 +21,7 @@ from pathlib import Path
 
 import click
 
-from cnc.cli import logs, render, settings
+from cnc.cli import controller, logs, render, settings
 from cnc.cli.commands import check, plan, show
 from cnc.cli.completion import Files, completion
 from cnc.cli.config import config
@@ -51,7 +52,11 @@ def _configure(context: click.Context, _option: click.Parameter, file: Path | No
     settings.load(context, file)
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(
+    cls=controller.ByController,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@controller.options
 @click.option(
     "--config",
     type=Files(".toml"),
@@ -63,7 +68,7 @@ def _configure(context: click.Context, _option: click.Parameter, file: Path | No
     "~/.config/cnc/config.toml.",
 )
 @click.version_option(package_name="tsn-control-plane")
-def cnc() -> None:
+def cnc(controller: str | None, controller_certificate: Path) -> None:
     """Compute IEEE 802.1Qbv schedules, deploy them to all switches at once, verify that they run.
 
     Exit codes: 0 done, 1 refused or failed, 2 bad input, 130 interrupted. Options that are not

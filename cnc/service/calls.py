@@ -17,8 +17,9 @@ An argument with `?` may be left out or null. A call with one that is not here i
     events.follow  after?                               follows: EVENT
     command.run  words: [text], file?, text?, columns?  follows: {"out": text} or {"err": text} as a
                                             command prints it, at last {"exit": code}
-    intent.put   file, text: an intent for the same network           change: text
-    push                                                accepted: true; the outcome is an event
+    intent.put   file, text: an intent for the same network           change: text, after
+    push                                                accepted: true, after: the outcome is the
+                                            first event of a rollout with a higher number
     rollback     number?                                as push
     token.add    name, role, cuc?, days?                token (told this once), name, role, cuc,
                                                         expires

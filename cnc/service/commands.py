@@ -9,6 +9,7 @@ one file that came along.
 from __future__ import annotations
 
 import asyncio
+import codecs
 import os
 import re
 import sys
@@ -196,8 +197,9 @@ async def _run(
     items: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue(1)
 
     async def forward(stream: asyncio.StreamReader, kind: str) -> None:
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")
         while octets := await stream.read(_CHUNK_OCTETS):
-            await items.put({kind: octets.decode(errors="replace")})
+            await items.put({kind: decoder.decode(octets)})
 
     async def forward_all() -> None:
         assert process.stdout is not None  # noqa: S101  both are pipes

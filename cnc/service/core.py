@@ -148,13 +148,13 @@ class Core:
     # --- decisions ---------------------------------------------------------------------------
 
     async def _push(self, asker: Asker, _: Arguments) -> dict[str, Any]:
-        def note() -> None:
+        def note() -> int:
             with self._store.deciding(asker, "push", ""):
-                pass
+                return self._store.newest_event()
 
-        await self._in_writer(note)
+        after = await self._in_writer(note)
         self._roller.want()
-        return {"accepted": True}
+        return {"accepted": True, "after": after}
 
     async def _decide(self, call: str, function: _Decide, asker: Asker, arguments: Any) -> Any:
         """Done to its end, also when its asker has gone."""

@@ -24,6 +24,7 @@ def _intent_put(deciding: Deciding, arguments: IntentPut) -> dict[str, Any]:
                 f"{admission.plan.intent.name}",
                 hint="each network has a service of its own",
             )
+        after = deciding.store.newest_event()
         change = owner.change_to(intent, deciding.store)
         if change:
             with owner.taking(
@@ -43,7 +44,7 @@ def _intent_put(deciding: Deciding, arguments: IntentPut) -> dict[str, Any]:
         raise CallRefused(Code.INVALID, str(error), hint=error.hint) from error
     except CncError as error:
         raise CallRefused(Code.CONFLICT, str(error), hint=error.hint) from error
-    return {"change": str(change)}
+    return {"change": str(change), "after": after}
 
 
 DECISIONS: Mapping[str, Callable[[Deciding, Any], Any]] = {"intent.put": _intent_put}
