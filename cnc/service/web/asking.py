@@ -1,0 +1,46 @@
+"""The channel of a worker to the core, found again when it was lost."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+from cnc.service.channel import Channel, connected
+
+
+class Asking:
+    """Calls to the core that listens on a socket, over one connection for all requests."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._channel: Channel | None = None
+        self._held = AsyncExitStack()
+        self._connecting = asyncio.Lock()
+
+    async def call(
+        self, call: str, arguments: Mapping[str, Any] | None = None, *, token: str, source: str
+    ) -> Any:
+        """The result. Raises CallRefused."""
+        channel = await self._found()
+        return await channel.call(call, arguments, token=token, source=source)
+
+    async def follow(
+        self, call: str, arguments: Mapping[str, Any] | None = None, *, token: str, source: str
+    ) -> AsyncGenerator[Any, None]:
+        """What comes. Raises CallRefused."""
+        channel = await self._found()
+        async for item in channel.follow(call, arguments, token=token, source=source):
+            yield item
+
+    async def close(self) -> None:
+        await self._held.aclose()
+
+    async def _found(self) -> Channel:
+        async with self._connecting:
+            if self._channel is None or self._channel.is_lost:
+                await self._held.aclose()
+                self._channel = await self._held.enter_async_context(connected(self._path))
+            return self._channel
