@@ -62,13 +62,13 @@ class Worker:
         path: str,
         body: Any = None,
         *,
-        token: str | None = "admin",
+        by: str | None = "admin",
         **headers: str,
     ) -> Reply:
         """`body` is sent as it is where it is octets; underscores of `headers` are hyphens."""
         sent = {name.replace("_", "-"): value for name, value in headers.items()}
-        if token:
-            sent["Authorization"] = f"Bearer {token}"
+        if by:
+            sent["Authorization"] = f"Bearer {by}"
         octets = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
         connection = http.client.HTTPSConnection(
             "localhost", self.port, context=self._context, timeout=START_S
@@ -137,7 +137,7 @@ def _until_it_answers(its: Worker, process: subprocess.Popen[bytes]) -> None:
     while time.monotonic() < deadline:
         assert process.poll() is None, "the worker has ended"
         try:
-            if its.ask("GET", "/.well-known/host-meta", token=None).status == http.HTTPStatus.OK:
+            if its.ask("GET", "/.well-known/host-meta", by=None).status == http.HTTPStatus.OK:
                 return
         except OSError:
             time.sleep(0.05)

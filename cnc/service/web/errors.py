@@ -25,7 +25,8 @@ _PROTOCOL = frozenset({Code.UNAUTHENTICATED, Code.FORBIDDEN, Code.TOO_LARGE})
 
 
 class RestconfError(Exception):
-    """A request that RFC 8040 refuses; `allow` are the methods that the resource has (405)."""
+    """A request that RFC 8040 refuses; `allow` are the methods that the resource has (405). With
+    `end` its connection ends, too."""
 
     def __init__(
         self,
@@ -37,10 +38,11 @@ class RestconfError(Exception):
         allow: str | None = None,
         kind: str = "application",
         info: Mapping[str, Any] | None = None,
+        end: bool = False,
     ) -> None:
         super().__init__(message)
         self.status, self.tag, self.path, self.allow = status, tag, path, allow
-        self.kind, self.info = kind, info
+        self.kind, self.info, self.end = kind, info, end
 
     def response(self) -> Response:
         error: dict[str, Any] = {"error-type": self.kind, "error-tag": self.tag}
@@ -49,7 +51,9 @@ class RestconfError(Exception):
         error["error-message"] = str(self)
         if self.info:
             error["error-info"] = self.info
-        headers = {"Allow": self.allow} if self.allow else None
+        headers = {"Allow": self.allow} if self.allow else {}
+        if self.end:
+            headers["Connection"] = "close"
         body = {"ietf-restconf:errors": {"error": [error]}}
         return JSONResponse(body, self.status, headers=headers, media_type=YANG_JSON)
 

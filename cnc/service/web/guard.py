@@ -58,6 +58,11 @@ class Guard:
         host = headers.getlist("host")
         if len(host) != 1 or _name_in(host[0]) not in self._names:
             return _refused(421, "this host has another name: use one of its certificate")
+        if "content-length" in headers and "transfer-encoding" in headers:
+            # RFC 9112 6.1: proxies differ on where it ends, and so on who sent the next one.
+            return _refused(
+                400, "a length and chunks say two things of where the body ends", end=True
+            )
         origin = headers.get("origin")
         if origin is not None and scope["method"] not in _READS and origin != f"https://{host[0]}":
             return _refused(403, "a page of another site may not change anything here")
@@ -73,8 +78,8 @@ class Guard:
         return None
 
 
-def _refused(status: int, message: str) -> RestconfError:
-    return RestconfError(status, "access-denied", message, kind="transport")
+def _refused(status: int, message: str, *, end: bool = False) -> RestconfError:
+    return RestconfError(status, "access-denied", message, kind="transport", end=end)
 
 
 def _name_in(host: str) -> str:
