@@ -47,6 +47,8 @@ class Core:
         self._store, self._admission, self._documents = store, admission, documents
         self._access = Access(store.tokens(), store.quotas())
         self._writer = ThreadPoolExecutor(1, "writer")
+        # Of their own: those that ask switches would hold up all other reads.
+        self._long_reads = ThreadPoolExecutor(2, "documents")
         self._news = asyncio.Event()
         self._deciding: set[asyncio.Task[Any]] = set()
         self._decided = admission.plan, int(store.noted("decided") or 0)
@@ -79,7 +81,8 @@ class Core:
         if self._running:
             self._running.cancel()
             await asyncio.gather(self._running, *self._deciding, return_exceptions=True)
-        await asyncio.to_thread(self._writer.shutdown)
+        for each in (self._writer, self._long_reads):
+            await asyncio.to_thread(each.shutdown, cancel_futures=True)
 
     async def answer(self, request: Request) -> Any:
         """The result of a call, or a Following. Raises CallRefused."""
@@ -106,7 +109,9 @@ class Core:
     async def _document(self, asker: Asker, arguments: DocumentGet) -> Any:
         if arguments.name == "audit" and asker.role is Role.VIEWER:
             raise CallRefused(Code.FORBIDDEN, "the audit log is not for tokens of the role viewer")
-        return await asyncio.to_thread(self._documents.get, arguments, self._decided[0])
+        loop = asyncio.get_running_loop()
+        make = partial(self._documents.get, arguments, self._decided[0])
+        return await loop.run_in_executor(self._long_reads, make)
 
     async def _tokens(self, _asker: Asker, _: Arguments) -> dict[str, Any]:
         return {"tokens": [token_shown(its) for its in self._access.tokens]}
