@@ -76,6 +76,12 @@ class Core:
         if self._store.noted("running") != str(self._decided[1]):
             self._roller.want()
 
+    def raise_if_failed(self) -> None:
+        """Raise what has ended the rollouts, which is a fault of this program: a service that is
+        started again is better than one that decides in vain."""
+        if self._running and self._running.done():
+            self._running.result()
+
     async def close(self) -> None:
         """End; a rollout that is on its way ends first."""
         if self._running:

@@ -92,6 +92,7 @@ async def _serve(
             watchdog = service_manager.Watchdog()
             while not stop.is_set():
                 watchdog.alive()
+                core.raise_if_failed()
                 with suppress(TimeoutError):
                     await asyncio.wait_for(stop.wait(), _ALIVE_EVERY_S)
             service_manager.notify("STOPPING=1")

@@ -55,12 +55,8 @@ def test_a_stream_is_placed_rolled_out_and_announced(tmp_path):
         assert put["status"]["latency_bound_ns"] <= 200_000
         configured = await service.until(ONE, "configured")
         assert configured["rollout"] == len(switches.plans)
-        kinds = [(its["kind"], its.get("stream_id")) for its in await service.events()]
-        assert kinds[-3:] == [
-            ("stream-placed", ONE),
-            ("stream-configured", ONE),
-            ("rollout-done", None),
-        ] or kinds[0] == ("stream-placed", ONE)
+        kinds = [its["kind"] for its in await service.events() if its.get("stream_id") == ONE]
+        assert kinds == ["stream-placed", "stream-configured"]
 
     run(tmp_path, ask, switches=switches)
     assert put_name(ONE) in switches.plans[-1].streams
@@ -89,30 +85,32 @@ def test_no_other_stream_moves_for_one_that_comes_or_goes(tmp_path):
         assert not judge(after)
 
 
+async def fill(service: Asking, keys: Any) -> None:
+    """Put streams until one is refused."""
+    for number in range(40):
+        await service.put(f"00-1B-21-00-00-02:00-{number:02d}", keys)
+
+
+async def left(service: Asking, before: Any, now: Any) -> set[str]:
+    """What of the plan now was neither there before nor is a stream that was accepted."""
+    cuc = await service.call("cuc.get", {"cuc": CUC}, by="viewer")
+    accepted = {its["name"] for its in cuc["streams"]}
+    return now["streams"].keys() ^ (before["streams"].keys() | accepted)
+
+
 def test_what_has_no_place_is_refused_with_port_and_reason_and_nothing_changes(tmp_path):
     async def ask(service: Asking) -> CallRefused:
         before = await service.call("document.get", {"name": "plan"}, by="viewer")
-        greedy = {**KEYS, "payload": "1400B", "frames": 70, "max-latency": "990us"}
-        error: CallRefused | None = None
-        for number in range(20):
-            try:
-                await service.put(f"00-1B-21-00-00-01:01-{number:02d}", greedy)
-            except CallRefused as found:
-                error = found
-                break
-            await service.call(
-                "stream.delete", {"cuc": CUC, "stream_id": f"00-1B-21-00-00-01:01-{number:02d}"}
-            )
-            greedy["frames"] += 5
-        assert error is not None
-        after = await service.call("document.get", {"name": "plan"}, by="viewer")
-        assert after["streams"] == before["streams"]
-        assert after["intent"] == before["intent"]
-        await service.put(ONE, KEYS)  # and the service goes on
+        greedy = {**KEYS, "payload": "1400B", "frames": 8, "max-latency": "990us"}
+        error = await refused(fill(service, greedy))
+        now = await service.call("document.get", {"name": "plan"}, by="viewer")
+        assert not await left(service, before, now)
+        await service.put(ONE, {**KEYS, "period": "8ms"})  # and the service goes on
         return error
 
     error = run(tmp_path, ask)
-    assert error.code in {Code.CONFLICT, Code.INVALID}
+    assert error.code is Code.CONFLICT
+    assert "at s3/l1" in str(error)
     assert error.details["failure_code"]
 
 
@@ -339,6 +337,24 @@ def test_nothing_is_accepted_while_the_store_cannot_be_written(tmp_path, monkeyp
         assert (await refused(service.get(ONE))).code is Code.ABSENT
         await service.put(ONE, KEYS)
         await service.until(ONE, "configured")
+
+    run(tmp_path, ask, switches=switches)
+
+
+def test_an_outcome_that_the_store_cannot_take_is_noted_once_it_can(tmp_path, monkeypatch):
+    switches = Switches()
+
+    async def ask(service: Asking) -> None:
+        await service.until_quiet()
+        switches.hold = threading.Event()
+        await service.put(ONE, KEYS)
+        monkeypatch.setattr(service.core._store, "deciding", _full)
+        switches.hold.set()
+        while len(switches.plans) < 2:  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+        monkeypatch.undo()
+        assert (await service.until(ONE, "configured"))["rollout"]
+        service.core.raise_if_failed()
 
     run(tmp_path, ask, switches=switches)
 
