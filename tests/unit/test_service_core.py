@@ -12,7 +12,7 @@ import pytest
 
 from cnc import app
 from cnc.check import judge
-from cnc.service import roller
+from cnc.service import roller, watching
 from cnc.service.refused import CallRefused, Code
 from cnc.service.store import FILE_NAME, Store
 from tests.unit.service_network import CUC, FILE, ONE, THREE, TWO, Asking, Switches, service
@@ -407,3 +407,32 @@ def test_switches_that_do_not_answer_are_in_the_status(tmp_path):
         return await service.call("document.get", {"name": "status"}, by="viewer")
 
     assert {its["agrees"] for its in run(tmp_path, ask)} == {False}
+
+
+@pytest.mark.parametrize("name", ["clocks", "metrics"])
+def test_what_is_watched_is_unknown_while_rollouts_follow_one_another(tmp_path, name):
+    async def ask(service: Asking) -> CallRefused:
+        return await refused(service.call("document.get", {"name": name}, by="viewer"))
+
+    assert run(tmp_path, ask).details["retry_after_s"]
+
+
+def test_switches_are_watched_once_rollouts_are_quiet(tmp_path, monkeypatch):
+    monkeypatch.setattr(watching, "_QUIET_S", 0.1)
+
+    async def ask(service: Asking) -> tuple[str, Any]:
+        await service.until_quiet()
+        while not (text := await metrics(service)):  # noqa: ASYNC110
+            await asyncio.sleep(0.1)
+        return text, await service.call("document.get", {"name": "clocks"}, by="viewer")
+
+    async def metrics(service: Asking) -> str:
+        try:
+            found = await service.call("document.get", {"name": "metrics"}, by="viewer")
+        except CallRefused:
+            return ""
+        return found["text"] if "tsn_condition{" in found["text"] else ""
+
+    text, clocks = run(tmp_path, ask)
+    assert 'kind="unreachable",port="",switch="s1"' in text
+    assert clocks["clocks"] == []
