@@ -113,13 +113,13 @@ _IMPLIED_BY_FORMAT_2: Mapping[str, Any] = {
     "recovery": "none",
 }
 SIZE_MAX_OCTETS = 256 * 1024 * 1024
-# The sections that have an object for each of many names: streams, ports, stations.
-TABLES = frozenset(
-    {
-        *("limits", "talker_lateness", "streams", "addresses", "jitter_ns", "recovery_ns"),
-        *("loops", "decisions", "refused", "gates"),
-    }
+_ORDER = (
+    *("format", "intent", "limits", "gate_margin", "clock_error", "talker_lateness", "algorithm"),
+    *("streams", "addresses", "jitter_ns", "recovery_ns", "loops", "decisions", "refused", "gates"),
 )
+# The sections that are written with nothing in them, too, and those of one line for each name.
+_ALWAYS = frozenset({"streams", "refused", "gates"})
+_TABLES = frozenset(_ORDER) - {"format", "intent", "gate_margin", "clock_error", "algorithm"}
 
 
 @gc_pause.paused()
@@ -246,40 +246,43 @@ def _measured(value_ns: int, its: MeasuredObject) -> MeasuredMargin:
     return MeasuredMargin(value_ns, port_of(its.port), its.maximum_ns, its.count)
 
 
-def sections(plan: Plan) -> dict[str, Any]:
-    """What a plan file says, as plain data, but for what each section of `TABLES` has by name: the
-    objects of those are what `row` makes of them."""
-    intent = plan.intent
-    clocks = intent.measured_clock_error
+def tables(plan: Plan) -> dict[str, Mapping[Any, Any]]:
+    """The sections that have an object for each of many names: streams, ports, stations. `row`
+    makes of each what the file says."""
     decisions = {
         each.kept.key: kept.written(each.kept, part)
         for each in terms.deciding()
         if (part := plan[each.part]) != each.part()
     }
-    optional: dict[str, Mapping[Any, Any]] = {
+    return {
+        "limits": plan.intent.stated_limits,
+        "talker_lateness": plan.intent.measured_lateness,
+        "streams": plan.streams,
         "addresses": plan.addresses,
         "jitter_ns": plan.jitter_ns,
         "recovery_ns": plan.recovery_ns,
         "loops": plan.loops,
         "decisions": decisions,
-    }
-    return {
-        "format": _format(plan, has_decisions=bool(decisions)),
-        "intent": intent.document,
-        **({"limits": intent.stated_limits} if intent.stated_limits else {}),
-        **({} if intent.states_gate_margin else {"gate_margin": _margin(intent)}),
-        **({"clock_error": _clock_error(clocks)} if clocks else {}),
-        **({"talker_lateness": intent.measured_lateness} if intent.measured_lateness else {}),
-        "algorithm": plan.algorithm,
-        "streams": plan.streams,
-        **{name: table for name, table in optional.items() if table},
         "refused": plan.refused,
         "gates": plan.gates,
     }
 
 
+def others(plan: Plan) -> dict[str, Any]:
+    """The sections of a plan file that are no `tables`, as plain data."""
+    intent = plan.intent
+    clocks = intent.measured_clock_error
+    return {
+        "format": _format(plan),
+        "intent": intent.document,
+        **({} if intent.states_gate_margin else {"gate_margin": _margin(intent)}),
+        **({"clock_error": _clock_error(clocks)} if clocks else {}),
+        "algorithm": plan.algorithm,
+    }
+
+
 def row(section: str, its: Any) -> Any:
-    """What a section of `TABLES` has of one name, as plain data."""
+    """What one of the `tables` has of a name, as plain data."""
     match section:
         case "streams":
             return {
@@ -300,18 +303,19 @@ def row(section: str, its: Any) -> Any:
 
 
 def document(plan: Plan) -> dict[str, Any]:
-    """A plan file as plain data."""
-    return {
-        name: {str(key): row(name, each) for key, each in its.items()} if name in TABLES else its
-        for name, its in sections(plan).items()
-    }
+    """A plan file as plain data, its sections in their order."""
+    found = others(plan)
+    for name, its in tables(plan).items():
+        if its or name in _ALWAYS:
+            found[name] = {str(key): row(name, each) for key, each in its.items()}
+    return {name: found[name] for name in _ORDER if name in found}
 
 
 def _text(plan: Plan) -> str:
     """One line for each stream and port, so that two plans can be compared line by line."""
     parts = []
     for name, its in document(plan).items():
-        if name in TABLES:
+        if name in _TABLES:
             parts.append(f'"{name}": {_lines(its)}')
         elif name == "intent":
             parts.append(f'"{name}": {json.dumps(its, ensure_ascii=False, indent=1)}')
@@ -320,11 +324,12 @@ def _text(plan: Plan) -> str:
     return "{" + ",\n".join(parts) + "}\n"
 
 
-def _format(plan: Plan, *, has_decisions: bool) -> str:
+def _format(plan: Plan) -> str:
     """The oldest format that can say all that is in the plan."""
     if any(its.is_shared for its in plan.streams.values()):
         return _FORMAT_WITH_WINDOWS
-    return _FORMAT_WITH_DECISIONS if has_decisions else FORMAT
+    decides = any(plan[each.part] != each.part() for each in terms.deciding())
+    return _FORMAT_WITH_DECISIONS if decides else FORMAT
 
 
 def _window(hop: Hop) -> list[int]:

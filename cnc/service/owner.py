@@ -138,10 +138,10 @@ def _take(
         raise InputError(f"{file}: {_named(taken_names)}: a CUC has a stream of that name")
     try:
         with (
-            admission.changing(change.wanted, change.gone, str(file)) as plan,
+            admission.changing(change.wanted, change.gone, str(file)) as taken_in,
             store.deciding(_itself(file), "intent file", str(change), "placed") as made,
         ):
-            made.take_plan(before, plan)
+            made.take_plan(taken_in.before, taken_in.plan, taken_in.touched)
             made.note("file", noted)
     except CncError as error:
         raise _refused(file, change, error) from error

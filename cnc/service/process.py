@@ -19,7 +19,7 @@ from cnc import app, rollout
 from cnc.errors import CncError
 from cnc.model import Plan
 from cnc.rollout import History
-from cnc.service import access, certificate, owner
+from cnc.service import access, certificate, owner, watching
 from cnc.service.calls import Role
 from cnc.service.channel import serving
 from cnc.service.core import ITSELF, Core
@@ -71,9 +71,10 @@ def run(settings: Settings, say: Callable[[str], None]) -> None:
         first_plan = owner.FirstPlan(settings.connect, history)
         admission = owner.begin(settings.file, store, first_plan)
         _first_token(store, directory, say)
-        documents = Documents(store, history, settings.connect)
+        watch = watching.watching(settings.connect, history)
+        documents = Documents(store, history, settings.connect, watch)
         push = _pushing(settings, history)
-        make = partial(Core, store, admission, push=push, documents=documents)
+        make = partial(Core, store, admission, push=push, documents=documents, watching=watch)
         asyncio.run(_serve(settings, listening, make))
 
 
@@ -92,6 +93,7 @@ async def _serve(
             watchdog = service_manager.Watchdog()
             while not stop.is_set():
                 watchdog.alive()
+                core.raise_if_failed()
                 with suppress(TimeoutError):
                     await asyncio.wait_for(stop.wait(), _ALIVE_EVERY_S)
             service_manager.notify("STOPPING=1")

@@ -21,6 +21,7 @@ from cnc.service.core import ITSELF, Core
 from cnc.service.documents import Documents
 from cnc.service.roller import Rolled
 from cnc.service.store import FILE_NAME, Store
+from cnc.service.watching import watching
 from cnc.switch import ConnectOptions
 
 FILE = Path(__file__).resolve().parents[2] / "schedules/line3.yaml"
@@ -112,8 +113,9 @@ async def service(
                     made.put_token(record)
                 (directory / f"token-{name}").write_text(tokens[name])
             tokens[name] = (directory / f"token-{name}").read_text()
-        documents = Documents(store, history, connect)
-        core = Core(store, admission, push=switches.push, documents=documents)
+        watch = watching(connect, history)
+        documents = Documents(store, history, connect, watch)
+        core = Core(store, admission, push=switches.push, documents=documents, watching=watch)
         core.start()
         try:
             yield Asking(core, tokens)

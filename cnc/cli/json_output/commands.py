@@ -12,6 +12,7 @@ from cnc.cli.json_output.lab import ExperimentSummary, GridSummary, Iperf3, LabU
 from cnc.cli.json_output.loop import LoopRun
 from cnc.cli.json_output.path import Path
 from cnc.cli.json_output.planning import CheckedIntent, CheckedPlan, Discovered, PlanFile
+from cnc.cli.json_output.service import NewToken, Token
 from cnc.cli.json_output.switches import Diagnosis, PortState, Push
 from cnc.cli.json_output.trace import Trace
 from cnc.cli.json_output.watch import Event
@@ -40,6 +41,9 @@ BY_COMMAND: dict[str, Any] = {
     "show": PlanFile,
     "status": list[PortState],
     "talkers": list[Transmission],
+    "token add": NewToken,
+    "token list": list[Token],
+    "token rotate": NewToken,
     "watch": Event,
     "error": Error,
 }

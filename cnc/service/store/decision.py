@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Hashable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -43,9 +43,11 @@ class Decision:
 
     # --- the plan ----------------------------------------------------------------------------
 
-    def take_plan(self, before: Plan | None, after: Plan) -> None:
-        """The plan is another one: what differs from the one before."""
-        rows = [*plan_rows.changed(before, after)]
+    def take_plan(
+        self, before: Plan | None, after: Plan, touched: Collection[Hashable] | None = None
+    ) -> None:
+        """The plan is another one: what differs from the one before, in these streams and ports."""
+        rows = [*plan_rows.changed(before, after, touched)]
         for key, _ in rows if before else ():
             self._connection.execute(
                 delete(plan_row).where(plan_row.c.section == key[0], plan_row.c.key == key[1])

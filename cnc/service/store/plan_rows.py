@@ -7,7 +7,7 @@ The keys of an intent's streams are rows of the section `intent`; all other sect
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 from typing import Any
 
 from cnc.errors import CncError
@@ -17,30 +17,34 @@ from cnc.plans import file as planfile
 STREAMS = "intent"
 
 Key = tuple[str, str]  # section, name
+_NOTHING = object()
 
 
 def rest(plan: Plan) -> str:
     """What of a plan is no row, as text."""
-    found = {k: its for k, its in planfile.sections(plan).items() if k not in planfile.TABLES}
+    found = planfile.others(plan)
     found["intent"] = {**found["intent"], "streams": {}}
     return json.dumps(found, ensure_ascii=False)
 
 
-def changed(before: Plan | None, after: Plan) -> Iterator[tuple[Key, str | None]]:
-    """The rows that are others in `after`, or not there any more (None). A plan that was made from
-    another one shares with it what has not changed: that is not looked at."""
+def changed(
+    before: Plan | None, after: Plan, touched: Collection[Hashable] | None = None
+) -> Iterator[tuple[Key, str | None]]:
+    """The rows that are others in `after`, or not there any more (None). `touched` are the streams
+    and ports that may differ; None: all may. What plans share as one table is not looked at."""
     old, new = _tables(before) if before else {}, _tables(after)
     for section in old.keys() | new.keys():
         had, has = old.get(section, {}), new.get(section, {})
         if had is has:
             continue
-        for name, its in has.items():
-            if had.get(name) is not its:
+        for name in {**has, **had} if touched is None else touched:
+            its = has.get(name, _NOTHING)
+            if its is _NOTHING:
+                if name in had:
+                    yield (section, str(name)), None
+            elif had.get(name, _NOTHING) is not its:
                 plain = its if section == STREAMS else planfile.row(section, its)
                 yield (section, str(name)), json.dumps(plain, ensure_ascii=False)
-        for name in had:
-            if name not in has:
-                yield (section, str(name)), None
 
 
 def plan_of(rest: str, rows: Iterable[tuple[str, str, str]], source: str) -> Plan:
@@ -53,9 +57,9 @@ def plan_of(rest: str, rows: Iterable[tuple[str, str, str]], source: str) -> Pla
     # One text, since to parse ten thousand short ones takes longer.
     found = {section: json.loads(f"{{{','.join(its)}}}") for section, its in texts.items()}
     document["intent"]["streams"] = found.pop(STREAMS, {})
-    required: dict[str, Any] = {"streams": {}, "refused": {}, "gates": {}}
+    empty: dict[str, Any] = {"streams": {}, "refused": {}, "gates": {}}
     try:
-        return planfile.of_document({**document, **required, **found}, source)
+        return planfile.of_document({**document, **empty, **found}, source)
     except CncError as error:
         raise CncError(
             f"the plan in {source} cannot be read: {error}",
@@ -65,6 +69,4 @@ def plan_of(rest: str, rows: Iterable[tuple[str, str, str]], source: str) -> Pla
 
 
 def _tables(plan: Plan) -> dict[str, Mapping[Any, Any]]:
-    sections = planfile.sections(plan)
-    found = {name: its for name, its in sections.items() if name in planfile.TABLES}
-    return {**found, STREAMS: plan.intent.document["streams"]}
+    return {**planfile.tables(plan), STREAMS: plan.intent.document["streams"]}

@@ -1,0 +1,156 @@
+"""Who may what: tokens, roles and quotas, as the core looks at them with each call."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cnc.service.access import Access, digest_of, new_token
+from cnc.service.calls import CALLS, Role
+from cnc.service.refused import CallRefused, Code
+from cnc.service.store import FILE_NAME
+from tests.unit.service_network import CUC, ONE, TWO, Asking, Switches, service
+from tests.unit.test_service_core import KEYS, refused
+
+_ARGUMENTS: dict[str, Any] = {
+    "domain.set": {"auto_compute": True},
+    "cuc.get": {"cuc": CUC},
+    "cuc.delete": {"cuc": CUC},
+    "stream.get": {"cuc": CUC, "stream_id": ONE},
+    "stream.put": {"cuc": CUC, "stream_id": ONE, "body": {"intent": KEYS}},
+    "stream.delete": {"cuc": CUC, "stream_id": ONE},
+    "streams.compute": {"cuc": CUC, "which": "all"},
+    "document.get": {"name": "topology"},
+    "token.add": {"name": "x", "role": "viewer"},
+    "token.rotate": {"name": "viewer"},
+    "token.revoke": {"name": "viewer"},
+    "quota.set": {"cuc": CUC, "streams": 5},
+}
+
+
+def run(directory: Path, ask: Callable[[Asking], Awaitable[Any]]) -> Any:
+    async def whole() -> Any:
+        async with service(directory, Switches()) as asking:
+            return await ask(asking)
+
+    return asyncio.run(asyncio.wait_for(whole(), 60))
+
+
+async def through(items: AsyncIterator[Any]) -> None:
+    async for _ in items:
+        pass
+
+
+def test_every_call_is_refused_to_every_role_that_may_not(tmp_path):
+    async def ask(service: Asking) -> None:
+        for call, its in CALLS.items():
+            for role in Role:
+                by = CUC if role is Role.CUC else str(role)
+                if role not in its.roles:
+                    error = await refused(service.call(call, _ARGUMENTS.get(call), by=by))
+                    assert error.code is Code.FORBIDDEN, (call, role)
+            for nobody in ("", "cnc_guessed"):
+                error = await refused(service.call(call, _ARGUMENTS.get(call), by=nobody))
+                assert error.code is Code.UNAUTHENTICATED, call
+
+    run(tmp_path, ask)
+
+
+@pytest.mark.parametrize("call", [each for each in _ARGUMENTS if "cuc" in _ARGUMENTS[each]])
+def test_a_cuc_asks_for_its_own_alone(tmp_path, call):
+    async def ask(service: Asking) -> CallRefused:
+        return await refused(service.call(call, {**_ARGUMENTS[call], "cuc": "other"}))
+
+    assert run(tmp_path, ask).code is Code.FORBIDDEN
+
+
+def test_a_viewer_does_not_read_the_audit_log(tmp_path):
+    async def ask(service: Asking) -> CallRefused:
+        return await refused(service.call("document.get", {"name": "audit"}, by="viewer"))
+
+    assert run(tmp_path, ask).code is Code.FORBIDDEN
+
+
+def test_of_a_token_nothing_is_kept_that_would_let_in(tmp_path):
+    async def ask(service: Asking) -> str:
+        return service.tokens["admin"]
+
+    token = run(tmp_path, ask)
+    kept = b"".join(its.read_bytes() for its in tmp_path.glob(f"{FILE_NAME}*"))
+    assert token.encode() not in kept
+    assert digest_of(token).encode() in kept
+
+
+def test_a_rotated_token_is_good_for_minutes_and_its_successor_after_a_restart(tmp_path):
+    async def ask(service: Asking) -> str:
+        made = await service.call("token.rotate", {"name": CUC}, by="admin")
+        for token in (made["token"], service.tokens[CUC]):
+            assert (await service.call("who", by=token))["cuc"] == CUC
+        return made["token"]
+
+    token = run(tmp_path, ask)
+
+    async def later(service: Asking) -> None:
+        assert (await service.call("who", by=token))["name"] == CUC
+
+    run(tmp_path, later)
+
+
+def test_tokens_end_when_they_expire_and_former_ones_after_their_time():
+    token, its = new_token("one", Role.VIEWER, None, 1)
+    past = datetime.now(UTC) - timedelta(seconds=1)
+    with pytest.raises(CallRefused, match="token one expired"):
+        Access([replace(its, expires=past)], {}).asker(token, "")
+    rotated = replace(its, digest="another", former_digest=its.digest, former_until=past)
+    with pytest.raises(CallRefused, match="no valid token"):
+        Access([rotated], {}).asker(token, "")
+
+
+def test_who_follows_is_cut_off_when_its_token_is_revoked(tmp_path):
+    async def ask(service: Asking) -> None:
+        following = await service.call("events.follow", {"after": 0}, by="viewer")
+        items = aiter(following.items)
+        await anext(items)
+        await service.call("token.revoke", {"name": "viewer"}, by="admin")
+        assert (await refused(through(items))).code is Code.UNAUTHENTICATED
+
+    run(tmp_path, ask)
+
+
+def test_the_last_admin_is_not_revoked(tmp_path):
+    async def ask(service: Asking) -> CallRefused:
+        return await refused(service.call("token.revoke", {"name": "admin"}, by="admin"))
+
+    assert "the last one of an admin" in str(run(tmp_path, ask))
+
+
+def test_a_cuc_has_as_many_streams_as_its_quota(tmp_path):
+    async def ask(service: Asking) -> None:
+        await service.call("quota.set", {"cuc": CUC, "streams": 1}, by="admin")
+        await service.put(ONE, KEYS)
+        error = await refused(service.put(TWO, KEYS))
+        assert (error.code, "its quota" in str(error)) == (Code.TOO_MANY, True)
+        await service.put(ONE, {**KEYS, "payload": "300B"})  # no more than it has
+        await service.call("stream.delete", {"cuc": CUC, "stream_id": ONE})
+        await service.put(TWO, KEYS)
+
+    run(tmp_path, ask)
+
+
+def test_a_cuc_that_asks_too_often_is_told_when_to_come_again_and_others_are_served(tmp_path):
+    async def ask(service: Asking) -> CallRefused:
+        await service.call("quota.set", {"cuc": CUC, "requests_per_minute": 60}, by="admin")
+        asked = [service.call("who") for _ in range(100)]
+        found = await asyncio.gather(*asked, return_exceptions=True)
+        await service.call("who", by="viewer")
+        return next(its for its in found if isinstance(its, CallRefused))
+
+    error = run(tmp_path, ask)
+    assert error.code is Code.TOO_MANY
+    assert error.details["retry_after_s"] > 0
