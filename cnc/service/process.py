@@ -37,6 +37,8 @@ _NS_PER_S = 1_000_000_000
 _ALIVE_EVERY_S = 0.5
 _WORKER = "cnc.service.web"
 _BACKLOG = 256
+_WHAT = "service"  # of its rollouts, in the history
+_PLANS_KEPT = 100
 _AGAIN_S = 1.0  # a worker that has ended is started again after this
 _WORKERS_END_S = 5.0
 
@@ -160,9 +162,11 @@ def _pushing(settings: Settings, history: History) -> Callable[[Plan], Rolled]:
             connect=settings.connect,
             history=history,
             take_over=take_over,
-            what="service",
+            what=_WHAT,
         )
         take_over = False
+        if report.number is not None:
+            history.forget_plans(plan.intent.name, _WHAT, keep=_PLANS_KEPT)
         number = report.number
         if number is None:  # a rollout that this process has not seen the end of
             newest = history.rollouts(plan.intent.name, phase=rollout.Phase.DONE, limit=1)

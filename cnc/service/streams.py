@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -16,18 +17,21 @@ from cnc.service.calls import (
     DomainSet,
     OfCuc,
     OfStream,
+    Role,
     StreamDelete,
     StreamPut,
     StreamsCompute,
 )
 from cnc.service.deciding import Deciding, Reading
-from cnc.service.keys import in_words_of, keys_of, narrowed, status_of
+from cnc.service.keys import OWN_WORDS, in_words_of, keys_of, narrowed, status_of
 from cnc.service.names import plan_name
 from cnc.service.refused import CallRefused, Code
 from cnc.service.store import Decision, State, StreamRecord
 
 Read = Callable[[Reading, Any], Any]
 _AUTO, _DOMAIN, _OFF = "auto-compute", "domain", "off"
+_BODY_MAX = 65_536
+_POLICING = "policing"
 
 
 def _domain_get(reading: Reading, _: Arguments) -> dict[str, Any]:
@@ -82,6 +86,7 @@ def _domain_set(deciding: Deciding, arguments: DomainSet) -> dict[str, Any]:
 
 def _stream_put(deciding: Deciding, arguments: StreamPut) -> dict[str, Any]:
     cuc, stream_id, body = arguments.cuc, arguments.stream_id, arguments.body
+    _refuse_body(deciding, body)
     record = deciding.store.stream(cuc, stream_id)
     before = record if record and record.state is not State.REMOVING else None
     if arguments.if_none_match is not None and before:
@@ -252,6 +257,22 @@ def _note_failed(deciding: Deciding, asked: list[StreamRecord], refused: CallRef
         for each in asked:
             made.put_stream(replace(each, reason=failed[each.stream_id], failure_code=code))
         made.tell("computed", asked[0].cuc, streams=[], failed=failed)
+
+
+def _refuse_body(deciding: Deciding, body: Mapping[str, Any]) -> None:
+    """Raises CallRefused for a body that is longer than any stream's, and for what the network
+    decides about a CUC and not the CUC."""
+    if len(json.dumps(body)) > _BODY_MAX:
+        raise CallRefused(
+            Code.TOO_LARGE, f"the stream is longer than {_BODY_MAX} characters of JSON"
+        )
+    keys = body.get(OWN_WORDS)
+    if deciding.asker.role is Role.CUC and isinstance(keys, Mapping) and _POLICING in keys:
+        raise CallRefused(
+            Code.FORBIDDEN,
+            f"{_POLICING}: what holds for its frames is not for a CUC to say",
+            hint="an operator puts the stream, or states it of the class in the intent file",
+        )
 
 
 def _refuse_beyond(deciding: Deciding, cuc: str, name: str, before: StreamRecord | None) -> None:
