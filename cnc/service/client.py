@@ -1,6 +1,6 @@
 """A client of a service, for programs: the documents, and the streams of a CUC.
 
-    with Client("https://cnc.example:8830", token, certificate=Path("tls.crt")) as service:
+    with Client("https://cnc.example:8443", token, certificate=Path("tls.crt")) as service:
         plan = service.document("plan")
         placed = service.put_stream("plc", body)
 
@@ -44,10 +44,10 @@ class Client:
         try:
             host, port = its.hostname, its.port
         except ValueError as error:
-            raise InputError(f"{url}: {error}", hint="such as https://cnc.example:8830") from error
+            raise InputError(f"{url}: {error}", hint="such as https://cnc.example:8443") from error
         if its.scheme != "https" or not host or its.path.strip("/") or its.query or its.username:
             raise InputError(
-                f"{url}: found no address of a service", hint="such as https://cnc.example:8830"
+                f"{url}: found no address of a service", hint="such as https://cnc.example:8443"
             )
         try:
             context = ssl.create_default_context(cafile=str(certificate))

@@ -2,6 +2,7 @@
 
     refused    why a request has no place: codes of table 46-15, each with a sentence
     asked      a stream as a CUC writes it, read once
+    ground     a network, looked up by what CUCs name
     stations   MAC addresses to end stations
     frames     by what frames are known: address, VLAN, priority, identification
     latency    their latency and ours

@@ -13,10 +13,9 @@ is shorter, so there the shortest frame counts.
 
 from __future__ import annotations
 
-from cnc.keys.reach import FastestPaths
-from cnc.model import Intent, Stream
+from cnc.model import Intent
 from cnc.service.uni.asked import Asked
-from cnc.service.uni.stations import links_to
+from cnc.service.uni.ground import ground
 
 _SHORTEST_OCTETS = 1  # padded to what a frame has at least
 
@@ -30,7 +29,7 @@ def frame_time_ns(
     times = (
         network.reception_min_ns(link, size)
         - (network.untagged_lead_ns(link, size) if untagged else 0)
-        for link in links_to(listener, intent)
+        for link in ground(network).arriving[listener]
     )
     return min(times, default=0)
 
@@ -47,11 +46,3 @@ def budget_ns(
             frame_ns = frame_time_ns(listener, octets, intent, untagged=untagged)
             limits.append(min(stated) + frame_ns)
     return min(limits, default=None)
-
-
-def least_ns(stream: Stream, intent: Intent) -> int:
-    """The least latency of ours that physics allows; 0 where no way leads to a listener, of which
-    the intent tells. `stream` asks for a max-latency of 0, so that the fastest way is found."""
-    paths = FastestPaths(intent.network)
-    found = [paths.latency_ns(stream, listener) for listener in stream.listeners]
-    return max((each for each in found if each is not None), default=0)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from cnc.model import Intent, Link
+from cnc.model import Intent
 from cnc.service.uni.asked import Asked, End
+from cnc.service.uni.ground import ground
 from cnc.service.uni.refused import Failure, Refused
 
 
@@ -32,7 +33,8 @@ def ends(asked: Asked, intent: Intent) -> tuple[str, tuple[str, ...]]:
 def station_of(end: End, role: str, intent: Intent) -> str:
     """The end station that an end names. Raises Refused for an address that the intent does not
     have, for one end that is two stations, and for ports that the plan would not keep to."""
-    by_mac = {its.mac: name for name, its in intent.network.end_stations.items() if its.mac}
+    its = ground(intent.network)
+    by_mac = its.by_mac
     found = {by_mac[each.mac] for each in end.interfaces if each.mac in by_mac}
     if not found:
         mac = end.interfaces[0].mac
@@ -48,7 +50,7 @@ def station_of(end: End, role: str, intent: Intent) -> str:
             "write one end station",
         )
     station = found.pop()
-    ports = {link.source.port for link in links_of(station, intent)}
+    ports = {link.source.port for link in its.leaving[station]}
     named = {each.name for each in end.interfaces if each.name}
     if len(ports) > 1 and named != ports:
         raise Refused(
@@ -65,13 +67,3 @@ def station_of(end: End, role: str, intent: Intent) -> str:
             "write the interfaces that the end station has in the intent file",
         )
     return station
-
-
-def links_of(station: str, intent: Intent) -> list[Link]:
-    """The links that leave an end station."""
-    return [link for link in intent.network.links.values() if link.source.node == station]
-
-
-def links_to(station: str, intent: Intent) -> list[Link]:
-    """The links that lead to an end station."""
-    return [link for link in intent.network.links.values() if link.target.node == station]

@@ -9,7 +9,8 @@ from cnc.mechanisms.terms import added_octets
 from cnc.model import Elimination, Forwarding, Intent, Stream
 from cnc.service.uni.asked import Asked, Body, read
 from cnc.service.uni.frames import Frames, frames_of
-from cnc.service.uni.latency import budget_ns, least_ns
+from cnc.service.uni.ground import ground
+from cnc.service.uni.latency import budget_ns
 from cnc.service.uni.refused import Failure, Refused
 from cnc.service.uni.stations import ends
 
@@ -49,7 +50,7 @@ def wanted(body: Body, name: str, intent: Intent) -> dict[str, Any]:
         frames=asked.frames,
         elimination=Elimination.SWITCH if asked.trees == _TWO_TREES else Elimination.LISTENER,
     )
-    fastest_ns = least_ns(stream, intent)
+    fastest_ns = ground(intent.network).least_ns(stream)
     within_ns = budget_ns(asked, listeners, payload_octets, intent, untagged=frames.untagged)
     if within_ns is None:
         max_latency_ns = max(asked.period_ns, _WITHOUT_LIMIT * fastest_ns)
