@@ -106,6 +106,17 @@ def test_every_interface_is_told_as_it_was_written() -> None:
     assert (its["mac-address"], its["interface-name"]) == (mac(1), "enp1s0")
 
 
+def test_a_place_is_told_also_when_the_intent_states_other_addresses_since() -> None:
+    asked = body(1, [3], [DSCP])
+    plan = placed("line3.yaml", asked)
+    stations = {
+        name: replace(its, mac=None) for name, its in plan.intent.network.end_stations.items()
+    }
+    network_ = replace(plan.intent.network, end_stations=stations)
+    since = replace(plan, intent=replace(plan.intent, network=network_))
+    assert uni.answer(since, NAME, asked) == uni.answer(plan, NAME, asked)
+
+
 def test_a_place_that_is_in_time_needs_no_other() -> None:
     asked = body(1, [3], [DSCP])
     assert uni.narrowed(placed("line3.yaml", asked), NAME, asked) is None

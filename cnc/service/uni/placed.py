@@ -10,7 +10,6 @@ from cnc.model import Forwarding, Plan
 from cnc.service.uni.asked import Asked, Body, End, read
 from cnc.service.uni.frames import IP_VERSIONS, MAC, TAG, Frames, frames_of
 from cnc.service.uni.latency import budget_ns, frame_time_ns
-from cnc.service.uni.stations import ends
 from cnc.service.uni.wanted import too_late, wanted
 
 # How many places are tried for one stream: the first, and each with the window that `narrowed`
@@ -97,13 +96,14 @@ def answer(plan: Plan, name: str, body: Body) -> dict[str, Any]:
     """The status leaves of the talker and of each listener, by RFC 7951, of a stream that has a
     place in the plan: `{"talker": {…}, "listener": [{"index", …}]}`."""
     place = _Place.of(plan, name, body)
-    talker, listeners = ends(place.asked, plan.intent)
-    arrivals = [place.accumulated_ns(listener) for listener in listeners]
+    # As they were placed: the intent may state other addresses of its stations since.
+    stream = plan.intent.streams[name]
+    arrivals = [place.accumulated_ns(listener) for listener in stream.listeners]
     return {
         "talker": {
             "accumulated-latency": max(arrivals),
             "interface-configuration": place.configuration(
-                place.asked.talker, station=talker, sends=True
+                place.asked.talker, station=stream.talker, sends=True
             ),
         },
         "listener": [
@@ -113,7 +113,7 @@ def answer(plan: Plan, name: str, body: Body) -> dict[str, Any]:
                 "interface-configuration": place.configuration(end, station=station, sends=False),
             }
             for end, station, arrival in zip(
-                place.asked.listeners, listeners, arrivals, strict=True
+                place.asked.listeners, stream.listeners, arrivals, strict=True
             )
         ],
     }
@@ -128,10 +128,13 @@ def narrowed(plan: Plan, name: str, body: Body, tried: int = 1) -> Mapping[str, 
     Refused after TRIES_MAX of them, and where none can be soon enough.
     """
     place = _Place.of(plan, name, body)
-    _, listeners = ends(place.asked, plan.intent)
     stream, planned = plan.intent.streams[name], plan.streams[name]
     within_ns = budget_ns(
-        place.asked, listeners, stream.payload_octets, plan.intent, untagged=place.frames.untagged
+        place.asked,
+        stream.listeners,
+        stream.payload_octets,
+        plan.intent,
+        untagged=place.frames.untagged,
     )
     if within_ns is None or place.last_bit_ns <= within_ns:
         return None

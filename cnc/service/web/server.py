@@ -102,7 +102,7 @@ class Server(uvicorn.Server):
                 loop="asyncio",
                 interface="asgi3",
                 access_log=False,
-                log_level="warning",
+                log_level="error",  # it warns of what strangers send, as often as they do
                 server_header=False,
                 proxy_headers=False,
                 timeout_keep_alive=KEEP_ALIVE_S,
