@@ -112,6 +112,15 @@ def test_a_wide_body_costs_no_more_than_its_length(web: Worker) -> None:
     assert time.monotonic() - started < _SOON_S
 
 
+def test_a_long_leaf_list_is_refused_before_its_values_are_compared(web: Worker) -> None:
+    its = asked()
+    its["talker"]["interface-capabilities"] = {"cb-stream-iden-type-list": [*range(8_000)]}
+    started = time.monotonic()
+    refused = web.ask("PUT", STREAM, {f"{MODULE}:stream": [its]})
+    assert time.monotonic() - started < _SOON_S / 2
+    assert "leaf-list" in refused.error["error-message"]
+
+
 def test_who_is_slow_is_cut_off_before_tls_in_a_head_and_in_a_body(web: Worker) -> None:
     begun = head("PUT", STREAM, "Content-Type: application/json", "Content-Length: 1000") + b"{"
     with (

@@ -30,6 +30,8 @@ _MODULES = (
     ),
     ("ietf-inet-types", "2013-07-15", "urn:ietf:params:xml:ns:yang:ietf-inet-types", "import"),
 )
+# yangson compares each value of a leaf-list with all others; an interface has a dozen at most.
+_LEAF_LIST_MAX = 64
 _ROOT = f"{MODULE}:cnc-config"
 
 
@@ -63,6 +65,7 @@ def stream(body: Any, cuc: str) -> dict[str, Any]:
 
     Raises RestconfError, with the path of what is wrong.
     """
+    _check_leaf_lists(body)
     tree = {_ROOT: {"domain": [{"domain-id": "-", "cuc": [{"cuc-id": cuc, "stream": [body]}]}]}}
     try:
         found = model().from_raw(tree)
@@ -72,6 +75,21 @@ def stream(body: Any, cuc: str) -> dict[str, Any]:
         raise _wrong(str(error)) from error
     validated: dict[str, Any] = plain[_ROOT]["domain"][0]["cuc"][0]["stream"][0]
     return validated
+
+
+def _check_leaf_lists(value: Any) -> None:
+    """Raises RestconfError for one that is too long. Bodies are not deep (`bodies`)."""
+    if isinstance(value, dict):
+        for each in value.values():
+            _check_leaf_lists(each)
+    elif isinstance(value, list):
+        entries = [each for each in value if isinstance(each, dict | list)]
+        if len(value) - len(entries) > _LEAF_LIST_MAX:
+            raise RestconfError(
+                400, "invalid-value", f"a leaf-list has {_LEAF_LIST_MAX} values at most"
+            )
+        for each in entries:
+            _check_leaf_lists(each)
 
 
 def _wrong(text: str) -> RestconfError:
