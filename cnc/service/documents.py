@@ -77,7 +77,7 @@ class Documents:
         }
 
     def _rollouts(self, asked: DocumentGet, plan: Plan) -> Any:
-        from cnc.cli.json_output.history import Rollout  # noqa: PLC0415
+        from cnc.json_output.history import Rollout  # noqa: PLC0415
 
         if asked.number is not None:
             return _plain(Rollout.model_validate(self._history.rollout(asked.number)))
@@ -86,7 +86,7 @@ class Documents:
 
     def _diff(self, asked: DocumentGet, plan: Plan) -> Any:
         """What differs from the plan of a rollout, by default the last one, to the decided one."""
-        from cnc.cli.json_output.comparison import Difference  # noqa: PLC0415
+        from cnc.json_output.comparison import Difference  # noqa: PLC0415
         from cnc.plans.difference import difference  # noqa: PLC0415
 
         if asked.number is None:
@@ -98,7 +98,7 @@ class Documents:
         return _plain(Difference.model_validate(difference(former, plan)))
 
     def _status_now(self, _: DocumentGet, plan: Plan) -> Any:
-        from cnc.cli.json_output.switches import PortState  # noqa: PLC0415
+        from cnc.json_output.switches import PortState  # noqa: PLC0415
 
         with self._asking:
             kept = self._status
@@ -116,6 +116,6 @@ def topology(plan: Plan) -> dict[str, Any]:
 
 def _plain(document: object) -> Any:
     """A document as plain data, as `--json` prints it."""
-    from cnc.cli.json_output.document import dump_json  # noqa: PLC0415
+    from cnc.json_output.document import dump_json  # noqa: PLC0415
 
     return json.loads(dump_json(document, indent=None))
