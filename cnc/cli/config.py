@@ -29,7 +29,7 @@ def config(context: click.Context, as_json: bool) -> None:
 def _print(files: Sequence[Path], options: Sequence[settings.InForce], *, as_json: bool) -> None:
     """`options`: each that is set or shared."""
     if as_json:
-        from cnc.cli.json_output.document import Config, Option  # noqa: PLC0415
+        from cnc.json_output.document import Config, Option  # noqa: PLC0415
 
         shown = [Option.model_validate(each) for each in options]
         print_json(Config(files=[str(file) for file in files], options=shown))

@@ -61,7 +61,7 @@ def discover(  # noqa: PLR0917  one parameter an option
 def _print(draft: Draft, text: str, output: Path | None, *, as_json: bool) -> None:
     """The draft itself, whose `text` is YAML; or what is in the file it was written to."""
     if as_json:
-        from cnc.cli.json_output.planning import Discovered  # noqa: PLC0415
+        from cnc.json_output.planning import Discovered  # noqa: PLC0415
 
         print_json(Discovered.model_validate(discovery.as_data(draft)))
         return

@@ -106,7 +106,7 @@ def list_(state_dir: Path, as_json: bool) -> None:
     """List the tokens: names, roles, and until when they are good."""
     found = _ask(state_dir, "token.list", {})["tokens"]
     if as_json:
-        from cnc.cli.json_output.service import Token  # noqa: PLC0415
+        from cnc.json_output.service import Token  # noqa: PLC0415
 
         print_json([Token.model_validate(its) for its in found])
         return
@@ -138,7 +138,7 @@ def revoke(name: str, state_dir: Path) -> None:
 
 def _print_token(made: dict[str, Any], *, as_json: bool) -> None:
     if as_json:
-        from cnc.cli.json_output.service import NewToken  # noqa: PLC0415
+        from cnc.json_output.service import NewToken  # noqa: PLC0415
 
         print_json(NewToken.model_validate(made))
         return

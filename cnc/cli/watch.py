@@ -150,6 +150,6 @@ def _clock(at: datetime) -> str:
 
 
 def _print_json(event: Event) -> None:
-    from cnc.cli.json_output.watch import Event as Document  # noqa: PLC0415
+    from cnc.json_output.watch import Event as Document  # noqa: PLC0415
 
     print_json(Document.model_validate(event), indent=None)

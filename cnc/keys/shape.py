@@ -350,8 +350,9 @@ class EndStation(Shape):
     )
     mac: Mac | None = Field(
         None,
-        description="in a bridged network: the MAC address of its port, which the last switch "
-        "gives frames of streams that have an identification",
+        description="the MAC address of its port: by it who asks `cnc serve` for a stream names "
+        "the station; in a bridged network the last switch gives it frames of streams that have an "
+        "identification",
     )
 
 

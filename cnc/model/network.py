@@ -136,7 +136,8 @@ class TalkerInterference(StrEnum):
 class EndStation:
     """A talker or listener. Without `management` no rollout configures it.
 
-    `mac` is the address by which it takes frames of streams that switches translate; None: unknown.
+    `mac` is the address by which CUCs name it, and by which it takes frames of streams that
+    switches translate; None: unknown.
     `lateness_ns` is how much later than planned its frames may start for reasons of the talker
     itself, other frames apart; None: the gate margin of the network.
     `gate_mode` is how its ports run a gate control list that keeps its own best effort back while

@@ -8,6 +8,7 @@
     roller      brings what was decided to the switches
     store       what has to outlive the process
     documents   what `--json` prints, as answers
+    watching    what the switches do now
     owner       the intent file, the plan that runs, and streams that were asked for
 
 Workers (`web`) end TLS and parse what strangers send; they hold no key and no database.

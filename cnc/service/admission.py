@@ -7,7 +7,7 @@ file has got since.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -22,6 +22,10 @@ from cnc.service.refused import CallRefused, Code
 # 802.1Q-2022 table 46-15.
 _INSUFFICIENT_BANDWIDTH = 1
 _FEATURE_NOT_SUPPORTED = 25
+
+
+Keys = Mapping[str, Mapping[str, Any]]  # by stream, as an intent file has them
+Narrow = Callable[[Plan, int], Keys]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,44 +48,72 @@ class Admission:
 
     @contextmanager
     def changing(
-        self, wanted: Mapping[str, Mapping[str, Any]], gone: Collection[str], source: str
+        self,
+        wanted: Keys,
+        gone: Collection[str],
+        source: str,
+        narrow: Narrow = lambda _plan, _tried: {},
     ) -> Iterator[Change]:
         """The plan with the streams `wanted`, by name with their keys, and without those that are
         `gone`. It is the decided one when the block ends; if it raises, all is as before.
 
+        `narrow` says of a plan, and how many there were, which of the streams have to be placed
+        once more and with which keys: what an intent cannot say of their places.
         Raises CallRefused: INVALID for keys that are none, CONFLICT where there is no place.
         """
-        had = self.plan.intent.streams
-        gone = [name for name in (*gone, *wanted) if name in had]
-        intent = self._beside.without(self.plan.intent, gone) if gone else self.plan.intent
+        has_moved = [False]
         try:
-            intent = self._beside.having(intent, wanted, source)
+            change = self._changed(wanted, gone, source, narrow, has_moved)
+            yield change
+        except BaseException:
+            # A removal gives room to what stays, so that to add again is no way back.
+            if has_moved[0]:
+                self._live = live(self.plan)
+            raise
+        self.plan = change.plan
+
+    def _changed(
+        self,
+        wanted: Keys,
+        gone: Collection[str],
+        source: str,
+        narrow: Narrow,
+        has_moved: list[bool],
+    ) -> Change:
+        """The change; `has_moved` is set once the timetable is another one."""
+        before = self.plan
+        gone = [name for name in (*gone, *wanted) if name in before.intent.streams]
+        intent = self._beside.without(before.intent, gone) if gone else before.intent
+        intent = self._having(intent, wanted, source)
+        if intent.parts != before.intent.parts:
+            founded = replace(before.intent, parts=intent.parts)
+            self._live, has_moved[0] = live(replace(before, intent=founded)), True
+        changes = Changes({}, {})
+        try:
+            if gone:
+                changes, has_moved[0] = self._live.remove(gone), True
+            if wanted:
+                added = self._live.add([intent.streams[name] for name in wanted])
+                changes, has_moved[0] = _both(changes, added), True
+            plan, tried = applied(before, intent, changes, gone), 1
+            while narrower := narrow(plan, tried):
+                intent = self._having(intent, narrower, source)
+                changes = _both(changes, self._live.remove(narrower))
+                added = self._live.add([intent.streams[name] for name in narrower])
+                changes = _both(changes, added)
+                plan, tried = applied(before, intent, changes, gone), tried + 1
+        except Unschedulable as error:
+            raise _no_place(error) from error
+        if violations := judged(plan, changes):
+            raise _refused_by_judge(violations)
+        return Change(before, plan, frozenset((*wanted, *gone, *changes.gates)))
+
+    def _having(self, intent: Intent, wanted: Keys, source: str) -> Intent:
+        try:
+            return self._beside.having(intent, wanted, source)
         except InputError as error:
             details = {"failure_code": _FEATURE_NOT_SUPPORTED}
             raise CallRefused(Code.INVALID, str(error), hint=error.hint, details=details) from error
-        has_moved = False
-        try:
-            if intent.parts != self.plan.intent.parts:
-                founded = replace(self.plan.intent, parts=intent.parts)
-                self._live, has_moved = live(replace(self.plan, intent=founded)), True
-            try:
-                changes = self._live.remove(gone) if gone else Changes({}, {})
-                has_moved = has_moved or bool(gone)
-                if wanted:
-                    added = self._live.add([intent.streams[name] for name in wanted])
-                    changes, has_moved = _both(changes, added), True
-            except Unschedulable as error:
-                raise _no_place(error) from error
-            plan = applied(self.plan, intent, changes, gone)
-            if violations := judged(plan, changes):
-                raise _refused_by_judge(violations)
-            yield Change(self.plan, plan, frozenset((*wanted, *gone, *changes.gates)))
-        except BaseException:
-            # A removal gives room to what stays, so that to add again is no way back.
-            if has_moved:
-                self._live = live(self.plan)
-            raise
-        self.plan = plan
 
     @contextmanager
     def beginning_with(self, plan: Plan) -> Iterator[None]:

@@ -31,6 +31,7 @@ from cnc.service.documents import Documents
 from cnc.service.refused import CallRefused, Code
 from cnc.service.roller import Push, Rolled, Roller
 from cnc.service.store import Asker, Store
+from cnc.service.watching import Watching
 
 LOG = logging.getLogger(__name__)
 
@@ -51,11 +52,15 @@ class Core:
         push: Push,
         documents: Documents,
         commands: Commands,
+        watching: Watching,
     ) -> None:
         self._store, self._admission = store, admission
         self._documents, self._commands = documents, commands
+        self._watching = watching
         self._access = Access(store.tokens(), store.quotas())
         self._writer = ThreadPoolExecutor(1, "writer")
+        # Of their own: those that ask switches would hold up all other reads.
+        self._long_reads = ThreadPoolExecutor(2, "documents")
         self._news = asyncio.Event()
         self._deciding: set[asyncio.Task[Any]] = set()
         self._decided = admission.plan, int(store.noted("decided") or 0)
@@ -83,13 +88,23 @@ class Core:
         self._running = asyncio.create_task(self._roller.run())
         if self._store.noted("running") != str(self._decided[1]):
             self._roller.want()
+        else:
+            self._watching.runs(self._decided[0])
+
+    def raise_if_failed(self) -> None:
+        """Raise what has ended the rollouts, which is a fault of this program: a service that is
+        started again is better than one that decides in vain."""
+        if self._running and self._running.done():
+            self._running.result()
 
     async def close(self) -> None:
         """End; a rollout that is on its way ends first."""
         if self._running:
             self._running.cancel()
             await asyncio.gather(self._running, *self._deciding, return_exceptions=True)
-        await asyncio.to_thread(self._writer.shutdown)
+        await asyncio.to_thread(self._watching.close)
+        for each in (self._writer, self._long_reads):
+            await asyncio.to_thread(each.shutdown, cancel_futures=True)
 
     async def answer(self, request: Request) -> Any:
         """The result of a call, or a Following. Raises CallRefused."""
@@ -116,7 +131,9 @@ class Core:
     async def _document(self, asker: Asker, arguments: DocumentGet) -> Any:
         if arguments.name == "audit" and asker.role is Role.VIEWER:
             raise CallRefused(Code.FORBIDDEN, "the audit log is not for tokens of the role viewer")
-        return await asyncio.to_thread(self._documents.get, arguments, self._decided[0])
+        loop = asyncio.get_running_loop()
+        make = partial(self._documents.get, arguments, self._decided[0])
+        return await loop.run_in_executor(self._long_reads, make)
 
     async def _tokens(self, _asker: Asker, _: Arguments) -> dict[str, Any]:
         return {"tokens": [token_shown(its) for its in self._access.tokens]}
@@ -192,6 +209,9 @@ class Core:
                 decision.tell("rollout-done", rollout=rolled.rollout, streams=len(news))
 
         await self._in_writer(note)
+        plan, decided = self._decided
+        if decided == number:
+            self._watching.runs(plan)
         self._tell()
 
     async def _not_rolled_out(self, error: Exception, next_try_s: float) -> None:

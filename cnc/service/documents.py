@@ -15,6 +15,7 @@ from cnc.rollout import History, status
 from cnc.service.calls import DocumentGet
 from cnc.service.refused import CallRefused, Code
 from cnc.service.store import Store
+from cnc.service.watching import Watching, clocks, metrics
 from cnc.support import gc_pause
 from cnc.switch import ConnectOptions
 
@@ -25,7 +26,9 @@ _STATUS_KEPT_S = 2.0  # switches are asked no more often than so, whoever asks
 class Documents:
     """The documents of a network. From any thread; switches are asked by one at a time."""
 
-    def __init__(self, store: Store, history: History, connect: ConnectOptions) -> None:
+    def __init__(
+        self, store: Store, history: History, connect: ConnectOptions, watching: Watching
+    ) -> None:
         self._store, self._history, self._connect = store, history, connect
         self._asking = threading.Lock()
         self._status: tuple[float, Any] | None = None
@@ -36,6 +39,10 @@ class Documents:
             "rollouts": self._rollouts,
             "diff": self._diff,
             "status": self._status_now,
+            "clocks": lambda _, plan: clocks(
+                watching.snapshot(), plan.intent.network.clock_error_ns
+            ),
+            "metrics": lambda _its, _plan: {"text": metrics(watching.snapshot)},
             "events": lambda its, _: {"events": store.events(its.after or 0, limit=_ROWS)},
             "audit": lambda its, _: {"audit": store.audit(its.after or 0, limit=_ROWS)},
         }
@@ -43,15 +50,8 @@ class Documents:
     @gc_pause.paused()
     def get(self, asked: DocumentGet, plan: Plan) -> Any:
         """The document, of the plan that is decided. Raises CallRefused."""
-        make = self._makes.get(asked.name)
-        if make is None:
-            raise CallRefused(
-                Code.UNAVAILABLE,
-                f"the service has no {asked.name} yet: nothing in it watches the switches",
-                hint="`cnc watch FILE` on the machine of the service does",
-            )
         try:
-            return make(asked, plan)
+            return self._makes[asked.name](asked, plan)
         except CncError as error:
             if isinstance(error, CallRefused):
                 raise
@@ -77,7 +77,7 @@ class Documents:
         }
 
     def _rollouts(self, asked: DocumentGet, plan: Plan) -> Any:
-        from cnc.cli.json_output.history import Rollout  # noqa: PLC0415
+        from cnc.json_output.history import Rollout  # noqa: PLC0415
 
         if asked.number is not None:
             return _plain(Rollout.model_validate(self._history.rollout(asked.number)))
@@ -86,7 +86,7 @@ class Documents:
 
     def _diff(self, asked: DocumentGet, plan: Plan) -> Any:
         """What differs from the plan of a rollout, by default the last one, to the decided one."""
-        from cnc.cli.json_output.comparison import Difference  # noqa: PLC0415
+        from cnc.json_output.comparison import Difference  # noqa: PLC0415
         from cnc.plans.difference import difference  # noqa: PLC0415
 
         if asked.number is None:
@@ -98,7 +98,7 @@ class Documents:
         return _plain(Difference.model_validate(difference(former, plan)))
 
     def _status_now(self, _: DocumentGet, plan: Plan) -> Any:
-        from cnc.cli.json_output.switches import PortState  # noqa: PLC0415
+        from cnc.json_output.switches import PortState  # noqa: PLC0415
 
         with self._asking:
             kept = self._status
@@ -116,6 +116,6 @@ def topology(plan: Plan) -> dict[str, Any]:
 
 def _plain(document: object) -> Any:
     """A document as plain data, as `--json` prints it."""
-    from cnc.cli.json_output.document import dump_json  # noqa: PLC0415
+    from cnc.json_output.document import dump_json  # noqa: PLC0415
 
     return json.loads(dump_json(document, indent=None))

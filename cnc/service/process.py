@@ -19,7 +19,7 @@ from cnc import app, rollout
 from cnc.errors import CncError
 from cnc.model import Plan
 from cnc.rollout import History
-from cnc.service import access, certificate, owner
+from cnc.service import access, certificate, owner, watching
 from cnc.service.calls import Role
 from cnc.service.channel import serving
 from cnc.service.commands import Commands
@@ -38,6 +38,8 @@ _NS_PER_S = 1_000_000_000
 _ALIVE_EVERY_S = 0.5
 _WORKER = "cnc.service.web"
 _BACKLOG = 256
+_WHAT = "service"  # of its rollouts, in the history
+_PLANS_KEPT = 100
 _AGAIN_S = 1.0  # a worker that has ended is started again after this
 _WORKERS_END_S = 5.0
 
@@ -72,7 +74,8 @@ def run(settings: Settings, say: Callable[[str], None]) -> None:
         first_plan = owner.FirstPlan(settings.connect, history)
         admission = owner.begin(settings.file, store, first_plan)
         _first_token(store, directory, say)
-        documents = Documents(store, history, settings.connect)
+        watch = watching.watching(settings.connect, history)
+        documents = Documents(store, history, settings.connect, watch)
         push = _pushing(settings, history)
         make = partial(
             Core,
@@ -80,6 +83,7 @@ def run(settings: Settings, say: Callable[[str], None]) -> None:
             admission,
             push=push,
             documents=documents,
+            watching=watch,
             commands=Commands(settings.connect, directory),
         )
         asyncio.run(_serve(settings, listening, make))
@@ -100,6 +104,7 @@ async def _serve(
             watchdog = service_manager.Watchdog()
             while not stop.is_set():
                 watchdog.alive()
+                core.raise_if_failed()
                 with suppress(TimeoutError):
                     await asyncio.wait_for(stop.wait(), _ALIVE_EVERY_S)
             service_manager.notify("STOPPING=1")
@@ -166,9 +171,11 @@ def _pushing(settings: Settings, history: History) -> Callable[[Plan], Rolled]:
             connect=settings.connect,
             history=history,
             take_over=take_over,
-            what="service",
+            what=_WHAT,
         )
         take_over = False
+        if report.number is not None:
+            history.forget_plans(plan.intent.name, _WHAT, keep=_PLANS_KEPT)
         number = report.number
         if number is None:  # a rollout that this process has not seen the end of
             newest = history.rollouts(plan.intent.name, phase=rollout.Phase.DONE, limit=1)

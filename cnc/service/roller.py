@@ -74,22 +74,28 @@ class Roller:
             pushing = asyncio.create_task(asyncio.to_thread(self._push, plan))
             try:
                 rolled = await asyncio.shield(pushing)
+                # Before that a stream that is announced would not be there yet.
+                await asyncio.sleep(rolled.starts_in_s)
+                await self._done(number, rolled)
             except asyncio.CancelledError:
                 with suppress(Exception):  # the next start finds out what became of it
                     await pushing
                 raise
             except CncError as error:
-                await self._failed(error, wait_s)
+                await self._note_failed(error, wait_s)
             except Exception as error:
                 LOG.exception("a rollout failed by a fault of this program")
-                await self._failed(error, wait_s)
+                await self._note_failed(error, wait_s)
             else:
-                # Before that a stream that is announced would not be there yet.
-                await asyncio.sleep(rolled.starts_in_s)
-                await self._done(number, rolled)
                 return
             # A new stream does not wait for the next attempt, but no faster than this either.
             await asyncio.sleep(min(wait_s, _FIRST_WAIT_S))
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._retry.wait(), max(0.0, wait_s - _FIRST_WAIT_S))
             wait_s = min(2 * wait_s, _LONGEST_WAIT_S)
+
+    async def _note_failed(self, error: Exception, wait_s: float) -> None:
+        try:
+            await self._failed(error, wait_s)
+        except CncError as reason:  # the store cannot be written; then nothing new is decided
+            LOG.warning("%s; and %s", error, reason)

@@ -2,29 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+import json
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from cnc.model import Plan
+from cnc.service.admission import Keys, Narrow
 from cnc.service.calls import (
     Arguments,
     CucDelete,
     DomainSet,
     OfCuc,
     OfStream,
+    Role,
     StreamDelete,
     StreamPut,
     StreamsCompute,
 )
 from cnc.service.deciding import Deciding, Reading
-from cnc.service.keys import keys_of, status_of
+from cnc.service.keys import OWN_WORDS, in_words_of, keys_of, narrowed, status_of
 from cnc.service.names import plan_name
 from cnc.service.refused import CallRefused, Code
 from cnc.service.store import Decision, State, StreamRecord
 
 Read = Callable[[Reading, Any], Any]
 _AUTO, _DOMAIN, _OFF = "auto-compute", "domain", "off"
+_BODY_MAX = 65_536
+_POLICING = "policing"
 
 
 def _domain_get(reading: Reading, _: Arguments) -> dict[str, Any]:
@@ -79,6 +86,7 @@ def _domain_set(deciding: Deciding, arguments: DomainSet) -> dict[str, Any]:
 
 def _stream_put(deciding: Deciding, arguments: StreamPut) -> dict[str, Any]:
     cuc, stream_id, body = arguments.cuc, arguments.stream_id, arguments.body
+    _refuse_body(deciding, body)
     record = deciding.store.stream(cuc, stream_id)
     before = record if record and record.state is not State.REMOVING else None
     if arguments.if_none_match is not None and before:
@@ -107,8 +115,7 @@ def _stream_put(deciding: Deciding, arguments: StreamPut) -> dict[str, Any]:
     if not _computes(deciding.reading):
         with deciding.decision(subject) as made:
             return deciding.answered(made, put(made, deciding.admission.plan, placed=False))
-    keys = keys_of(body, name, deciding.admission.plan.intent)
-    return _placed(deciding, subject, {name: keys}, (), put)
+    return _placed(deciding, subject, {name: body}, put)
 
 
 def _stream_delete(deciding: Deciding, arguments: StreamDelete) -> dict[str, Any]:
@@ -136,13 +143,6 @@ def _streams_compute(deciding: Deciding, arguments: StreamsCompute) -> dict[str,
     if not asked:
         return {"placed": []}
     ids_asked = [each.stream_id for each in asked]
-    failed: dict[str, CallRefused] = {}
-    wanted: dict[str, Mapping[str, Any]] = {}
-    for each in asked:
-        try:
-            wanted[each.name] = keys_of(each.body, each.name, deciding.admission.plan.intent)
-        except CallRefused as refused:
-            failed[each.stream_id] = refused
 
     def put(made: Decision, _: Plan) -> dict[str, Any]:
         for each in asked:
@@ -152,13 +152,12 @@ def _streams_compute(deciding: Deciding, arguments: StreamsCompute) -> dict[str,
         made.tell("computed", cuc, streams=ids_asked, failed={})
         return {"placed": ids_asked}
 
+    bodies = {each.name: each.body for each in asked}
     try:
-        if failed:
-            raise next(iter(failed.values()))
-        return _placed(deciding, f"{cuc} {' '.join(ids_asked)}", wanted, (), put)
+        return _placed(deciding, f"{cuc} {' '.join(ids_asked)}", bodies, put)
     except CallRefused as refused:
         if refused.code in {Code.CONFLICT, Code.INVALID}:
-            _note_failed(deciding, asked, failed, refused)
+            _note_failed(deciding, asked, refused)
         raise
 
 
@@ -182,13 +181,43 @@ DECISIONS: Mapping[str, Callable[[Deciding, Any], Any]] = {
 def _placed(
     deciding: Deciding,
     subject: str,
-    wanted: Mapping[str, Mapping[str, Any]],
+    bodies: Mapping[str, Mapping[str, Any]],
+    put: Callable[[Decision, Plan], dict[str, Any]],
+) -> dict[str, Any]:
+    """The plan with the streams that these bodies ask for, by name: all of them or none."""
+    intent = deciding.admission.plan.intent
+    wanted = {}
+    for name, body in bodies.items():
+        with _about(name, body):
+            wanted[name] = keys_of(body, name, intent)
+    (_, first), *_ = bodies.items()
+    with _about(None, first):
+        return _decided(deciding, subject, wanted, (), put, narrow=partial(narrowed, bodies))
+
+
+@contextmanager
+def _about(name: str | None, body: Mapping[str, Any]) -> Iterator[None]:
+    """Refusals in the words of who put the body, and by the name of its stream if it is one's."""
+    try:
+        yield
+    except CallRefused as refused:
+        if name is not None:
+            refused.details.setdefault("reasons", {name: str(refused)})
+        raise in_words_of(body, refused) from refused
+
+
+def _decided(
+    deciding: Deciding,
+    subject: str,
+    wanted: Keys,
     gone: Collection[str],
     put: Callable[[Decision, Plan], dict[str, Any]],
+    *,
+    narrow: Narrow = lambda _plan, _tried: {},
 ) -> dict[str, Any]:
     """The plan with these streams and without those, on the disk with what `put` writes."""
     with (
-        deciding.admission.changing(wanted, gone, deciding.asker.name) as change,
+        deciding.admission.changing(wanted, gone, deciding.asker.name, narrow) as change,
         deciding.decision(subject, "placed") as made,
     ):
         made.take_plan(change.before, change.plan, change.touched)
@@ -213,34 +242,37 @@ def _removed(deciding: Deciding, subject: str, found: list[StreamRecord]) -> dic
         return {"removed": ids}
 
     if planned:
-        return _placed(deciding, subject, {}, planned, put)
+        return _decided(deciding, subject, {}, planned, put)
     with deciding.decision(subject) as made:
         return deciding.answered(made, put(made, deciding.admission.plan))
 
 
-def _note_failed(
-    deciding: Deciding,
-    asked: list[StreamRecord],
-    failed: Mapping[str, CallRefused],
-    refused: CallRefused,
-) -> None:
-    """Of streams that were to be computed and have no place: why, for who asks for them."""
+def _note_failed(deciding: Deciding, asked: list[StreamRecord], refused: CallRefused) -> None:
+    """Of streams that were to be computed and have no place: why, for who asks for them. Those that
+    have one but for the others wait for these."""
     reasons: Mapping[str, str] = refused.details.get("reasons", {})
-    told = {
-        each.stream_id: str(failed.get(each.stream_id, reasons.get(each.name, refused)))
-        for each in asked
-    }
+    failed = {each.stream_id: reasons.get(each.name, str(refused)) for each in asked}
+    code = int(refused.details.get("failure_code", 0))
     with deciding.decision(asked[0].cuc, f"refused: {refused}") as made:
         for each in asked:
-            why = failed.get(each.stream_id, refused)
-            made.put_stream(
-                replace(
-                    each,
-                    reason=told[each.stream_id],
-                    failure_code=int(why.details.get("failure_code", 0)),
-                )
-            )
-        made.tell("computed", asked[0].cuc, streams=[], failed=told)
+            made.put_stream(replace(each, reason=failed[each.stream_id], failure_code=code))
+        made.tell("computed", asked[0].cuc, streams=[], failed=failed)
+
+
+def _refuse_body(deciding: Deciding, body: Mapping[str, Any]) -> None:
+    """Raises CallRefused for a body that is longer than any stream's, and for what the network
+    decides about a CUC and not the CUC."""
+    if len(json.dumps(body)) > _BODY_MAX:
+        raise CallRefused(
+            Code.TOO_LARGE, f"the stream is longer than {_BODY_MAX} characters of JSON"
+        )
+    keys = body.get(OWN_WORDS)
+    if deciding.asker.role is Role.CUC and isinstance(keys, Mapping) and _POLICING in keys:
+        raise CallRefused(
+            Code.FORBIDDEN,
+            f"{_POLICING}: what holds for its frames is not for a CUC to say",
+            hint="an operator puts the stream, or states it of the class in the intent file",
+        )
 
 
 def _refuse_beyond(deciding: Deciding, cuc: str, name: str, before: StreamRecord | None) -> None:

@@ -48,11 +48,13 @@ def test_all_standard_modules_of_ieee_have_facts():
         "ieee802-dot1cb-stream-identification-types",
         "ieee802-dot1dc-sched-if",
         "ieee802-dot1q-bridge",
+        "ieee802-dot1q-cnc-config",
         "ieee802-dot1q-psfp",
         "ieee802-dot1q-psfp-bridge",
         "ieee802-dot1q-sched",
         "ieee802-dot1q-sched-bridge",
         "ieee802-dot1q-stream-filters-gates",
+        "ieee802-dot1q-tsn-types",
         "ieee802-dot1q-types",
         "ieee802-types",
     ]

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.stack.yang_modules import (
+    CONTROLLER,
     EXAMPLES,
     MODULE_FILES,
     listed_modules,
@@ -38,7 +39,8 @@ def run(*command: str | Path) -> list[str]:
 
 
 def test_pyang_has_nothing_to_remark_on_our_modules():
-    remarks = run("pyang", "--lint", "--path", ":".join(map(str, search_path())), *MODULE_FILES)
+    files = [*MODULE_FILES, *CONTROLLER.glob("*.yang")]
+    remarks = run("pyang", "--lint", "--path", ":".join(map(str, search_path())), *files)
 
     # pyang brings a newer iana-if-type of its own, and remarks on that, too.
     ours = [line for line in remarks if not line.startswith(f"{sys.prefix}/share/yang/modules/")]

@@ -21,6 +21,7 @@ Facts = dict[str, Any]
 
 YIN = "{urn:ietf:params:xml:ns:yang:yin:1}"
 DATA_NODES = {"container", "list", "leaf", "leaf-list", "choice", "case", "action"}
+OPERATIONS = {"rpc", "input", "output", "notification"}
 # Statements whose argument has to be in the path to tell them from data nodes.
 NAMED = {"augment", "uses", "refine", "typedef", "grouping", "identity", "feature"}
 ONE_VALUE = {
@@ -56,10 +57,10 @@ def stated(module: libyang.Module) -> Facts:
 def _statements(parent: etree._Element, path: str) -> Iterator[tuple[str, Facts]]:
     for node in parent.iterchildren(tag=etree.Element):
         kind = node.tag.removeprefix(YIN)
-        if kind not in DATA_NODES | NAMED:
+        if kind not in DATA_NODES | OPERATIONS | NAMED:
             continue
-        argument = node.get("name") or node.get("target-node")
-        here = f"{path}/{argument}" if kind in DATA_NODES else f"{path}/{kind}:{argument}"
+        argument = node.get("name") or node.get("target-node") or kind
+        here = f"{path}/{kind}:{argument}" if kind in NAMED else f"{path}/{argument}"
         yield here, _properties(node, kind)
         yield from _statements(node, here)
 
@@ -100,10 +101,11 @@ def _argument(node: etree._Element) -> str:
 
 
 TREE_LINE = re.compile(
-    r"(?P<indent>[ |]*)(?P<status>[+xo])--(?:(?P<access>rw|ro|-x) | |(?=:))"
+    r"(?P<indent>[ |]*)(?P<status>[+xo])--(?:(?P<access>rw|ro|-x|-w) | |(?=:))"
     r"(?P<name>[\w.-]+|:?\([\w.-]+\))(?P<option>[?*!]?)"
     r"(?: +\[(?P<key>[^]]*)\])?(?: +(?P<type>->|[^\s{[]+)[^{]*)?(?: *\{(?P<feature>[^}]+)\}\?)?$"
 )
+TREE_OPERATIONS = re.compile(r"  (?:rpcs|notifications):$")  # their statements say all of them
 TREE_SECTION = re.compile(r"  (?:augment|grouping) (?P<target>\S+):$")
 PREFIX = re.compile(r"[\w.-]+:")
 
@@ -120,6 +122,8 @@ def published_tree(module: str) -> dict[str, Facts]:
     section = ""
     above: list[re.Match[str]] = []  # the lines that lead to this one
     for line in (FACTS / f"{module}.tree").read_text().splitlines()[1:]:
+        if TREE_OPERATIONS.match(line):
+            break
         if heading := TREE_SECTION.match(line):
             section = "/" + PREFIX.sub("", heading["target"]).lstrip("/")
             above = []
@@ -127,13 +131,17 @@ def published_tree(module: str) -> dict[str, Facts]:
             node = TREE_LINE.match(line)
             assert node, f"{module}.tree: cannot read: {line}"
             above = [*(a for a in above if len(a["indent"]) < len(node["indent"])), node]
-            if not _is_choice(node):
+            if not _is_choice(node) and not any(a["access"] == "-x" for a in above[:-1]):
                 names = [a["name"] for a in above if not _is_choice(a)]
                 retired = any(a["status"] == "x" for a in above)
                 facts = _tree_facts(node, retired=retired)
                 if section in conditional and len(names) == 1:
                     facts["if-feature"] = ""
                 nodes["/".join([section, *names])] = facts
+    # A tree of groupings shows a key as optional that comes to its list by another grouping.
+    for path, facts in [*nodes.items()]:
+        for key in facts.get("key", "").split():
+            nodes[f"{path}/{key}"]["required"] = True
     return nodes
 
 
@@ -179,7 +187,7 @@ def compiled_tree(context: libyang.Context, module: str) -> dict[str, Facts]:
 def _compiled(nodes: list[libyang.SNode], path: str, module: str) -> Iterator[tuple[str, Facts]]:
     for node in nodes:
         here = f"{path}/{node.name()}"
-        if node.module().name() == module:
+        if node.module().name() == module and node.keyword() not in ("rpc", "notification"):
             yield here, _node_facts(node)
         if node.keyword() in ("container", "list"):
             yield from _compiled(list(node.children()), here, module)

@@ -13,6 +13,7 @@ from tests.stack.yang_facts import Facts, compiled_tree
 
 YANG = Path(__file__).parents[2] / "yang"
 STANDARD = YANG / "standard"
+CONTROLLER = YANG / "cnc"  # what a CNC offers: no switch has them
 EXAMPLES = YANG / "examples"
 # What sysrepo ships. It has a copy of some of ours, with the publisher's words.
 SYSREPO = Path(shutil.which("sysrepoctl") or "").resolve().parents[1] / "share/yang/modules/sysrepo"
@@ -60,7 +61,7 @@ def _others() -> tempfile.TemporaryDirectory[str]:
 
 def search_path() -> list[Path]:
     """Where ours and what they import are found, and nothing that ours could be taken for."""
-    return [YANG, STANDARD, Path(_others().name)]
+    return [YANG, STANDARD, CONTROLLER, Path(_others().name)]
 
 
 def empty_context() -> libyang.Context:

@@ -22,6 +22,7 @@ from cnc.service.core import ITSELF, Core
 from cnc.service.documents import Documents
 from cnc.service.roller import Rolled
 from cnc.service.store import FILE_NAME, Store
+from cnc.service.watching import watching
 from cnc.switch import ConnectOptions
 
 FILE = Path(__file__).resolve().parents[2] / "schedules/line3.yaml"
@@ -113,13 +114,14 @@ async def service(
                     made.put_token(record)
                 (directory / f"token-{name}").write_text(tokens[name])
             tokens[name] = (directory / f"token-{name}").read_text()
-        documents = Documents(store, history, connect)
+        watch = watching(connect, history)
         core = Core(
             store,
             admission,
             push=switches.push,
-            documents=documents,
+            documents=Documents(store, history, connect, watch),
             commands=Commands(connect, directory),
+            watching=watch,
         )
         core.start()
         try:

@@ -16,12 +16,12 @@ from jsonschema import ValidationError
 
 from cnc import cli, experiments, rollout
 from cnc.cli import render, settings
-from cnc.cli.json_output import commands
 from cnc.cli.measure import print_measured
 from cnc.cli.render import traffic
 from cnc.cli.watch import _print_json
 from cnc.data_tree.tree import KernelSchedule
 from cnc.experiments.experiment import Report
+from cnc.json_output import commands
 from cnc.lab import NodeStatus, lifecycle
 from cnc.lab.platform import Platform
 from cnc.model import GateControlList, GateEntry, PortRef

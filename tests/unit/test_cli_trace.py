@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from cnc.cli.json_output.trace import Trace
 from cnc.cli.render import trace as render
 from cnc.cli.trace import trace
+from cnc.json_output.trace import Trace
 from cnc.lab.platform import Platform
 from cnc.model import Plan
 from cnc.plans import file as planfile

@@ -83,6 +83,18 @@ def full_disk() -> Iterator[None]:
 # --- what is kept ----------------------------------------------------------------------------
 
 
+def test_of_a_service_the_plans_of_its_newest_rollouts_are_kept(history: History) -> None:
+    for what in ("push", *["service"] * 4):
+        with begin(history, what=what, plan=LINE3) as journal:
+            journal.decide()
+            journal.end(Phase.DONE)
+    history.forget_plans("line3", "service", keep=2)
+    kept = [each.number for each in history.rollouts(with_plan=True)]
+    assert kept == [5, 4, 1]
+    assert len(history.rollouts()) == 5
+    assert history.running_plan("line3") == LINE3
+
+
 def test_a_rollout_that_has_begun_is_there_for_the_next_controller(
     history: History, path: Path
 ) -> None:

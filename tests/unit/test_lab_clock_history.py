@@ -7,8 +7,8 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from cnc import intent as intents
-from cnc.cli.json_output.clocks import LabClocks
 from cnc.experiments.clock_pictures import clock_picture, thinned
+from cnc.json_output.clocks import LabClocks
 from cnc.lab.kernels.clock_history import ClockHistory, RoleSpan
 from cnc.lab.kernels.offsets import Offset, TrueOffsets
 from cnc.lab.kernels.ptp_log import Change, Role, changes

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from cnc import intent as intents
-from cnc.cli.json_output.lab import flow_figures
 from cnc.errors import InputError
+from cnc.json_output.lab import flow_figures
 from cnc.lab.addressing import addresses, bridged_addresses, stated_addresses
 from cnc.model import Intent
 from cnc.planner import plan as compute

@@ -13,13 +13,13 @@ from click.testing import CliRunner
 
 from cnc import experiments
 from cnc import intent as intents
-from cnc.cli.json_output.loop import LoopRun
 from cnc.cli.loop import loop as command
 from cnc.cli.render import loop as render
 from cnc.errors import InputError
 from cnc.experiments.control_loop import ControlLoop
 from cnc.experiments.control_loop.experiment import COLUMNS
 from cnc.experiments.experiment import ROWS
+from cnc.json_output.loop import LoopRun
 from cnc.lab.kernels.offsets import FurthestApart
 from cnc.lab.platform import Platform
 from cnc.loops.model import Loops

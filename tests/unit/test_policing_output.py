@@ -11,10 +11,10 @@ import pytest
 
 from cnc.check.transition import judge_transition
 from cnc.cli import render
-from cnc.cli.json_output.document import Forwarding as ForwardingDocument
 from cnc.cli.render import comparison
 from cnc.data_tree.state import SwitchState
 from cnc.data_tree.tree import AgentReport, BridgeReport, PortReport
+from cnc.json_output.document import Forwarding as ForwardingDocument
 from cnc.mechanisms.composition import bridge_forwardings
 from cnc.mechanisms.stream_filters.counts import Refused, refused_frames
 from cnc.mechanisms.stream_filters.model import (
@@ -300,7 +300,7 @@ def test_filters_are_part_of_what_json_says_of_a_bridge(made: Plan) -> None:
 
 
 def _tables(forwarding: BridgeForwarding) -> object:
-    from cnc.cli.json_output.document import _stream_entries  # noqa: PLC0415
+    from cnc.json_output.document import _stream_entries  # noqa: PLC0415
 
     return _stream_entries(forwarding)
 

@@ -154,3 +154,17 @@ def test_a_cuc_that_asks_too_often_is_told_when_to_come_again_and_others_are_ser
     error = run(tmp_path, ask)
     assert error.code is Code.TOO_MANY
     assert error.details["retry_after_s"] > 0
+
+
+def test_what_frames_are_policed_by_is_not_for_a_cuc_to_say(tmp_path):
+    async def ask(service: Asking) -> CallRefused:
+        return await refused(service.put(ONE, {**KEYS, "policing": "off"}))
+
+    assert run(tmp_path, ask).code is Code.FORBIDDEN
+
+
+def test_a_body_that_is_longer_than_a_stream_is_refused(tmp_path):
+    async def ask(service: Asking) -> CallRefused:
+        return await refused(service.put(ONE, {**KEYS, "class": ["x" * 100] * 1000}))
+
+    assert run(tmp_path, ask).code is Code.TOO_LARGE

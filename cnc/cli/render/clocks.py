@@ -18,7 +18,7 @@ _NOTHING = "–"  # noqa: RUF001
 def clocks(history: ClockHistory, *, as_json: bool) -> None:
     """The clock of each node."""
     if as_json:
-        from cnc.cli.json_output.clocks import LabClocks  # noqa: PLC0415
+        from cnc.json_output.clocks import LabClocks  # noqa: PLC0415
 
         print_json(LabClocks.of(history))
         return

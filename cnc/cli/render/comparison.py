@@ -34,7 +34,7 @@ class _Row(NamedTuple):
 
 def plan_difference(found: PlanDifference, *, as_json: bool) -> None:
     if as_json:
-        from cnc.cli.json_output.comparison import Difference  # noqa: PLC0415
+        from cnc.json_output.comparison import Difference  # noqa: PLC0415
 
         left_out = {part for part in _MAY_BE_MISSING if not getattr(found, part)}
         print_json(Difference.model_validate(found).model_dump(exclude=left_out))

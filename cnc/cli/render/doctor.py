@@ -23,7 +23,7 @@ def diagnosis(
     """`no_plan` says why there are no lists that the switches could be compared with, as does a
     finding."""
     if as_json:
-        from cnc.cli.json_output.switches import Diagnosis  # noqa: PLC0415
+        from cnc.json_output.switches import Diagnosis  # noqa: PLC0415
 
         print_json(Diagnosis(network=network, no_plan=no_plan, findings=list(findings)))
         return

@@ -40,7 +40,7 @@ def rollouts(unfinished: Sequence[Rollout], newest: Sequence[Rollout], *, as_jso
     """The newest rollouts, and `unfinished` before them, however old."""
     older = [rollout for rollout in unfinished if rollout not in newest]
     if as_json:
-        from cnc.cli.json_output.history import Rollout as Document  # noqa: PLC0415
+        from cnc.json_output.history import Rollout as Document  # noqa: PLC0415
 
         print_json([Document.model_validate(rollout) for rollout in (*newest, *older)])
         return
@@ -68,8 +68,8 @@ def rollouts(unfinished: Sequence[Rollout], newest: Sequence[Rollout], *, as_jso
 def rollout(told: Rollout, *, as_json: bool) -> None:
     """One rollout: the result on every switch, and what it changed on their ports."""
     if as_json:
-        from cnc.cli.json_output.document import ForwardingChange, Lists  # noqa: PLC0415
-        from cnc.cli.json_output.history import Rollout as Document  # noqa: PLC0415
+        from cnc.json_output.document import ForwardingChange, Lists  # noqa: PLC0415
+        from cnc.json_output.history import Rollout as Document  # noqa: PLC0415
 
         document = Document.model_validate(told)
         for name, change in told.switches.items():

@@ -34,7 +34,7 @@ def lab_up(
     """How to push to a lab that has come up, or why that is no use (`gates_refused`); without
     `wires` it is rehearsed."""
     if as_json:
-        from cnc.cli.json_output.lab import LabUp  # noqa: PLC0415
+        from cnc.json_output.lab import LabUp  # noqa: PLC0415
 
         document = LabUp(
             name=running.intent.name,
@@ -59,7 +59,7 @@ def lab_up(
 def kernels_up(name: str, unsettled: Mapping[str, str], *, as_json: bool) -> None:
     """How to push to a lab whose nodes are kernels, and which clocks have not settled, and why."""
     if as_json:
-        from cnc.cli.json_output.lab import LabUp  # noqa: PLC0415
+        from cnc.json_output.lab import LabUp  # noqa: PLC0415
 
         print_json(
             LabUp(

@@ -109,7 +109,7 @@ def loop(found: Found, *, as_json: bool) -> None:
     """The step responses or the path error, and the delay that the plan states beside what was
     measured."""
     if as_json:
-        from cnc.cli.json_output.loop import LoopRun  # noqa: PLC0415
+        from cnc.json_output.loop import LoopRun  # noqa: PLC0415
 
         print_json(LoopRun.model_validate(found))
         return

@@ -82,7 +82,7 @@ def interrupted(raised: BaseException, *, as_json: bool) -> None:
 
 
 def _error_json(message: str, hint: str | None, exit_code: int) -> None:
-    from cnc.cli.json_output.document import Error  # noqa: PLC0415
+    from cnc.json_output.document import Error  # noqa: PLC0415
 
     print_json(Error(error=message, hint=hint, exit_code=exit_code), err=True)
 
@@ -97,7 +97,7 @@ def some(texts: Sequence[str], separator: str) -> str:
 
 def print_json(document: object, *, indent: int | None = 2, err: bool = False) -> None:
     """What `dump_json` makes of a document."""
-    from cnc.cli.json_output.document import dump_json  # noqa: PLC0415
+    from cnc.json_output.document import dump_json  # noqa: PLC0415
 
     echo(dump_json(document, indent=indent), err=err)
 

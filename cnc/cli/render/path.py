@@ -22,7 +22,7 @@ HINT = "`cnc push` of the plan restores the entries; `cnc status` shows all that
 
 def path(found: StreamPath, *, as_json: bool) -> None:
     if as_json:
-        from cnc.cli.json_output.path import Path  # noqa: PLC0415
+        from cnc.json_output.path import Path  # noqa: PLC0415
 
         print_json(Path.model_validate(found))
         return

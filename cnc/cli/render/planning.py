@@ -48,7 +48,7 @@ def intent(checked: Intent, *, as_json: bool) -> None:
         "streams": len(checked.streams),
     }
     if as_json:
-        from cnc.cli.json_output.planning import CheckedIntent  # noqa: PLC0415
+        from cnc.json_output.planning import CheckedIntent  # noqa: PLC0415
 
         print_json(CheckedIntent(name=checked.name, sound=True, **counts))
         return
@@ -59,7 +59,7 @@ def intent(checked: Intent, *, as_json: bool) -> None:
 
 def verdict(plan: Plan, violations: Sequence[Violation], *, as_json: bool) -> None:
     if as_json:
-        from cnc.cli.json_output import planning  # noqa: PLC0415
+        from cnc.json_output import planning  # noqa: PLC0415
 
         document = planning.CheckedPlan(
             name=plan.intent.name,

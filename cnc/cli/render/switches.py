@@ -83,7 +83,7 @@ def push(
     """What a push did. Where it was for streams, which `change` tells and `streams` has shown, the
     ports are a total unless `all_ports`."""
     if as_json:
-        from cnc.cli.json_output.switches import (  # noqa: PLC0415
+        from cnc.json_output.switches import (  # noqa: PLC0415
             Exposed,
             FormerWays,
             Moved,
@@ -171,7 +171,7 @@ def status(
     differing = [port for port in ports if not port.agrees]
     shown = differing if only_problems else ports
     if as_json:
-        from cnc.cli.json_output.switches import PortState  # noqa: PLC0415
+        from cnc.json_output.switches import PortState  # noqa: PLC0415
 
         print_json([PortState.model_validate(port) for port in shown])
         return

@@ -50,7 +50,7 @@ class Found:
 def trace(found: Found, *, as_json: bool) -> None:
     """What was asked for; if nothing was, the layers and stages of each flow and its margins."""
     if as_json:
-        from cnc.cli.json_output.trace import Trace  # noqa: PLC0415
+        from cnc.json_output.trace import Trace  # noqa: PLC0415
 
         print_json(Trace.model_validate(found))
         return

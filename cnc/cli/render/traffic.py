@@ -43,7 +43,7 @@ def flows(
         for line in summary.violations(of_gates=platform.exact)
     ]
     if as_json:
-        from cnc.cli.json_output.lab import Traffic, flow_figures  # noqa: PLC0415
+        from cnc.json_output.lab import Traffic, flow_figures  # noqa: PLC0415
 
         document = Traffic(
             platform=platform,

@@ -59,9 +59,6 @@ def _bridged_keys_of_nodes(document: shape.Document) -> Iterator[tuple[KeyPath, 
         ):
             if value is not None:
                 yield ("switches", name, key), value
-    for name, station in document.end_stations.items():
-        if station.mac is not None:
-            yield ("end-stations", name, "mac"), station.mac
 
 
 def _check_range(intent: Intent, problems: Problems) -> None:

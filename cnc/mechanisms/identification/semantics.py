@@ -64,6 +64,7 @@ def _ip(its: Ip) -> IpIdentification:
 
 def _check(document: shape.Document, intent: Intent, problems: Problems) -> None:
     """Add to `problems` what is wrong with untagged streams and with whom they are for."""
+    _check_station_macs(intent, problems)
     if intent.network.forwarding is Forwarding.ROUTED:
         problems.refuse_routed(
             (("streams", name, "identification"), "an identification")
@@ -72,7 +73,6 @@ def _check(document: shape.Document, intent: Intent, problems: Problems) -> None
         )
         return
     _check_range(intent, problems)
-    _check_station_macs(intent, problems)
     by_talker: dict[str, list[Stream]] = defaultdict(list)
     for name, stream in intent.streams.items():
         stated = document.streams[name][StreamKeys].identification

@@ -165,6 +165,18 @@ class History:
             or any(change.address in addresses for change in rollout.switches.values())
         ]
 
+    def forget_plans(self, network: str, what: str, *, keep: int) -> None:
+        """Forget the plans of completed rollouts of this purpose but for the newest `keep`: of a
+        service, which makes one whenever a stream comes. The rollouts stay."""
+        with self._database.writing() as connection:
+            connection.execute(
+                "UPDATE rollout SET plan = NULL WHERE network = ?1 AND what = ?2 AND phase = ?3"
+                " AND plan IS NOT NULL AND number <= (SELECT number FROM rollout WHERE"
+                " network = ?1 AND what = ?2 AND phase = ?3 AND plan IS NOT NULL"
+                " ORDER BY number DESC LIMIT 1 OFFSET ?4)",
+                (network, what, Phase.DONE, keep),
+            )
+
     def knows(self, id: str) -> bool:  # noqa: A002
         """Whether the rollout with this UUID is in this history."""
         with self._database.reading() as connection:

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
-from cnc.cli.json_output.document import Document, Lists, PortName
-from cnc.cli.json_output.planning import LoopDelay
+from cnc.json_output.document import Document, Lists, PortName
+from cnc.json_output.planning import LoopDelay
 from cnc.model import PortRef
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import BeforeValidator, Field
 
-from cnc.cli.json_output.document import Document, Instant
+from cnc.json_output.document import Document, Instant
 from cnc.mechanisms.registry import FOLLOWED, MEASURED, WATCHED
 from cnc.watch import condition
 from cnc.watch.condition import WHOLE, Note, What

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cnc.cli.json_output.document import Document
+from cnc.json_output.document import Document
 from cnc.lab.kernels.clock_history import NodeClock
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from typing import Annotated
 
 from pydantic import AliasPath, BeforeValidator, Field
 
-from cnc.cli.json_output.document import Document
-from cnc.cli.json_output.planning import LoopDelay
+from cnc.json_output.document import Document
+from cnc.json_output.planning import LoopDelay
 from cnc.lab.platform import Platform
 from cnc.traffic.measure import Spread
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, Field
 
-from cnc.cli.json_output.document import (
+from cnc.json_output.document import (
     BridgeTables,
     Document,
     ForwardingChange,

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from cnc.cli.json_output.document import Document, is_none
+from cnc.json_output.document import Document, is_none
 from cnc.lab.platform import Platform
 from cnc.traffic.flows import AnyFlow, BridgedFlow
 from cnc.traffic.measure import Spread, Summary

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from cnc.cli.json_output.document import Document
+from cnc.json_output.document import Document
 
 
 class Token(Document):

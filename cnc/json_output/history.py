@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, Field
 
-from cnc.cli.json_output.document import Document, ForwardingChange, Instant, Lists, is_none
+from cnc.json_output.document import Document, ForwardingChange, Instant, Lists, is_none
 from cnc.rollout.history import Outcome, Phase
 
 

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from cnc.cli.json_output.document import Document, Gates
+from cnc.json_output.document import Document, Gates
 from cnc.model import GateLimits
 
 

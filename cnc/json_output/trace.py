@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import AliasPath, BeforeValidator, Field
 
-from cnc.cli.json_output.document import Document, PortName, is_none
+from cnc.json_output.document import Document, PortName, is_none
 from cnc.lab.platform import Platform
 from cnc.traffic.measure import Spread
 from cnc.traffic.trace.account import Layer

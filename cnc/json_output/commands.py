@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from cnc.cli.json_output.clocks import LabClocks
-from cnc.cli.json_output.comparison import Difference
-from cnc.cli.json_output.document import Config, Error
-from cnc.cli.json_output.history import Rollout
-from cnc.cli.json_output.lab import ExperimentSummary, GridSummary, Iperf3, LabUp, Traffic
-from cnc.cli.json_output.loop import LoopRun
-from cnc.cli.json_output.path import Path
-from cnc.cli.json_output.planning import CheckedIntent, CheckedPlan, Discovered, PlanFile
-from cnc.cli.json_output.service import NewToken, Token
-from cnc.cli.json_output.switches import Diagnosis, PortState, Push
-from cnc.cli.json_output.trace import Trace
-from cnc.cli.json_output.watch import Event
+from cnc.json_output.clocks import LabClocks
+from cnc.json_output.comparison import Difference
+from cnc.json_output.document import Config, Error
+from cnc.json_output.history import Rollout
+from cnc.json_output.lab import ExperimentSummary, GridSummary, Iperf3, LabUp, Traffic
+from cnc.json_output.loop import LoopRun
+from cnc.json_output.path import Path
+from cnc.json_output.planning import CheckedIntent, CheckedPlan, Discovered, PlanFile
+from cnc.json_output.service import NewToken, Token
+from cnc.json_output.switches import Diagnosis, PortState, Push
+from cnc.json_output.trace import Trace
+from cnc.json_output.watch import Event
 from cnc.lab import NodeStatus
 from cnc.model.transmissions import Transmission
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import AliasPath, Field
 
-from cnc.cli.json_output.document import Document, is_none, with_keys
+from cnc.json_output.document import Document, is_none, with_keys
 from cnc.mechanisms.registry import MECHANISMS
 
 

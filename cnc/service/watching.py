@@ -1,0 +1,138 @@
+"""What the switches of the running plan do now: `cnc watch`, inside of the service.
+
+A watch is one of a plan. While rollouts follow one another it would begin again with each, so it
+begins once they have been quiet for some seconds; until then nothing is known, which is said.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from cnc.errors import CncError
+from cnc.model import Plan
+from cnc.rollout import History
+from cnc.service.refused import CallRefused, Code
+from cnc.switch import ConnectOptions
+from cnc.watch import Watcher
+from cnc.watch.condition import Event
+from cnc.watch.observer import Snapshot
+
+LOG = logging.getLogger(__name__)
+
+_QUIET_S = 5.0
+_INTERVAL_S = 10.0  # switches that cannot push their state are asked this often
+_END_S = 10.0
+
+
+class Watching:
+    """The watch of the plan that runs. `make` makes what watches a plan and tells of events."""
+
+    def __init__(self, make: Callable[[Plan, Callable[[Event], None]], Watcher]) -> None:
+        self._make = make
+        self._lock = threading.Lock()
+        self._waiting: threading.Timer | None = None
+        self._watcher: Watcher | None = None
+        self._thread: threading.Thread | None = None
+        self._has_closed = False
+
+    def runs(self, plan: Plan) -> None:
+        """The switches run another plan: what watched the former one ends, and this one is watched
+        unless another follows within some seconds."""
+        with self._lock:
+            self._end()
+            if not self._has_closed:
+                self._waiting = threading.Timer(_QUIET_S, self._begin, [plan])
+                self._waiting.daemon = True
+                self._waiting.start()
+
+    def snapshot(self) -> Snapshot:
+        """What is known now. Raises CallRefused (UNAVAILABLE) where nothing is watched."""
+        with self._lock:
+            watcher = self._watcher
+        if watcher is None:
+            raise CallRefused(
+                Code.UNAVAILABLE,
+                "the switches are not watched yet: a rollout was made a moment ago, or is under "
+                "way",
+                hint="ask again in some seconds",
+                details={"retry_after_s": round(_QUIET_S)},
+            )
+        return watcher.snapshot()
+
+    def close(self) -> None:
+        with self._lock:
+            self._has_closed = True
+            self._end()
+            thread = self._thread
+        if thread:
+            thread.join(_END_S)
+
+    def _end(self) -> None:
+        if self._waiting:
+            self._waiting.cancel()
+        if self._watcher:
+            self._watcher.stop()
+        self._waiting = self._watcher = None
+
+    def _begin(self, plan: Plan) -> None:
+        mine = threading.current_thread()
+        watcher = self._make(plan, _log)  # of a large network this takes a while
+        with self._lock:
+            if self._waiting is not mine:
+                return
+            self._waiting, self._watcher = None, watcher
+            self._thread = threading.Thread(target=self._run, args=[watcher], daemon=True)
+            self._thread.start()
+
+    def _run(self, watcher: Watcher) -> None:
+        try:
+            watcher.run()
+        except (CncError, RuntimeError) as error:
+            LOG.warning("the watch of the switches has ended: %s", error)
+        with self._lock:
+            if self._watcher is watcher:
+                self._watcher = None
+
+
+def watching(connect: ConnectOptions, history: History) -> Watching:
+    """The watch of a network, whose rollouts are in this history."""
+
+    def make(plan: Plan, tell: Callable[[Event], None]) -> Watcher:
+        return Watcher(plan, connect=connect, history=history, interval_s=_INTERVAL_S, tell=tell)
+
+    return Watching(make)
+
+
+def clocks(now: Snapshot, clock_error_ns: int) -> dict[str, Any]:
+    """How far the clocks of the switches are apart, as far as their readings tell."""
+    return {
+        "clock_error_ns": clock_error_ns,
+        "clocks": [
+            {
+                "node": name,
+                "reference": its.reference,
+                "estimate_ns": its.estimate_ns,
+                "certain_ns": its.certain_ns,
+            }
+            for name, its in sorted(now.clocks.items())
+        ],
+    }
+
+
+def metrics(snapshot: Callable[[], Snapshot]) -> str:
+    """The metrics of `cnc watch` as Prometheus reads them."""
+    from prometheus_client import CollectorRegistry, generate_latest  # noqa: PLC0415
+
+    from cnc.watch.metrics import Network  # noqa: PLC0415
+
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(Network(snapshot))
+    return generate_latest(registry).decode()
+
+
+def _log(event: Event) -> None:
+    where = f"{event.switch}/{event.port}" if event.port else event.switch or "network"
+    LOG.warning("%s: %s %s: %s", where, event.kind, event.what, "; ".join(event.text.splitlines()))
