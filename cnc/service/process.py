@@ -93,7 +93,7 @@ async def _serve(
     core = make()
     async with serving(socket_in(settings.state_dir), core.answer):
         core.start()
-        async with _workers(settings, listening):
+        async with _workers(settings, listening), _worker_socket(settings, core):
             service_manager.notify("READY=1")
             watchdog = service_manager.Watchdog()
             while not stop.is_set():

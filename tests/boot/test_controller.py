@@ -54,14 +54,14 @@ async def serve(options):
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(options.certificate, options.key)
     watchdog = service_manager.Watchdog()
-    async with await asyncio.start_server(answer, sock=socket.socket(fileno=3), ssl=context):
+    async with await asyncio.start_server(answer, sock=socket.socket(fileno=int(options.fd)), ssl=context):
         service_manager.notify("READY=1")
         while True:
             watchdog.alive()
             await asyncio.sleep(1)
 
 parser = argparse.ArgumentParser()
-for name in ("--core", "--certificate", "--key"):
+for name in ("--core", "--fd", "--certificate", "--key"):
     parser.add_argument(name, required=True)
 asyncio.run(serve(parser.parse_args()))
 """
@@ -112,6 +112,8 @@ def controller(boot: Callable[..., Machine], cnc_package: Path) -> Controller:
     """A bare Debian with the package."""
     machine = boot("controller").wait()
     machine.wait_booted()
+    # It has no network, and would wait two minutes for one.
+    machine.run("systemctl mask systemd-networkd-wait-online.service")
     controller = Controller(machine)
     controller.install(cnc_package)
     machine.write(f"{ROOM}/web.py", WORKER.encode())
