@@ -54,7 +54,8 @@ async def serve(options):
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(options.certificate, options.key)
     watchdog = service_manager.Watchdog()
-    async with await asyncio.start_server(answer, sock=socket.socket(fileno=int(options.fd)), ssl=context):
+    given = socket.socket(fileno=int(options.fd))
+    async with await asyncio.start_server(answer, sock=given, ssl=context):
         service_manager.notify("READY=1")
         while True:
             watchdog.alive()
