@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import grp
 import os
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,16 @@ _VARIABLE = "CNC_TOKEN"
 _ROLES = ("viewer", "cuc", "operator", "admin")
 
 
+def _group(_context: click.Context, parameter: click.Parameter, value: str | None) -> int | None:
+    """The number of a group."""
+    if value is None:
+        return None
+    try:
+        return grp.getgrnam(value).gr_gid
+    except KeyError:
+        raise click.BadParameter(f"there is no group {value!r}", param=parameter) from None
+
+
 @click.command()
 @click.argument("file", type=FILE)
 @click.option(
@@ -43,6 +54,18 @@ _ROLES = ("viewer", "cuc", "operator", "admin")
     show_default=True,
     help="Processes that end TLS; 0: only the core answers, on its socket.",
 )
+@click.option(
+    "--worker-socket",
+    type=click.Path(path_type=Path),
+    metavar="PATH",
+    help="Answer workers there that another program keeps running, as another user.",
+)
+@click.option(
+    "--worker-group",
+    callback=_group,
+    metavar="GROUP",
+    help="Who may connect to --worker-socket.",
+)
 @TAKE_OVER
 @connection
 @history_option
@@ -50,6 +73,8 @@ def serve(  # noqa: PLR0917  one parameter an option
     file: Path,
     listen: tuple[str, int],
     workers: int,
+    worker_socket: Path | None,
+    worker_group: int | None,
     take_over: bool,
     identity: Path,
     known_hosts: Path,
@@ -58,9 +83,11 @@ def serve(  # noqa: PLR0917  one parameter an option
 ) -> None:
     """Own the network of the intent FILE: answer those who ask for streams, until SIGTERM.
 
-    At the first start this makes a TLS certificate and the token of an admin, which is told once.
+    At the first start this makes a TLS certificate and, in --state-dir, the token of an admin.
     What was accepted is kept in --state-dir and is there again at the next start.
     """
+    if (worker_socket is None) != (worker_group is None):
+        raise click.UsageError("--worker-socket and --worker-group are given together")
     try:
         from cnc.service import process  # noqa: PLC0415
     except ModuleNotFoundError as error:
@@ -70,7 +97,17 @@ def serve(  # noqa: PLR0917  one parameter an option
         ) from error
     connect = connect_options(identity, known_hosts, timeout_s)
     settings = process.Settings(
-        file, state_dir.expanduser(), connect, *listen, workers, take_over=take_over
+        file,
+        state_dir.expanduser(),
+        connect,
+        *listen,
+        workers,
+        take_over=take_over,
+        worker_socket=(
+            (worker_socket, worker_group)
+            if worker_socket is not None and worker_group is not None
+            else None
+        ),
     )
     process.run(settings, lambda line: echo(line, err=True))
 

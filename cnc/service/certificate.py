@@ -1,9 +1,13 @@
-"""The TLS certificate that a service makes itself at its first start."""
+"""The TLS certificate that a service makes itself at its first start.
+
+`python -m cnc.service.certificate DIR` makes one for workers that have a directory of their own.
+"""
 
 from __future__ import annotations
 
 import os
 import socket
+import sys
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
@@ -20,7 +24,7 @@ CERTIFICATE, KEY = "tls.crt", "tls.key"
 _YEARS = 10  # nobody renews it: clients trust it by itself, as they do a host key
 
 
-def ensure(directory: Path, address: str) -> tuple[Path, Path]:
+def ensure(directory: Path, address: str = "localhost") -> tuple[Path, Path]:
     """The certificate and its key (0600) in a directory, made if they are not there, for `address`
     and the names of this machine. Raises CncError where they cannot be written."""
     certificate, key = directory / CERTIFICATE, directory / KEY
@@ -80,3 +84,10 @@ def write_secret(path: Path, content: bytes) -> None:
         file.write(content)
         file.flush()
         os.fsync(handle)
+
+
+if __name__ == "__main__":
+    try:
+        ensure(Path(sys.argv[1]))
+    except CncError as error:
+        sys.exit(f"{error}\nhint: {error.hint}")

@@ -1,4 +1,5 @@
-"""The channel between the web workers and the core: framed JSON on a Unix socket (mode 0600).
+"""The channel between the web workers and the core: framed JSON on a Unix socket (mode 0600; 0660
+for workers of another user).
 
     frame    four octets, the length of the rest in network order; then a JSON object in UTF-8
     call     {"id": n, "token": text, "source": text, "call": name, "arguments": {...}}
@@ -66,9 +67,10 @@ Answering = Callable[[Request], Awaitable[Any]]
 
 
 @asynccontextmanager
-async def serving(path: Path, answer: Answering) -> AsyncIterator[None]:
+async def serving(path: Path, answer: Answering, group: int | None = None) -> AsyncIterator[None]:
     """Answer calls on the socket `path` while the block runs. `answer` raises CallRefused, and may
-    return a Following. Raises OSError where the socket cannot be made."""
+    return a Following. Members of `group` may connect, too. Raises OSError where the socket cannot
+    be made."""
     tasks: set[asyncio.Task[None]] = set()
 
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -80,7 +82,7 @@ async def serving(path: Path, answer: Answering) -> AsyncIterator[None]:
         finally:
             tasks.discard(task)
 
-    with _listening(path) as listening:
+    with _listening(path, group) as listening:
         server = await asyncio.start_unix_server(connected, sock=listening)
         try:
             yield
@@ -92,9 +94,9 @@ async def serving(path: Path, answer: Answering) -> AsyncIterator[None]:
 
 
 @contextmanager
-def _listening(path: Path) -> Iterator[socket.socket]:
-    """A socket at `path`, which is its owner's alone from its first instant. What a core left there
-    that was killed is taken away."""
+def _listening(path: Path, group: int | None) -> Iterator[socket.socket]:
+    """A socket at `path`, which is its owner's alone from its first instant, and then for a group,
+    too. What a core left there that was killed is taken away."""
     path.unlink(missing_ok=True)
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
         before = os.umask(0o177)
@@ -102,6 +104,9 @@ def _listening(path: Path) -> Iterator[socket.socket]:
             listening.bind(str(path))
         finally:
             os.umask(before)
+        if group is not None:
+            os.chown(path, -1, group)
+            path.chmod(0o660)
         listening.setblocking(False)
         try:
             yield listening

@@ -10,7 +10,7 @@ import signal
 import socket
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -47,7 +47,9 @@ _WORKERS_END_S = 5.0
 @dataclass(frozen=True, slots=True)
 class Settings:
     """How a service runs: where its workers listen and how many they are, where its state is, how
-    it reaches the switches. `take_over`: also those that another controller's rollout runs on."""
+    it reaches the switches. `take_over`: also those that another controller's rollout runs on.
+    `worker_socket`: a socket for workers that others keep running, and the group that may connect.
+    """
 
     file: Path
     state_dir: Path
@@ -56,6 +58,7 @@ class Settings:
     port: int
     workers: int
     take_over: bool = False
+    worker_socket: tuple[Path, int] | None = None
 
 
 def run(settings: Settings, say: Callable[[str], None]) -> None:
@@ -99,7 +102,7 @@ async def _serve(
     core = make()
     async with serving(socket_in(settings.state_dir), core.answer):
         core.start()
-        async with _workers(settings, listening):
+        async with _workers(settings, listening), _worker_socket(settings, core):
             service_manager.notify("READY=1")
             watchdog = service_manager.Watchdog()
             while not stop.is_set():
@@ -109,6 +112,23 @@ async def _serve(
                     await asyncio.wait_for(stop.wait(), _ALIVE_EVERY_S)
             service_manager.notify("STOPPING=1")
     await core.close()
+
+
+@asynccontextmanager
+async def _worker_socket(settings: Settings, core: Core) -> AsyncIterator[None]:
+    if settings.worker_socket is None:
+        yield
+        return
+    path, group = settings.worker_socket
+    async with AsyncExitStack() as stack:
+        try:
+            await stack.enter_async_context(serving(path, core.answer, group))
+        except OSError as error:
+            raise CncError(
+                f"{path}: no socket for workers can be made there: {error.strerror}",
+                hint="name a path that may be written, and a group that this user is in",
+            ) from error
+        yield
 
 
 def socket_in(directory: Path) -> Path:

@@ -22,6 +22,8 @@ TEST_LIMIT_S = patient(1800)
 RUNNING: list[Machine] = []
 # A package that was built on another release of Debian, and that release: "trixie", for example.
 PACKAGE, RELEASE = "TSN_BOOT_PACKAGE", "TSN_BOOT_RELEASE"
+# The controller's package, likewise.
+CNC_PACKAGE = "TSN_BOOT_CNC_PACKAGE"
 # What the machines are: `emulated`, unless this says `container`.
 KIND = "TSN_BOOT_MACHINES"
 LEFT_OUT = pytest.StashKey[list[str]]()
@@ -47,6 +49,14 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if given := os.environ.get(PACKAGE):
         return Path(given).resolve(strict=True)
     return _last_line("scripts/build-deb", "-o", tmp_path_factory.mktemp("package"))
+
+
+@pytest.fixture(scope="session")
+def cnc_package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The Debian package of the controller: the named one, or built from this checkout."""
+    if given := os.environ.get(CNC_PACKAGE):
+        return Path(given).resolve(strict=True)
+    return _last_line("scripts/build-deb", "--cnc", "-o", tmp_path_factory.mktemp("package"))
 
 
 @pytest.fixture(scope="session")

@@ -1,25 +1,38 @@
-"""The Debian package as lintian sees it: nothing that is not meant, and a reason for what is."""
+"""The Debian packages as lintian sees them, and what is in them: nothing that is not meant."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 
 import pytest
 
 CHECKOUT = Path(__file__).parents[2]
-OVERRIDES = CHECKOUT / "scripts" / "debian" / "tsn-switch.lintian-overrides"
+OVERRIDES = CHECKOUT / "scripts" / "debian"
 NEED = CHECKOUT / "scripts" / "setup.d" / "apt-need"
+CACHE = Path(os.environ.get("TSN_CACHE", Path.home() / ".cache" / "tsn-control-plane"))
+# Where pip and scripts/build-deb have put things together.
+SCRATCH = (b"/tmp/pip-", b"/tree/usr/lib/")
+PACKAGES = {"tsn-switch": "package", "tsn-cnc": "cnc_package"}  # and the fixture of each
+
+
+@pytest.fixture(scope="module", params=PACKAGES)
+def built(request: pytest.FixtureRequest) -> Path:
+    """Each of the packages."""
+    found: Path = request.getfixturevalue(PACKAGES[request.param])
+    assert found.name.startswith(f"{request.param}_")
+    return found
 
 
 @pytest.fixture(scope="module")
-def said(package: Path) -> list[str]:
+def said(built: Path) -> list[str]:
     """What lintian says of the package: a letter, the package, a tag and where."""
     subprocess.run([NEED, "lintian"], check=True)
     run = subprocess.run(
         [
             *("lintian", "--allow-root", "--tag-display-limit", "0", "--show-overrides"),
-            str(package),
+            str(built),
         ],
         capture_output=True,
         text=True,
@@ -29,11 +42,19 @@ def said(package: Path) -> list[str]:
     return run.stdout.splitlines()
 
 
-def overridden() -> dict[str, str]:
+@pytest.fixture(scope="module")
+def contents(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The package's files, below a directory."""
+    unpacked = tmp_path_factory.mktemp("contents")
+    subprocess.run(["dpkg-deb", "--extract", built, unpacked], check=True)
+    return unpacked
+
+
+def overridden(package: str) -> dict[str, str]:
     """The tags that are overridden, with the comment above each."""
     reasons: dict[str, str] = {}
     reason, is_comment = "", False
-    for line in OVERRIDES.read_text().splitlines():
+    for line in (OVERRIDES / f"{package}.lintian-overrides").read_text().splitlines():
         if line.startswith("#"):
             reason = f"{reason} {line[1:].strip()}" if is_comment else line[1:].strip()
         elif line:
@@ -49,10 +70,33 @@ def test_lintian_finds_no_error_and_no_warning_in_the_package(said: list[str]) -
 
 
 def test_every_override_has_a_reason_and_something_to_override(
-    said: list[str], package: Path
+    said: list[str], built: Path
 ) -> None:
-    reasons = overridden()
+    reasons = overridden(built.name.partition("_")[0])
     assert all(len(reason.split()) > 5 for reason in reasons.values()), reasons
     tags = {line.split()[2] for line in said if line.startswith("O:")}
-    if "+deb12" in package.name:  # on later releases sysrepo is a package of its own
+    if "+deb12" in built.name:  # on later releases sysrepo is a package of its own
         assert {override.split()[0] for override in reasons} == tags
+
+
+def test_nothing_in_the_package_tells_where_it_was_built(contents: Path) -> None:
+    places = (os.fsencode(CHECKOUT), os.fsencode(CACHE), *SCRATCH)
+    files = [path for path in contents.rglob("*") if path.is_file() and not path.is_symlink()]
+    assert files
+    telling = {
+        f"{path.relative_to(contents)}: {place.decode()}"
+        for path in files
+        for content in [path.read_bytes()]
+        for place in places
+        if place in content
+    }
+    assert telling == set()
+
+
+def test_every_program_on_the_path_has_a_manual_page_and_is_in_the_package(contents: Path) -> None:
+    programs = list((contents / "usr" / "bin").iterdir())
+    assert programs
+    pages = {page.name.partition(".")[0] for page in contents.glob("usr/share/man/man*/*")}
+    for program in programs:
+        assert (program.parent / program.readlink()).is_file()
+        assert program.name in pages or program.name.startswith("sysrepo")

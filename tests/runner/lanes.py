@@ -16,7 +16,8 @@ from tests.runner.table import CHECKOUT, UML_PLACES, Cost, Lane, prerequisite_co
 
 # tests/conftest.py keeps the tests of the lane that this names.
 LANE_VARIABLE = "TSN_TEST_LANE"
-PACKAGE_VARIABLE = "TSN_BOOT_PACKAGE"
+# And which tell where a prerequisite is.
+PACKAGE_VARIABLES = {"package": "TSN_BOOT_PACKAGE", "cnc-package": "TSN_BOOT_CNC_PACKAGE"}
 # Each may start a guest of 2 GB.
 MOST_AT_ONCE = 4
 SYSTEM_PYTHON = "/usr/bin/python3"
@@ -26,6 +27,7 @@ MOST_OF_A_LANE, MOST_OF_A_RUN = 3, 8
 PREREQUISITES: Mapping[str, Callable[[Path], list[str]]] = {
     "image": lambda _: ["scripts/image"],
     "package": lambda directory: ["scripts/build-deb", "-o", str(directory)],
+    "cnc-package": lambda directory: ["scripts/build-deb", "--cnc", "-o", str(directory)],
     "first-version": lambda _: ["scripts/upgrade-fixture", "--no-package"],
 }
 _NO_KERNEL = """WARNING: no user-mode kernel: the kernel tests run under QEMU, in real time
@@ -150,7 +152,11 @@ class Run:
             environment=lambda made: {
                 **lane.environment,
                 LANE_VARIABLE: lane.name,
-                **({PACKAGE_VARIABLE: made["package"]} if "package" in lane.needs else {}),
+                **{
+                    PACKAGE_VARIABLES[name]: made[name]
+                    for name in lane.needs
+                    if name in PACKAGE_VARIABLES
+                },
             },
             output=self._at(lane.name) / OUTPUT,
             wall_s=lane.cost.wall_s,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import stat
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -186,3 +187,15 @@ def test_no_service_is_said_with_where_it_was_sought(tmp_path):
 
     with pytest.raises(CallRefused, match="none: no service answers"):
         asyncio.run(ask())
+
+
+def test_the_socket_is_its_owners_alone_unless_a_group_may_connect(tmp_path):
+    async def made(group: int | None) -> tuple[int, int]:
+        path = tmp_path / "core.sock"
+        async with serving(path, FixtureCore().answer, group):
+            of = path.stat()
+            return of.st_mode & 0o777, of.st_gid
+
+    other = next((each for each in os.getgroups() if each != os.getgid()), os.getgid())
+    assert asyncio.run(made(None)) == (0o600, os.getgid())
+    assert asyncio.run(made(other)) == (0o660, other)

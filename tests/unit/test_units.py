@@ -9,9 +9,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 
 from agent.netconfd.system_calls import SystemCallFilter, Unavailable
+from cnc.cli.serve import serve
 from cnc.talker import DEFAULT_PATH
 from cnc.talker.lateness import DIRECTORY
 
@@ -35,6 +37,8 @@ SERVICES = sorted(unit.name for unit in UNITS.glob("*.service"))
 DAEMONS = [name for name in SERVICES if name != "tsn-sysrepo.service"]
 AGENT, BROKER, SERVER = "tsn-agent.service", "tsn-netconf-broker.service", "tsn-netconfd.service"
 CLOCK = "tsn-clock.service"
+CONTROLLER, WORKER = "tsn-cnc.service", "tsn-cnc-web@.service"
+WORKERS_PORT = "tsn-cnc-web.socket"
 DAEMONS_OF_A_SWITCH = [AGENT, BROKER, SERVER]
 
 
@@ -132,7 +136,8 @@ def test_there_may_be_a_task_and_three_descriptors_for_each_session_that_the_lim
 def test_a_daemon_is_nobody_else_and_cannot_become_root(name):
     service = unit(name)["Service"]
 
-    assert service["User"] == ("cnc" if name == "cnc-watch.service" else name.partition(".")[0])
+    of_controller = {"cnc-watch.service": "cnc", CONTROLLER: "cnc", WORKER: "cnc-web"}
+    assert service["User"] == of_controller.get(name, name.partition(".")[0])
     assert service["NoNewPrivileges"] == "yes"
 
 
@@ -277,6 +282,73 @@ def test_the_modules_are_given_to_the_user_that_writes_them():
     start = unit("tsn-sysrepo.service")["Service"]["ExecStart"]
 
     assert f"--owner {unit(BROKER)['Service']['User']}" in start
+
+
+def test_a_web_worker_reaches_neither_the_switches_nor_their_key_nor_the_database():
+    service = unit(WORKER)["Service"]
+    controller = unit(CONTROLLER)["Service"]
+
+    assert service["PrivateNetwork"] == "yes"
+    assert service["RestrictAddressFamilies"] == "AF_UNIX"
+    assert service["User"] != controller["User"]
+    assert not {"Group", "SupplementaryGroups", "ReadWritePaths"} & set(service)
+    assert service["CapabilityBoundingSet"] == ""
+    hidden = set(service["InaccessiblePaths"].split())
+    assert hidden == {"-/etc/cnc", f"-/var/lib/{controller['StateDirectory']}"}
+    assert "/etc/cnc/id_ed25519" in controller["Environment"]
+
+
+def test_what_holds_the_key_of_the_switches_listens_on_no_port():
+    service = unit(CONTROLLER)["Service"]
+
+    assert service["SocketBindDeny"] == "any"
+    assert service["CapabilityBoundingSet"] == ""
+    assert "--workers 0" in service["ExecStart"]
+
+
+def test_a_web_worker_connects_where_the_controller_listens_for_its_group():
+    controller, worker = unit(CONTROLLER)["Service"], unit(WORKER)["Service"]
+    listens = re.search(r"--worker-socket %t/(\S+)/socket", controller["ExecStart"])[1]
+    connects = re.search(r"--core %t/(\S+)/socket", worker["ExecStart"])[1]
+
+    assert listens == connects == controller["RuntimeDirectory"]
+    assert f"--worker-group {worker['User']} " in controller["ExecStart"]
+    assert controller["SupplementaryGroups"] == worker["User"]
+
+
+def test_workers_share_a_port_that_systemd_holds_and_end_with_the_controller_alone():
+    controller, worker, port = (unit(name)["Unit"] for name in (CONTROLLER, WORKER, WORKERS_PORT))
+
+    assert unit(WORKER)["Service"]["Sockets"] == WORKERS_PORT
+    assert controller["Wants"].split() == ["tsn-cnc-web@1.service", "tsn-cnc-web@2.service"]
+    assert worker["PartOf"] == port["PartOf"] == CONTROLLER
+    # systemd opens no port for workers that run already: it closes with them, or not at all
+    assert not {"Requires", "BindsTo", "StopPropagatedFrom"} & {*worker, *port}
+
+
+@pytest.mark.parametrize("name", [CONTROLLER, WORKER, WORKERS_PORT])
+def test_without_an_intent_nothing_of_the_controller_starts(name):
+    intent = unit(CONTROLLER)["Service"]["ExecStart"].split()[2]
+
+    assert unit(name)["Unit"]["ConditionPathExists"] == intent == "/etc/cnc/network.yaml"
+
+
+def test_a_controller_is_started_again_however_often_it_failed_unless_its_intent_is_wrong():
+    for name in (CONTROLLER, WORKER):
+        assert unit(name)["Unit"]["StartLimitIntervalSec"] == "0"
+        assert unit(name)["Service"]["RestartMaxDelaySec"] == "5s"
+    assert unit(CONTROLLER)["Service"]["RestartPreventExitStatus"] == "2"
+
+
+def test_the_controller_is_started_with_options_that_it_has():
+    program, command, *words = unit(CONTROLLER)["Service"]["ExecStart"].split()
+    assert (program, command) == ("/usr/bin/cnc", serve.name)
+
+    given, _, _ = serve.make_parser(click.Context(serve)).parse_args(words[:-1])
+
+    assert words[-1] == "$TSN_CNC_OPTIONS"
+    assert set(given) == {"file", "workers", "worker_socket", "worker_group"}
+    assert given["file"] == unit(CONTROLLER)["Unit"]["ConditionPathExists"]
 
 
 def test_every_user_of_a_unit_is_made_by_sysusers():
