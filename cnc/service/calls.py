@@ -101,6 +101,9 @@ DocumentName = Literal[
     "events",
     "audit",
     "metrics",
+    "page",
+    "live",
+    "counters",
 ]
 
 
