@@ -133,12 +133,15 @@ class HungUp(TransportError):  # type: ignore[misc]  # ncclient has no types
 class PromptSession(SSHSession):  # type: ignore[misc]  # ncclient has no types
     """One session. `timeout_s`: how long a peer may take to read a message; it may be changed."""
 
+    _channel: paramiko.Channel
+
     def __init__(self, device_handler: Any, timeout_s: float) -> None:
         super().__init__(device_handler)
         self.timeout_s = timeout_s
         self._sending = threading.Lock()
         self._decoder = Decoder()
         self._socket: socket.socket | None = None
+        self._ended_by: Exception | None = None
 
     def run(self) -> None:
         """Dispatch messages until the session ends; ncclient starts this in a thread."""
@@ -149,6 +152,10 @@ class PromptSession(SSHSession):  # type: ignore[misc]  # ncclient has no types
             if not self._closing.is_set():
                 raise SessionCloseError(b"")
         except Exception as error:  # noqa: BLE001  every listener gets any listener's error
+            # A request that began before this is told why the session ended, and one after it is
+            # not sent: none waits for a reply that does not come.
+            self._ended_by = error
+            self._connected = False
             self._dispatch_error(error)
             self.close()
 
@@ -251,6 +258,8 @@ class PromptSession(SSHSession):  # type: ignore[misc]  # ncclient has no types
             except Exception as error:
                 if deadline.has_expired:
                     raise TimeoutError("the peer does not take the message in time") from error
+                if self._ended_by is not None:  # meanwhile
+                    raise self._ended_by from error
                 raise
 
     def _dispatch_message(self, raw: str) -> None:

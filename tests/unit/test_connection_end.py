@@ -8,14 +8,16 @@ import socket
 import subprocess
 import sys
 import threading
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from cnc.switch import transport
 from cnc.switch.device import Device, DeviceError, Managed
-from tests.unit.strange_switch import HELLO, StrangeSwitch, strange_switch
+from cnc.switch.transport import PromptSession
+from tests.unit.strange_switch import END_OF_MESSAGE, HELLO, StrangeSwitch, strange_switch
 
 CHECKOUT = Path(__file__).parents[2]
 # A controller with a session, which a test kills.
@@ -129,6 +131,56 @@ def test_a_session_without_an_answer_is_reset(switch, relay):
     with pytest.raises(DeviceError, match="no answer"):
         device.confirm("rollout")
     assert relay.end() == "reset"
+
+
+@pytest.fixture
+def torn(switch):
+    """A session that ends by what the switch sends once it is told to, and the call for that."""
+    ending = threading.Event()
+
+    async def talk(process):
+        await asyncio.to_thread(ending.wait, 30)
+        process.stdout.write(b"no XML" + END_OF_MESSAGE)
+        await process.stdin.read()
+
+    switch.talk = talk
+    return Device(switch.managed, switch.options(timeout_s=3.0)), ending.set
+
+
+def test_a_request_of_a_session_whose_end_was_just_told_waits_for_no_reply(torn, monkeypatch):
+    device, end = torn
+    told, requested = threading.Event(), threading.Event()
+    tell = PromptSession._dispatch_error
+
+    def tell_and_wait(session, error):
+        tell(session, error)
+        told.set()
+        requested.wait(30)
+
+    monkeypatch.setattr(PromptSession, "_dispatch_error", tell_and_wait)
+    end()
+    assert told.wait(30)
+    try:
+        with pytest.raises(DeviceError, match="failed: not connected"):
+            device.confirm("rollout")
+    finally:
+        requested.set()
+
+
+def test_a_request_during_which_the_session_ends_says_why_it_ended(torn, monkeypatch):
+    device, end = torn
+    limited = transport.expires_after
+
+    @contextmanager
+    def after_the_end(*limits):
+        end()
+        device._transport.join(30)
+        with limited(*limits) as deadline:
+            yield deadline
+
+    monkeypatch.setattr(transport, "expires_after", after_the_end)
+    with pytest.raises(DeviceError, match="Start tag expected"):
+        device.confirm("rollout")
 
 
 def test_the_session_of_a_controller_that_is_killed_is_reset(switch, relay):

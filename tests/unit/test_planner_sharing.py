@@ -10,7 +10,8 @@ from cnc import intent as intents
 from cnc.check import judge
 from cnc.errors import InputError, Unschedulable
 from cnc.model import Plan, PortRef, Windows
-from cnc.planner import Live, plan
+from cnc.planner import Live, _problem, plan
+from cnc.planner.sharing import share
 from tests.shared_windows import networks
 from tests.simulator.campaign import is_kept_by_chance
 from tests.unit.planner_fuzz import sharing_plan
@@ -152,6 +153,36 @@ def test_a_stream_that_is_late_in_the_fullest_windows_is_refused_with_its_bound(
     tight = replace(wanted.streams["f0"], max_latency_ns=15 * US)
     with pytest.raises(Unschedulable, match="no window that frames share brings it in time"):
         plan(with_streams(wanted, tight, *list(wanted.streams.values())[1:]))
+
+
+def odd_period() -> networks.Document:
+    """Streams of 1 ms, and one of a period that has only 100 µs in common with that."""
+    document = networks.two_switches(60, rate="1Gbps", gate_margin="50us", **STAYS_LATE)
+    document["streams"]["f0"] |= {"period": "1100us", "max-latency": "1ms"}
+    return document
+
+
+def test_one_stream_that_would_cut_the_slots_of_all_too_short_goes_without_a_place():
+    planned = planned_for(odd_period(), best_effort=True)
+    odd, *others = planned.intent.streams
+    assert planned.streams.keys() == set(others)
+    why = "each slot of 1000 µs, of which its period of 1100 µs is no multiple"
+    assert why in planned.refused[odd]
+
+
+def test_streams_of_all_periods_share_windows_where_short_slots_have_room_for_all():
+    document = networks.two_switches(12, rate="1Gbps", gate_margin="50us", **STAYS_LATE)
+    document["streams"]["f0"] |= {"period": "1500us", "max-latency": "1ms"}
+    planned = planned_for(document)
+    assert shared(planned) == planned.intent.streams.keys()
+
+
+def test_the_order_in_which_streams_are_asked_for_decides_nothing():
+    document = networks.loaded(networks.grid(3), load_percent=12, **STAYS_LATE)
+    asked = intents.from_document(document, "net.yaml").with_gate_margin(50 * US)
+    orders = list(asked.streams), list(reversed(asked.streams))
+    one, other = (share(_problem(asked, None, 1)[0], names).streams for names in orders)
+    assert one == other
 
 
 @pytest.mark.parametrize("seed", range(1, 25))

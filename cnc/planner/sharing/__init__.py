@@ -17,23 +17,26 @@ its way in the windows of one slot, which overlap.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from math import gcd
 
 from cnc.model import PortRef, StreamPlan
+from cnc.planner.floor import us
 from cnc.planner.gates import Lists, lists_of, windows_by_port
 from cnc.planner.problem import Problem
 from cnc.planner.recovery import Recovery
 from cnc.planner.route import Placement
 from cnc.planner.sharing.busy import ENDLESS, BusyTimes, Crossing
-from cnc.planner.sharing.layout import Asked, Layout, asked_of
+from cnc.planner.sharing.layout import Layout, asked_of
 from cnc.planner.sharing.placing import Sharing
 from cnc.planner.sharing.spare import Periodic
 from cnc.planner.sharing.taken import Taken
 from cnc.planner.sharing.ways import Style
 
+_SLOTS_TRIED_MAX = 16
 _MANY = 5_000  # streams of which no more layouts are tried than have to be
 
 
@@ -159,7 +162,7 @@ def share(problem: Problem, names: Collection[str], beside: Iterable[Placement] 
     found = Shared(problem, windows_by_port(problem, beside))
     taken = Taken(problem, beside)
     by_class: defaultdict[int, list[str]] = defaultdict(list)
-    for name in names:
+    for name in (name for name in problem.intent.streams if name in names):
         numbers = problem.class_numbers(name)
         free = [number for number in numbers if number not in taken.classes]
         if free:
@@ -170,12 +173,13 @@ def share(problem: Problem, names: Collection[str], beside: Iterable[Placement] 
                 "need another class. What would help: `windows` alike for all streams of a class"
             )
     for number in sorted(by_class, reverse=True):
-        its = _tried(problem, by_class[number], number, taken)
-        best = max(its, key=lambda tried: tried.count)
+        best = _best(problem, by_class[number], number, taken)
         layout = best.layout
         found.classes.append(layout)
         found.streams |= layout.stream_plans()
         found.refused |= best.refused()
+        left_out = (name for name in by_class[number] if name not in best.names)
+        found.refused |= {name: _off_slots(problem, name, best) for name in left_out}
         gated = layout.gate_windows()
         for link, windows in gated.items():
             found.windows.setdefault(link, []).extend(windows)
@@ -184,28 +188,72 @@ def share(problem: Problem, names: Collection[str], beside: Iterable[Placement] 
     return found
 
 
-def _tried(problem: Problem, names: Sequence[str], number: int, taken: Taken) -> Iterator[Sharing]:
-    """Layouts, until one has a place for all: at first such that late frames leave behind each
-    window before the next, then with longer windows. These have a bound of how long frames are late
-    where none go around rings; so with rings it stays at the first if each stream must have one."""
-    network = problem.intent.network
+def _best(problem: Problem, names: Sequence[str], number: int, taken: Taken) -> Sharing:
+    """The layout with places for most streams: for all of them, or for those alone whose periods
+    allow longer slots, if slots have room for more of them so. A margin and a control burst take a
+    part of each slot, however short it is."""
+    best = _Choice(problem, names, number, taken)
+    for some in _by_slots(problem, names):
+        if len(some) <= best.most:
+            break
+        choice = _Choice(problem, some, number, taken)
+        best = choice if choice.most > best.most else best
+    return max(best.tried(), key=lambda its: its.count)
 
-    @cache
-    def asked(style: Style) -> Asked:
-        return asked_of(problem, names, number, style, taken)
 
-    for is_roomy in (True, False) if network.disturbance_ns is not None else (False,):
-        for style in _styles(names):
-            tried = Sharing(asked(style), is_roomy=is_roomy)
-            tried.place()
-            yield tried
-            if tried.is_complete:
-                return
-            if not tried.has_rings:
-                break
-        else:
-            if network.recovery_required:
-                return
+def _by_slots(problem: Problem, names: Sequence[str]) -> Iterator[list[str]]:
+    """The streams of which the periods are multiples of each slot that is longer than for all; the
+    most streams first."""
+    periods_ns = {name: problem.intent.streams[name].period_ns for name in names}
+    frequent = Counter(periods_ns.values())
+    slots_ns: set[int] = set()
+    for period_ns in frequent:
+        slots_ns |= {period_ns} | {gcd(period_ns, slot_ns) for slot_ns in slots_ns}
+    counts = {
+        slot_ns: sum(many for period_ns, many in frequent.items() if period_ns % slot_ns == 0)
+        for slot_ns in slots_ns - {gcd(*frequent)}
+    }
+    for slot_ns in sorted(counts, key=lambda its: (-counts[its], its))[:_SLOTS_TRIED_MAX]:
+        yield [name for name in names if periods_ns[name] % slot_ns == 0]
+
+
+def _off_slots(problem: Problem, name: str, best: Sharing) -> str:
+    """Why a stream has no place beside others that have longer slots without it."""
+    period_ns = problem.intent.streams[name].period_ns
+    return (
+        f"windows that frames share open once in each slot of {us(best.slot_ns)}, of which its "
+        f"period of {us(period_ns)} is no multiple; slots that suit it would be so short that "
+        "fewer streams had room. What would help: a period that is a multiple of these slots, or a "
+        "smaller gate-margin"
+    )
+
+
+class _Choice:
+    """Streams to try layouts for, and how many of them slots have room for at the most."""
+
+    def __init__(self, problem: Problem, names: Sequence[str], number: int, taken: Taken) -> None:
+        self._network = problem.intent.network
+        self._names = names
+        self._asked = cache(lambda style: asked_of(problem, names, number, style, taken))
+        self.most = Sharing(self._asked(Style.NEXT_SLOT), is_roomy=False).count_in_slots()
+
+    def tried(self) -> Iterator[Sharing]:
+        """Layouts, until one has a place for all: at first such that late frames leave behind each
+        window before the next, then with longer windows. These have a bound of how long frames are
+        late where none go around rings; so with rings it stays at the first if each stream must
+        have one."""
+        for is_roomy in (True, False) if self._network.disturbance_ns is not None else (False,):
+            for style in _styles(self._names):
+                tried = Sharing(self._asked(style), is_roomy=is_roomy)
+                tried.place()
+                yield tried
+                if tried.is_complete:
+                    return
+                if not tried.has_rings:
+                    break
+            else:
+                if self._network.recovery_required:
+                    return
 
 
 def _styles(names: Collection[str]) -> Iterator[Style]:

@@ -40,6 +40,15 @@ class Sharing:
         return self.layout.count
 
     @property
+    def names(self) -> Set[str]:
+        """The streams that are to share windows."""
+        return self._streams.keys()
+
+    @property
+    def slot_ns(self) -> int:
+        return self._slot_ns
+
+    @property
     def has_rings(self) -> bool:
         """Whether frames of some streams go around rings of links."""
         return self._ways.has_rings
@@ -47,6 +56,10 @@ class Sharing:
     @property
     def is_complete(self) -> bool:
         return self.count == len(self._streams)
+
+    def count_in_slots(self) -> int:
+        """For how many streams slots have room, whether they are in time or not."""
+        return len(self._assign(sorted(self._streams, key=self._demand)))
 
     def place(self) -> None:
         """Find places for as many streams as have one.
