@@ -16,6 +16,7 @@ from importlib.resources import files
 from string import Template
 from typing import Any
 
+from cnc.check import Judgement
 from cnc.model import Plan
 from cnc.page.data import page_data
 from cnc.support.gc_pause import paused
@@ -35,8 +36,9 @@ _SCRIPTS = (
 
 
 @paused()
-def html(plan: Plan) -> str:
-    """The page as text; the same for the same plan."""
+def html(plan: Plan, judged: Judgement | None = None) -> str:
+    """The page as text, the same for the same plan; `judged` is the judgement on it, if there is
+    one."""
     style = "\n" + _file("page.css")
     script = "\n" + "\n".join(_file(name) for name in _SCRIPTS)
     return Template(_file("page.html")).substitute(
@@ -44,7 +46,7 @@ def html(plan: Plan) -> str:
         policy=f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; "
         "base-uri 'none'; form-action 'none'",
         style=style,
-        data=_inert(page_data(plan)),
+        data=_inert(page_data(plan, judged)),
         script=script,
     )
 
