@@ -129,6 +129,7 @@ class Gate:
         early_ns: int,
     ) -> None:
         self._early_ns = early_ns
+        self.when = cycle_ns, early_ns, stretches
         # Times count from the first opening, so that no stretch crosses the end of the cycle.
         zero = stretches[0][0] if stretches else 0
         self._cycle_ns = cycle_ns

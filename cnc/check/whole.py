@@ -10,8 +10,8 @@ from cnc.account.limits import judge_limits
 from cnc.account.openings import GateCycle
 from cnc.account.violation import Violation
 from cnc.check.forwarding import judge_forwarding
-from cnc.check.lists import judge_cycles, judge_lists, readable_lists
-from cnc.check.mechanisms import judge_times
+from cnc.check.lists import judge_cycles, judge_lists, periods_of, readable_lists
+from cnc.check.mechanisms import judge_entering, judge_times
 from cnc.check.queues import judge_links, judge_queues
 from cnc.check.recovery import account_of, judge_recovery
 from cnc.check.seams import judge_seams
@@ -42,7 +42,7 @@ class Judgement(NamedTuple):
 @paused()
 def judgement(plan: Plan) -> Judgement:
     """Judge a plan whole."""
-    if violations := [*judge_cycles(plan)]:
+    if violations := [*judge_cycles(plan.gates, periods_of(plan))]:
         return Judgement(plan, violations, {}, (), {})
     lists = readable_lists(plan)
     transmissions, violations = judge_streams(plan, lists)
@@ -53,6 +53,7 @@ def judgement(plan: Plan) -> Judgement:
     forwarding = bridge_forwardings(plan)
     violations += judge_forwarding(plan, forwarding)
     violations += judge_times(plan, forwarding, transmissions)
+    violations += judge_entering(plan, forwarding, transmissions)
     violations += judge_loops(plan)
     violations += judge_limits(plan.intent.network, plan.gates)
     violations += judge_windows(plan, lists, transmissions)

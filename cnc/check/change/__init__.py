@@ -1,0 +1,59 @@
+"""The judge of a change: is the plan that is to follow a sound one as sound as that?
+
+`judge` looks at all of a plan. Where it has found one sound, and the next differs by a few streams
+and lists, most of what it would look at again is the same. So its rules are asked about parts of
+the next plan (`step`), and about all of it only where they find anything there: the verdict is
+always that of `judge`, and a plan that is refused costs what it costs there. So does one that
+differs in more than streams and lists: in its network, classes, or what mechanisms are asked for
+or have decided.
+"""
+
+from __future__ import annotations
+
+from cnc.account.violation import Violation
+from cnc.check.change.differences import Named, is_same_ground
+from cnc.check.change.known import Known
+from cnc.check.change.step import Step
+from cnc.check.mechanisms import are_local
+from cnc.check.whole import Judgement, judgement
+from cnc.model import Plan
+from cnc.support.gc_pause import in_steps, paused
+
+__all__ = ["Judged", "Named"]
+
+
+class Judged:
+    """A plan that was judged whole, and in its place each sound one that came after it.
+
+    Not for several threads at a time.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        judged = judgement(plan)
+        self.plan = plan  # what the next one is compared with
+        self.violations = judged.violations
+        self._known = None if judged.violations else _known(judged)
+
+    @in_steps()
+    def after(self, plan: Plan, named: Named | None = None) -> list[Violation]:
+        """Everything that `judge` finds wrong with the plan. If that is nothing, the next one is
+        compared with this one; else with the same as this one was.
+
+        Who knows what may differ says so: to find it takes a look at every stream. What is not
+        named is not judged again, unless there are more or fewer streams or lists than are named.
+        """
+        if self._known and are_local() and is_same_ground(self._known.plan, plan):
+            step = Step(self._known, plan, named)
+            if step.is_sound():
+                step.take()
+                self.plan = plan
+                return []
+        judged = judgement(plan)
+        if not judged.violations:
+            self.plan, self.violations, self._known = plan, [], _known(judged)
+        return judged.violations
+
+
+@paused()
+def _known(judged: Judgement) -> Known:
+    return Known(judged)
