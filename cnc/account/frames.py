@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from typing import NamedTuple
 
-from cnc.account.openings import GateCycle
+from cnc.account.openings import Openings
 from cnc.account.violation import Violation
 from cnc.account.wire import blocking_ns, control_between_ns
 from cnc.model import (
@@ -194,7 +194,7 @@ class Travel:
     """
 
     intent: Intent
-    lists: Mapping[PortRef, GateCycle]
+    lists: Mapping[PortRef, Openings]
     blocking_ns: Mapping[PortRef, int]
     drops_misfits: Drops
     added_octets: AddedOctets
@@ -206,7 +206,7 @@ class Travel:
     def through(
         cls,
         intent: Intent,
-        lists: Mapping[PortRef, GateCycle],
+        lists: Mapping[PortRef, Openings],
         drops_misfits: Drops,
         added_octets: AddedOctets,
     ) -> Travel:
@@ -364,18 +364,18 @@ class Travel:
         return max(stream.payload_octets, self.intent.network.overhead.min_payload_octets) + added
 
 
-def earliest_start_ns(gates: GateCycle | None, t: Transmission) -> int:
+def earliest_start_ns(gates: Openings | None, t: Transmission) -> int:
     """When frames may leave a port by its list, by the clock of its bridge, whatever other frames
     there are or are lost."""
     return _opens_ns(gates, t.traffic_class, t.earliest_ns, t.offset_ns, t.period_ns)
 
 
 def _opens_ns(
-    gates: GateCycle | None, number: int, earliest_ns: int, planned_ns: int, period_ns: int
+    gates: Openings | None, number: int, earliest_ns: int, planned_ns: int, period_ns: int
 ) -> int:
     if gates is None:
         return earliest_ns
-    return gates.gate(number).earliest_start_ns(earliest_ns, planned_ns, period_ns)
+    return gates.earliest_start_ns(number, earliest_ns, planned_ns, period_ns)
 
 
 def _later(times: Clocked, by_ns: int) -> Clocked:

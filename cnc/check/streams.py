@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 
 from cnc.account.frames import Transmission, Travel, transmissions_of
-from cnc.account.openings import GateCycle
+from cnc.account.openings import GateCycle, Openings
 from cnc.account.violation import Violation
 from cnc.check.mechanisms import added_octets, drops_misfits
 from cnc.model import Intent, Plan, PortRef
@@ -19,6 +19,6 @@ def judge_streams(
     return transmissions_of(plan, travel_through(plan.intent, lists))
 
 
-def travel_through(intent: Intent, lists: Mapping[PortRef, GateCycle]) -> Travel:
+def travel_through(intent: Intent, lists: Mapping[PortRef, Openings]) -> Travel:
     """How frames travel in the network of an intent."""
     return Travel.through(intent, lists, partial(drops_misfits, intent), added_octets)

@@ -26,6 +26,7 @@ from cnc.check.change.differences import is_same_ground
 from cnc.errors import Unschedulable
 from cnc.mechanisms.stream_filters.model import FilterCapacity, Policing, PolicingRules
 from cnc.model import (
+    ClassRole,
     Elimination,
     EndStation,
     Forwarding,
@@ -58,8 +59,8 @@ class Event(NamedTuple):
 def walk(seed: int) -> Iterator[Event]:
     """Sound plans, each by a small change from the one before, and broken ones beside them."""
     random = seeded(seed)
-    kind = random.choice(sorted(_WALKS))
-    for planned in _WALKS[kind](seed):
+    kind = random.choice(sorted(WALKS))
+    for planned in WALKS[kind](seed):
         yield Event(kind, planned, is_followed=True)
         for _ in range(_BROKEN if planned.streams else 0):
             by, broken = _broken(planned, random)
@@ -115,6 +116,8 @@ def _around(seed: int, ask: Callable[[Intent, Random], Intent]) -> Iterator[Plan
     """Plans with and without some streams, around all the others."""
     random = seeded(~seed)
     wanted = ask(random_intent(seed, entries_max=(0, 0, *SHORT_LISTS, 64)), random)
+    margin_ns = max(wanted.network.gate_margin_ns, random.choice((0, 0, 2 * US)))
+    wanted = replace(wanted, network=replace(wanted.network, gate_margin_ns=margin_ns))
     running: Plan | None = None
     present = {name for name in wanted.streams if random.random() < 0.6}
     for _ in range(_STEPS):
@@ -125,6 +128,33 @@ def _around(seed: int, ask: Callable[[Intent, Random], Intent]) -> Iterator[Plan
             return
         yield running
         present = present.symmetric_difference(random.sample(sorted(wanted.streams), 1))
+
+
+def _moving(seed: int) -> Iterator[Plan]:
+    """Plans in which a stream is wanted at another time, or finds a cable cut, which all others
+    use as before."""
+    random = seeded(~seed)
+    wanted = random_intent(seed)
+    wanted = _bridged(wanted, random) if random.random() < 0.5 else wanted
+    network, running = wanted.network, None
+    cables = [its.source for its in network.links.values() if its.target.node in network.bridges]
+    cables = [port for port in cables if port.node in network.bridges]
+    for _ in range(_STEPS):
+        name = random.choice(sorted(wanted.streams))
+        its = replace(
+            wanted.streams[name], earliest_ns=random.choice((0, 100 * US)), latest_ns=None
+        )
+        wanted = with_streams(wanted, *({**wanted.streams, name: its}.values()))
+        cut = random.choice(cables) if cables and random.random() < 0.5 else None
+        links = {
+            port: link for port, link in network.links.items() if cut not in {port, link.target}
+        }
+        asked = replace(wanted, network=replace(network, links=links))
+        try:
+            running = plan(asked, keep=running, best_effort=True, budget=_BUDGET)
+        except Unschedulable:
+            return
+        yield replace(running, intent=replace(running.intent, network=network))
 
 
 def _recovering(wanted: Intent, random: Random) -> Intent:
@@ -189,9 +219,10 @@ def _bridged_stream(its: Stream, number: int, random: Random) -> Stream:
     return its
 
 
-_WALKS: dict[str, Callable[[int], Iterator[Plan]]] = {
+WALKS: dict[str, Callable[[int], Iterator[Plan]]] = {
     "live": _live,
     "bridged": lambda seed: _around(seed, _bridged),
+    "moving": _moving,
     "recovering": lambda seed: _around(seed, _recovering),
     "sharing": lambda seed: _around(seed, _sharing),
     "steady": lambda seed: _around(seed, _steady),
@@ -271,7 +302,7 @@ def _other_period(planned: Plan, random: Random) -> Plan:
     """One that the hyperperiod has not, or that goes with no list."""
     name = random.choice(sorted(planned.intent.streams))
     its = planned.intent.streams[name]
-    period_ns = random.choice((its.period_ns * 2, its.period_ns + 1, its.period_ns * 7))
+    period_ns = random.choice((its.period_ns * 2, its.period_ns * 7, 999_983 * US))
     streams = {**planned.intent.streams, name: replace(its, period_ns=period_ns)}
     return replace(planned, intent=replace(planned.intent, streams=streams))
 
@@ -328,9 +359,27 @@ def _promised(key: str) -> Callable[[Plan, Random], Plan]:
     return change_it
 
 
+def _earlier_openings(planned: Plan, random: Random) -> Plan:
+    """Where control alone may be sent on some ports, scheduled classes may as well: frames leave
+    early, and come so to the next port."""
+    scheduled = planned.intent.classes_with(ClassRole.SCHEDULED)
+    opened = sum(1 << c.number for c in scheduled if random.random() < 0.7)
+    shut = sum(1 << c.number for c in planned.intent.classes_with(ClassRole.BEST_EFFORT))
+    shut |= sum(1 << c.number for c in scheduled)
+    gates = dict(planned.gates)
+    for port in [port for port in sorted(gates) if random.random() < 0.4]:
+        entries = tuple(
+            its if its.gate_states & shut else replace(its, gate_states=its.gate_states | opened)
+            for its in gates[port].entries
+        )
+        gates[port] = replace(gates[port], entries=entries)
+    return replace(planned, gates=gates)
+
+
 _KINDS: dict[str, Callable[[Plan, Random], Plan]] = {
     "on its neighbour": _on_its_neighbour,
     "astray": _astray,
+    "earlier openings": _earlier_openings,
     "unplanned": _unplanned,
     "unwanted": _unwanted,
     "refused too": _refused_too,

@@ -10,7 +10,7 @@ import pytest
 from cnc.account.frames import Transmission, Travel, transmissions_of
 from cnc.account.violation import Violation
 from cnc.check import Judgement, judge, judgement
-from cnc.check.change import Judged, Named, step
+from cnc.check.change import Judged, Named, rules
 from cnc.model import Plan, StreamPlan
 from cnc.planner import Live, plan
 from tests.simulator.changes import outcomes
@@ -71,7 +71,7 @@ def test_of_streams_that_come_and_go_only_their_ports_are_looked_at(
         travelled.extend(of.streams)
         return transmissions_of(of, by)
 
-    monkeypatch.setattr(step, "transmissions_of", counted)
+    monkeypatch.setattr(rules, "transmissions_of", counted)
     longer = after(running, live.add([MORE]), MORE)
     assert judged.after(longer) == []
     assert judged.after(after(longer, live.remove(["f0"]), without="f0")) == []

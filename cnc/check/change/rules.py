@@ -16,7 +16,7 @@ How late a disturbance makes frames follows from all ports before them: it is co
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from dataclasses import replace
 from math import lcm
 from typing import TypeVar
@@ -27,6 +27,7 @@ from cnc.account.openings import GateCycle
 from cnc.account.violation import Violation
 from cnc.check.change.differences import Named, differences
 from cnc.check.change.known import Frames, Known, by_port, first_nodes
+from cnc.check.change.parts import bridges_of, part_of
 from cnc.check.forwarding import judge_forwarding
 from cnc.check.lists import judge_cycles, judge_lists, readable_lists
 from cnc.check.mechanisms import judge_entering, judge_times
@@ -44,7 +45,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-class Step:
+class Parts:
     """From the plan that is known to one on the same ground."""
 
     def __init__(self, known: Known, plan: Plan, named: Named | None) -> None:
@@ -61,7 +62,7 @@ class Step:
         self._frames: dict[str, Frames] = {}
         self._leaving: dict[PortRef, dict[str, Frames]] = {}
 
-    def is_sound(self) -> bool:
+    def are_sound(self) -> bool:
         """Whether no rule finds anything. Each relies on those before it."""
         rules: tuple[Callable[[], Iterator[Violation]], ...] = (
             self._judge_cycles,
@@ -125,7 +126,7 @@ class Step:
         known = self._known
         names = self._streams | self._held_back_otherwise()
         travel = replace(known.travel, lists=self._all_lists())
-        transmissions, violations = transmissions_of(self._part(names), travel)
+        transmissions, violations = transmissions_of(part_of(self._plan, names), travel)
         yield from violations
         found: defaultdict[str, list[Transmission]] = defaultdict(list)
         for t in transmissions:
@@ -196,8 +197,8 @@ class Step:
         names.update(
             n for n in self._frames if n in streams and streams[n].elimination is Elimination.SWITCH
         )
-        part = self._part(names)
-        told = bridge_forwardings(part, self._bridges(part))
+        part = part_of(self._plan, names)
+        told = bridge_forwardings(part, bridges_of(part))
         yield from judge_forwarding(part, told)
         yield from judge_times(part, told, [t for name in names for t in self._of(name)])
         if plan.intent.network.forwarding is Forwarding.BRIDGED:
@@ -222,7 +223,7 @@ class Step:
         names = (names - self._streams) | {
             name for name in self._streams if first_nodes(self._frames[name])
         }
-        part = self._part(names)
+        part = part_of(self._plan, names)
         told = bridge_forwardings(part, switches & bridges.keys())
         return judge_entering(part, told, [t for name in names for t in self._of(name)])
 
@@ -235,33 +236,6 @@ class Step:
         return judge_recovery(self._plan, account.by_stream())
 
     # --- parts ------------------------------------------------------------------------------------
-
-    def _part(self, names: Collection[str]) -> Plan:
-        """Of the plan what is about these streams."""
-        plan = self._plan
-        return replace(
-            plan,
-            intent=replace(plan.intent, streams=_of(plan.intent.streams, names)),
-            streams=_of(plan.streams, names),
-            gates={},
-            refused=_of(plan.refused, names),
-            recovery_ns=_of(plan.recovery_ns, names),
-            addresses=_of(plan.addresses, names),
-            jitter_ns=_of(plan.jitter_ns, names),
-            loops={},
-        )
-
-    @staticmethod
-    def _bridges(part: Plan) -> set[str]:
-        """Those that its streams come to or leave."""
-        links, bridges = part.intent.network.links, part.intent.network.bridges
-        nodes = {
-            node
-            for its in part.streams.values()
-            for hop in its.hops
-            for node in (hop.egress.node, links[hop.egress].target.node)
-        }
-        return nodes & bridges.keys()
 
     def _of(self, name: str) -> Frames:
         """The frames of a stream."""
@@ -286,10 +260,6 @@ def _opens_alike(before: GateCycle | None, after: GateCycle | None, number: int)
     if before is None or after is None:
         return False
     return before.gate(number).when == after.gate(number).when
-
-
-def _of(every: Mapping[str, V], names: Iterable[str]) -> dict[str, V]:
-    return {name: every[name] for name in names if name in every}
 
 
 def _update(known: MutableMapping[K, V], changed: Mapping[K, V | None]) -> None:
