@@ -24,7 +24,7 @@ from cnc.support.lazy import lazy_import
 if TYPE_CHECKING:
     from cnc import check, planner, rollout
     from cnc import intent as intents
-    from cnc.check import Violation
+    from cnc.check import Judgement, Violation
     from cnc.mechanism import Exceeded
     from cnc.mechanisms import registry
     from cnc.planner import Move
@@ -381,13 +381,12 @@ def plan(
     return _sound_and_complete(searched)
 
 
-def sound(searched: Search) -> Plan:
-    """The plan of a search. Raises PlanRejected when the judge refuses it."""
+def sound(searched: Search) -> Judgement:
+    """The judgement on the plan of a search. Raises PlanRejected when the judge refuses it."""
     hint = "this is a defect of the planner; please report it with the intent file"
     if searched.is_interrupted:
         hint = "the search was interrupted before the plan was sound; let it finish"
-    check.require_sound(searched.plan, hint=hint)
-    return searched.plan
+    return check.require_sound(searched.plan, hint=hint)
 
 
 def judge(plan: Plan) -> list[Violation]:
@@ -395,9 +394,14 @@ def judge(plan: Plan) -> list[Violation]:
     return check.judge(plan)
 
 
+def judgement(plan: Plan) -> Judgement:
+    """The same with what `cnc.check.unbounded` and a push of this plan need of it."""
+    return check.judgement(plan)
+
+
 def _sound_and_complete(searched: Search) -> Plan:
     _complete(searched)
-    return sound(searched)
+    return sound(searched).plan
 
 
 def _complete(searched: Search) -> Plan:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from typing import NamedTuple
 
-from cnc.account.openings import GateCycle
+from cnc.account.openings import Openings
 from cnc.account.violation import Violation
 from cnc.account.wire import blocking_ns, control_between_ns
 from cnc.model import (
@@ -81,27 +81,14 @@ class Transmission(NamedTuple):
         return self.received_ns + self.spread_ns
 
 
-def transmissions_of(
-    plan: Plan,
-    lists: Mapping[PortRef, GateCycle],
-    drops_misfits: Drops,
-    added_octets: AddedOctets,
-) -> tuple[list[Transmission], list[Violation]]:
-    """The transmissions of all paths whose route is sound, and what is wrong with any.
-
-    `lists` tells how early frames may leave; where a port has none, they do so at once.
-    """
+def transmissions_of(plan: Plan, travel: Travel) -> tuple[list[Transmission], list[Violation]]:
+    """The transmissions of all paths whose route is sound, and what is wrong with any, if frames
+    travel as in the network of the plan."""
     transmissions: list[Transmission] = []
     violations = [
         Violation("route", name, "is not a stream of the intent")
         for name in sorted((plan.streams.keys() | plan.refused.keys()) - plan.intent.streams.keys())
     ]
-    links = plan.intent.network.links
-    blocking = {port: blocking_ns(plan.intent, link) for port, link in links.items()}
-    clocks = ClockErrors(plan.intent.network)
-    travel = _Travel(
-        plan.intent, lists, blocking, drops_misfits, added_octets, clocks, clocks.same_ns
-    )
     for name, stream in plan.intent.streams.items():
         if name not in plan.streams:
             if name not in plan.refused:
@@ -197,19 +184,36 @@ class _BrokenRoute(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class _Travel:
-    """What a journey needs to know; `blocking_ns` by egress port. `wire_ns` has by rate and octets
-    how long a frame keeps a link at most and at least, and how long it takes to be received, at
-    most and at least."""
+class Travel:
+    """What a journey needs to know: nothing of what other streams there are, so that it is the same
+    for all plans of a network and its classes.
+
+    `lists` tells how early frames may leave; where a port has none, they do so at once.
+    `blocking_ns` is by egress port. `wire_ns` has by rate and octets how long a frame keeps a link
+    at most and at least, and how long it takes to be received, at most and at least.
+    """
 
     intent: Intent
-    lists: Mapping[PortRef, GateCycle]
+    lists: Mapping[PortRef, Openings]
     blocking_ns: Mapping[PortRef, int]
     drops_misfits: Drops
     added_octets: AddedOctets
     clocks: ClockErrors
     apart_ns: int | None  # any two clocks, if that is the same for all
     wire_ns: dict[tuple[int, int], tuple[int, int, int, int]] = field(default_factory=dict)
+
+    @classmethod
+    def through(
+        cls,
+        intent: Intent,
+        lists: Mapping[PortRef, Openings],
+        drops_misfits: Drops,
+        added_octets: AddedOctets,
+    ) -> Travel:
+        """In the network of an intent."""
+        links, clocks = intent.network.links, ClockErrors(intent.network)
+        blocking = {port: blocking_ns(intent, link) for port, link in links.items()}
+        return cls(intent, lists, blocking, drops_misfits, added_octets, clocks, clocks.same_ns)
 
     def along(self, stream: Stream, hops: tuple[Hop, ...]) -> list[Transmission]:
         """The transmissions of one path, in the order of `hops`."""
@@ -279,7 +283,13 @@ class _Travel:
             first = before.received_ns + bridge.processing_max_ns
             all_there = first + before.spread_ns
             latest = max(first, all_there - spread)
-            opens = self._earliest_start_ns(stream, hop, earliest)
+            opens = _opens_ns(
+                self.lists.get(hop.egress),
+                hop.traffic_class,
+                earliest,
+                hop.offset_ns,
+                stream.period_ns,
+            )
             if opens > earliest:
                 # What an earlier clock says of it counts no more where this one says as much.
                 left = self._mattering(left, node, opens)
@@ -353,13 +363,19 @@ class _Travel:
             return stream.payload_octets
         return max(stream.payload_octets, self.intent.network.overhead.min_payload_octets) + added
 
-    def _earliest_start_ns(self, stream: Stream, hop: Hop, earliest_ns: int) -> int:
-        """By the bridge's clock, whatever other frames there are or are lost."""
-        gates = self.lists.get(hop.egress)
-        if gates is None:
-            return earliest_ns
-        gate = gates.gate(hop.traffic_class)
-        return gate.earliest_start_ns(earliest_ns, hop.offset_ns, stream.period_ns)
+
+def earliest_start_ns(gates: Openings | None, t: Transmission) -> int:
+    """When frames may leave a port by its list, by the clock of its bridge, whatever other frames
+    there are or are lost."""
+    return _opens_ns(gates, t.traffic_class, t.earliest_ns, t.offset_ns, t.period_ns)
+
+
+def _opens_ns(
+    gates: Openings | None, number: int, earliest_ns: int, planned_ns: int, period_ns: int
+) -> int:
+    if gates is None:
+        return earliest_ns
+    return gates.earliest_start_ns(number, earliest_ns, planned_ns, period_ns)
 
 
 def _later(times: Clocked, by_ns: int) -> Clocked:

@@ -37,7 +37,11 @@ class Judge:
     """What is wrong with a mechanism's parts of a plan, and what it does to the frames of others.
 
     `ways` is what is wrong with what bridges are told, wherever frames go; `times` the same when
-    they come by `transmissions`, with what all mechanisms add to them. `table` is that of a switch.
+    they come by `transmissions`, with what all mechanisms add to them. `entering` is what is wrong
+    with what bridges do with frames as these come from their talkers: of the bridges that are
+    asked about, with the streams that come in there. `is_local`: `ways` and `times` say the same of
+    streams whatever others there are, but for those with the same addresses, and of untagged frames
+    those that come in by the same port. `table` is that of a switch.
     `address_given` is what follows from what bridges are told. `added_octets` are what the first
     switch puts before the payload of a stream's frames, and the last one takes away; and
     `drops_misfits` is whether the first switch is to drop frames of a stream, in a class by its
@@ -48,6 +52,10 @@ class Judge:
     times: Callable[[Plan, Told, Sequence[Transmission], AddedOctets], Iterator[Violation]] = (
         lambda _plan, _told, _transmissions, _added_octets: iter(())
     )
+    entering: Callable[[Plan, Told, Sequence[Transmission], AddedOctets], Iterator[Violation]] = (
+        lambda _plan, _told, _transmissions, _added_octets: iter(())
+    )
+    is_local: bool = False
     table: Callable[[Plan, str, BridgeForwarding], Table] | None = None
     address_given: Callable[[Told], AddressGiven] | None = None
     added_octets: AddedOctets | None = None

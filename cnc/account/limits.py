@@ -42,11 +42,14 @@ def _judge_intervals(link: Link, gates: GateControlList) -> Iterator[Violation]:
     shortest = max(link.gate_interval_min_ns, kernel_min)
     longest = link.gate_interval_max_ns
     for index, entry in enumerate(gates.entries):
-        lasts = f"entry {index} lasts {entry.interval_ns} ns, the port"
-        if entry.interval_ns < shortest:
+        interval, tick = entry.interval_ns, link.gate_tick_ns
+        if shortest <= interval and not 0 < longest < interval and not interval % tick:
+            continue  # nearly always, and there are very many
+        lasts = f"entry {index} lasts {interval} ns, the port"
+        if interval < shortest:
             yield Violation("gate-interval", str(link.source), f"{lasts} needs {shortest} ns")
-        if 0 < longest < entry.interval_ns:
+        if 0 < longest < interval:
             yield Violation("gate-interval", str(link.source), f"{lasts} takes {longest} ns")
-        if entry.interval_ns % link.gate_tick_ns:
-            text = f"{lasts} counts in ticks of {link.gate_tick_ns} ns"
+        if interval % tick:
+            text = f"{lasts} counts in ticks of {tick} ns"
             yield Violation("gate-tick", str(link.source), text)

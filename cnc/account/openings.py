@@ -8,11 +8,22 @@ from collections.abc import Iterator
 from functools import cache
 from itertools import accumulate
 from math import lcm
+from typing import Protocol
 
 from cnc.model import GateControlList
 
 _NEVER_NS = 2**63
 _STATES = 256
+
+
+class Openings(Protocol):
+    """What tells how early a frame may leave a port."""
+
+    def earliest_start_ns(
+        self, number: int, earliest_ns: int, planned_ns: int, period_ns: int
+    ) -> int:
+        """As that of `Gate`, of class `number`."""
+        ...
 
 
 class GateCycle:
@@ -48,6 +59,12 @@ class GateCycle:
         if number not in self._gates:
             self._gates[number] = self._read(number)
         return self._gates[number]
+
+    def earliest_start_ns(
+        self, number: int, earliest_ns: int, planned_ns: int, period_ns: int
+    ) -> int:
+        """As that of the gate of class `number`."""
+        return self.gate(number).earliest_start_ns(earliest_ns, planned_ns, period_ns)
 
     def open_ns(self, number: int, start_ns: int, end_ns: int) -> int:
         """For how long the gate of class `number` is open within [start, end)."""
@@ -129,6 +146,7 @@ class Gate:
         early_ns: int,
     ) -> None:
         self._early_ns = early_ns
+        self.when = cycle_ns, early_ns, stretches
         # Times count from the first opening, so that no stretch crosses the end of the cycle.
         zero = stretches[0][0] if stretches else 0
         self._cycle_ns = cycle_ns

@@ -52,49 +52,26 @@ from __future__ import annotations
 
 from cnc.account.limits import judge_limits
 from cnc.account.violation import Violation
-from cnc.check.forwarding import judge_forwarding
-from cnc.check.lists import judge_cycles, judge_lists, readable_lists
-from cnc.check.mechanisms import judge_times
-from cnc.check.queues import judge_links, judge_queues
-from cnc.check.recovery import judge_recovery
-from cnc.check.seams import judge_seams
-from cnc.check.shared import judge_shared
-from cnc.check.streams import judge_streams
-from cnc.check.windows import judge_windows
+from cnc.check.whole import Judgement, judgement
 from cnc.errors import PlanRejected
-from cnc.loops.judge import judge_loops
-from cnc.mechanisms.composition import bridge_forwardings
 from cnc.model import Plan
-from cnc.support.gc_pause import paused
 
-__all__ = ["Violation", "judge", "judge_limits", "require_sound"]
+__all__ = ["Judgement", "Violation", "judge", "judge_limits", "judgement", "require_sound"]
 
 
-@paused()
 def judge(plan: Plan) -> list[Violation]:
     """Everything wrong with the plan; an empty list is the verdict "sound"."""
-    if violations := [*judge_cycles(plan)]:
-        return violations
-    lists = readable_lists(plan)
-    transmissions, violations = judge_streams(plan, lists)
-    violations += judge_links(transmissions)
-    violations += judge_queues(transmissions)
-    violations += judge_shared(plan, lists, transmissions)
-    violations += judge_lists(plan, lists)
-    forwarding = bridge_forwardings(plan)
-    violations += judge_forwarding(plan, forwarding)
-    violations += judge_times(plan, forwarding, transmissions)
-    violations += judge_loops(plan)
-    violations += judge_limits(plan.intent.network, plan.gates)
-    violations += judge_windows(plan, lists, transmissions)
-    violations += judge_seams(plan, lists, transmissions)
-    if not violations:  # a plan that does not hold without a disturbance is refused as it is
-        violations += judge_recovery(plan, lists, transmissions)
-    return violations
+    return judgement(plan).violations
 
 
-def require_sound(plan: Plan, what: str = "the plan", *, hint: str) -> None:
-    """Raise PlanRejected with all violations of `what`, and what to do as `hint`."""
-    if violations := judge(plan):
-        lines = "\n".join(f"  {each.code} {each.where}: {each.text}" for each in violations)
+def require_sound(
+    plan: Plan, what: str = "the plan", *, hint: str, judged: Judgement | None = None
+) -> Judgement:
+    """The judgement on `what`, that of the caller where it is on this very plan. Raises
+    PlanRejected with all violations, and what to do as `hint`."""
+    if judged is None or judged.plan is not plan:
+        judged = judgement(plan)
+    if judged.violations:
+        lines = "\n".join(f"  {each.code} {each.where}: {each.text}" for each in judged.violations)
         raise PlanRejected(f"the judge refuses {what}:\n{lines}", hint=hint)
+    return judged

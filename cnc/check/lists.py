@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from math import lcm
 
 from cnc.account.openings import GateCycle
@@ -24,21 +24,26 @@ _WHOLE_PPB = 10**9
 _CYCLE_MAX_NS = 2**31 - 1  # what the kernel's taprio can hold
 
 
-def judge_cycles(plan: Plan) -> Iterator[Violation]:
-    """Links whose streams, or whose gate control list beside them, repeat together too rarely.
-
-    No list can be as long, and every other rule looks through such a cycle.
-    """
-    periods: dict[PortRef, set[int]] = defaultdict(set)
+def periods_of(plan: Plan) -> defaultdict[PortRef, set[int]]:
+    """By port the periods of the streams that leave by it."""
+    periods: defaultdict[PortRef, set[int]] = defaultdict(set)
     for name, planned in plan.streams.items():
         if (stream := plan.intent.streams.get(name)) is not None:
             for hop in planned.hops:
                 periods[hop.egress].add(stream.period_ns)
-    for port, gates in plan.gates.items():
-        if gates.cycle_ns > 0:
-            periods[port].add(gates.cycle_ns)
-    for port, repeating in sorted(periods.items()):
-        cycle_ns = plan.gates[port].cycle_ns if port in plan.gates else 0
+    return periods
+
+
+def judge_cycles(
+    gates: Mapping[PortRef, GateControlList], periods: Mapping[PortRef, Collection[int]]
+) -> Iterator[Violation]:
+    """Links whose streams, or whose gate control list beside them, repeat together too rarely.
+
+    No list can be as long, and every other rule looks through such a cycle.
+    """
+    for port in sorted(gates.keys() | periods.keys()):
+        cycle_ns = gates[port].cycle_ns if port in gates else 0
+        repeating = {*periods.get(port, ()), *([cycle_ns] if cycle_ns > 0 else [])}
         what = "the cycle is"
         if cycle_ns <= _CYCLE_MAX_NS:
             cycle_ns, what = lcm(*repeating), "what is planned there repeats only every"
@@ -47,12 +52,13 @@ def judge_cycles(plan: Plan) -> Iterator[Violation]:
             yield Violation("gate-cycle", str(port), text)
 
 
-def readable_lists(plan: Plan) -> dict[PortRef, GateCycle]:
-    """The lists of gated ports whose cycle is sound, so that times can be looked up in them."""
+def readable_lists(plan: Plan, hyperperiod_ns: int | None = None) -> dict[PortRef, GateCycle]:
+    """The lists of gated ports whose cycle is sound, so that times can be looked up in them.
+    `hyperperiod_ns` is that of all streams of the intent, for who knows it."""
     intent = plan.intent
     others = [c for c in intent.classes.values() if c.role is not ClassRole.CONTROL]
     best_effort = intent.classes_with(ClassRole.BEST_EFFORT)
-    hyperperiod_ns = intent.hyperperiod_ns()
+    hyperperiod_ns = hyperperiod_ns or intent.hyperperiod_ns()
     readable = {}
     for port, gates in plan.gates.items():
         if not is_gated_port(intent.network, port) or _cycle_fault(gates, intent, hyperperiod_ns):
@@ -68,9 +74,11 @@ def readable_lists(plan: Plan) -> dict[PortRef, GateCycle]:
     return readable
 
 
-def judge_lists(plan: Plan, readable: Mapping[PortRef, GateCycle]) -> Iterator[Violation]:
-    """What is wrong with any list, whatever frames are planned."""
-    network, hyperperiod_ns = plan.intent.network, plan.intent.hyperperiod_ns()
+def judge_lists(
+    plan: Plan, readable: Mapping[PortRef, GateCycle], hyperperiod_ns: int | None = None
+) -> Iterator[Violation]:
+    """What is wrong with any list, whatever frames are planned; see `readable_lists`."""
+    network, hyperperiod_ns = plan.intent.network, hyperperiod_ns or plan.intent.hyperperiod_ns()
     for port, gates in plan.gates.items():
         if not is_gated_port(network, port):
             text = "is no connected port of a switch, nor of an end station with gates"

@@ -41,6 +41,19 @@ def judge_times(
         yield from each.times(plan, told, transmissions, added_octets)
 
 
+def judge_entering(
+    plan: Plan, told: Told, transmissions: Sequence[Transmission]
+) -> Iterator[Violation]:
+    """What is wrong with what these bridges do with frames as they come from their talkers."""
+    for each in _judges():
+        yield from each.entering(plan, told, transmissions, added_octets)
+
+
+def are_local() -> bool:
+    """Whether what any mechanism says of a stream is the same whatever other streams there are."""
+    return all(each.is_local for each in _judges())
+
+
 def tables(plan: Plan, switch: str, told: BridgeForwarding) -> Iterator[Table]:
     """The tables of a switch that hold a limited number of entries."""
     return (each.table(plan, switch, told) for each in _judges() if each.table)

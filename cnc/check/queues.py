@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from math import lcm
+from operator import itemgetter
 from typing import NamedTuple
 
 from cnc.account.frames import Transmission
@@ -25,13 +26,12 @@ def judge_links(transmissions: Iterable[Transmission]) -> Iterator[Violation]:
         hyperperiod = lcm(*{t.period_ns for t in on_link})
         # One cycle more, where what begins in the first may last for longer than its beginning.
         until = hyperperiod * (1 + any(t.is_shared for t in on_link))
-        each = _together(
-            sorted(
-                (start, start + t.busy_until_ns - t.offset_ns, t.stream, _shared_class(t))
-                for t in on_link
-                for start in range(t.offset_ns % t.period_ns, until, t.period_ns)
-            )
+        starts = (
+            (start, start + t.busy_until_ns - t.offset_ns, t.stream, _shared_class(t))
+            for t in on_link
+            for start in range(t.offset_ns % t.period_ns, until, t.period_ns)
         )
+        each = _together(sorted(starts, key=itemgetter(0, 1, 2)))
         start, end, stream, shared = each[0]
         each.append((start + until, end + until, stream, shared))
         reported = set()

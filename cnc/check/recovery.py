@@ -42,12 +42,11 @@ _CIRCULAR = "late frames may make others late around a ring of ports, cycle afte
 _ROUNDS_MAX = 200  # more hops than any path has, with room for paths that feed each other
 
 
-def judge_recovery(
-    plan: Plan, lists: Mapping[PortRef, GateCycle], transmissions: Sequence[Transmission]
-) -> Iterator[Violation]:
+def judge_recovery(plan: Plan, found: Mapping[str, int | None]) -> Iterator[Violation]:
     """Streams that may stay late for longer after a disturbance than the plan says.
 
-    `transmissions` are those of a plan that is sound otherwise.
+    `found` is by stream for how long it may be late, by the account of a plan that is sound
+    otherwise (`account_of`); None: no bound is found.
     """
     network = plan.intent.network
     if network.disturbance_ns is None:
@@ -55,7 +54,6 @@ def judge_recovery(
             text = "the plan promises a recovery, and the intent asks for none"
             yield Violation("recovery", name, text)
         return
-    found = account_of(plan.intent, lists, transmissions, network.disturbance_ns).by_stream()
     for name in plan.streams:
         recovery_ns = found.get(name, 0)
         promised = plan.recovery_ns.get(name)

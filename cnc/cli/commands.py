@@ -27,6 +27,7 @@ from cnc.support.format import counted
 from cnc.support.lazy import lazy_import
 
 if TYPE_CHECKING:
+    from cnc.check import Judgement
     from cnc.mechanisms import registry
 else:
     registry = lazy_import("cnc.mechanisms.registry")
@@ -43,13 +44,13 @@ def check(file: Path, state_dir: Path, as_json: bool) -> None:
     if isinstance(loaded, Intent):
         render.intent(loaded, as_json=as_json)
         if not as_json:
-            warn_of(Plan(loaded, {}, {}, algorithm="none"), is_new=False)
+            warn_of(Plan(loaded, {}, {}, algorithm="none"), None, is_new=False)
         return
-    violations = app.judge(loaded)
-    render.verdict(loaded, violations, as_json=as_json)
+    judged = app.judgement(loaded)
+    render.verdict(loaded, judged.violations, as_json=as_json)
     if not as_json:
-        warn_of(loaded, is_new=False)
-    if violations:
+        warn_of(loaded, judged, is_new=False)
+    if judged.violations:
         raise click.exceptions.Exit(PlanRejected.exit_code)
 
 
@@ -154,7 +155,8 @@ def plan(  # noqa: PLR0917  one parameter an option
             seed=seed,
             listener=listener,
         )
-    computed = app.sound(searched)
+    judged = app.sound(searched)
+    computed = judged.plan
     text = app.dump_plan(computed, output)
     if as_json:
         echo(text, nl=False)
@@ -162,7 +164,7 @@ def plan(  # noqa: PLR0917  one parameter an option
         render.plan(computed, output)
         if running:
             render.difference(running, computed, anew=reoptimise)
-        warn_of(computed)
+        warn_of(computed, judged)
     if searched.is_interrupted and computed.refused:
         raise CncError(
             f"interrupted: the plan is INCOMPLETE, {len(computed.refused)} of "
@@ -198,12 +200,13 @@ def show(file: Path, svg: Path | None, html: Path | None, state_dir: Path, as_js
 
     with planning.shown_search() as listener:
         shown = app.plan_of(load(file, state_dir), listener=listener)
-    for target, draw in ((svg, chart.svg), (html, page.html)):
+    judged = app.judgement(shown) if html else judged_to_warn(shown, as_json=as_json)
+    for target, draw in ((svg, chart.svg), (html, lambda plan: page.html(plan, judged))):
         if target:
             whole_file.write(target, draw(shown))
             echo(f"wrote {target}")
-    if not as_json:
-        _warn_of_lateness(shown)
+    if judged and not as_json:
+        _warn_of_lateness(judged)
     if svg or html:
         return
     if as_json:
@@ -212,17 +215,26 @@ def show(file: Path, svg: Path | None, html: Path | None, state_dir: Path, as_js
         render.chart(shown)
 
 
-def warn_of(plan: Plan, *, is_new: bool = True) -> None:
+def judged_to_warn(plan: Plan, *, as_json: bool) -> Judgement | None:
+    """The judgement on a plan of whose streams there is something to say; None: there is not, or
+    nothing is said of any plan."""
+    from cnc.check import unbounded  # noqa: PLC0415
+
+    return app.judgement(plan) if not as_json and unbounded.unbounded(plan) else None
+
+
+def warn_of(plan: Plan, judged: Judgement | None, *, is_new: bool = True) -> None:
     """Warn of what a plan rests on and a network may not do, and of what a sound one does not
-    promise."""
-    _warn_of_lateness(plan)
+    promise, by the judgement on it; None: there is no such stream."""
+    if judged:
+        _warn_of_lateness(judged)
     for each in registry.MEASURED:
         for text, hint in each.warnings(plan, is_new):
             render.warning(text, hint)
 
 
-def _warn_of_lateness(plan: Plan) -> None:
+def _warn_of_lateness(judged: Judgement) -> None:
     from cnc.check import unbounded  # noqa: PLC0415
 
-    if text := unbounded.warning(plan):
+    if text := unbounded.warning(judged):
         render.warning(text, unbounded.HINT)

@@ -10,7 +10,7 @@ import click
 
 from cnc import app
 from cnc.cli import logs, planning, progress, render
-from cnc.cli.commands import warn_of
+from cnc.cli.commands import judged_to_warn, warn_of
 from cnc.cli.options import (
     DOCUMENT,
     FILE,
@@ -126,8 +126,9 @@ def push(  # noqa: PLR0917  one parameter an option
                 force_margin=force_margin,
                 listener=listener,
             )
+        judged = judged_to_warn(plan, as_json=as_json)
         if not as_json:
-            warn_of(plan)
+            warn_of(plan, judged)
         ahead = _ahead(running, plan, dry_run=dry_run, as_json=as_json)
         warnings: list[Finding] = []
         with progress.steps() as say:
@@ -142,6 +143,7 @@ def push(  # noqa: PLR0917  one parameter an option
                 force_margin=force_margin,
                 listener=say,
                 warn=_noting(warnings, as_json=as_json),
+                judged=judged,
             )
     _done(report, ahead, warnings, dry_run=dry_run, as_json=as_json)
     if not as_json:

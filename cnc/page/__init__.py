@@ -17,6 +17,7 @@ from importlib.resources import files
 from string import Template
 from typing import Any
 
+from cnc.check import Judgement
 from cnc.model import Plan
 from cnc.page.data import page_data
 from cnc.support.gc_pause import paused
@@ -38,8 +39,9 @@ _ROOMS = ("session", "strip", "tabs", "tables")
 
 
 @paused()
-def html(plan: Plan) -> str:
-    """The page as text; the same for the same plan."""
+def html(plan: Plan, judged: Judgement | None = None) -> str:
+    """The page as text, the same for the same plan; `judged` is the judgement on it, if there is
+    one."""
     looks = "\n" + style()
     code = "\n" + _file("embedded.js") + "\n" + script()
     policy = (
@@ -50,8 +52,8 @@ def html(plan: Plan) -> str:
         title=plan.intent.name,
         head=f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
         f"<style>{looks}</style>",
-        scripts=f'<script type="application/json" id="plan">{_inert(page_data(plan))}</script>\n'
-        f"<script>{code}</script>",
+        scripts=f'<script type="application/json" id="plan">{_inert(page_data(plan, judged))}'
+        f"</script>\n<script>{code}</script>",
     )
 
 

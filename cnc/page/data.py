@@ -41,7 +41,7 @@ from typing import Any
 
 from cnc.account.frames import Transmission
 from cnc.chart.axis import classes_of, open_times, ports_along_the_way, span_ns
-from cnc.check import judge, unbounded
+from cnc.check import Judgement, judgement, unbounded
 from cnc.check.lists import readable_lists
 from cnc.check.streams import judge_streams
 from cnc.loops.model import Loops
@@ -54,9 +54,10 @@ from cnc.plans.shared_windows import shared_windows
 from cnc.support.format import duration, rate
 
 
-def page_data(plan: Plan) -> dict[str, Any]:
-    """All of it, with nothing that `json` does not know; deterministic."""
-    return _Data(plan).everything()
+def page_data(plan: Plan, judged: Judgement | None = None) -> dict[str, Any]:
+    """All of it, with nothing that `json` does not know; deterministic. `judged` is the judgement
+    on the plan, if there is one."""
+    return _Data(plan, judged or judgement(plan)).everything()
 
 
 def _natural(name: str) -> list[tuple[int, str]]:
@@ -65,8 +66,9 @@ def _natural(name: str) -> list[tuple[int, str]]:
 
 
 class _Data:
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, judged: Judgement) -> None:
         self._plan = plan
+        self._judged = judged
         self._network = plan.intent.network
         self._classes = classes_of(plan)
         self._nodes = [
@@ -97,10 +99,10 @@ class _Data:
             "name": plan.intent.name,
             "algorithm": plan.algorithm,
             "span_ns": span_ns(plan),
-            "verdict": [str(violation) for violation in judge(plan)],
+            "verdict": [str(violation) for violation in self._judged.violations],
             "gate_margin": self._gate_margin(),
             "disturbance_ns": self._network.disturbance_ns if plan.recovery_ns else None,
-            "unbounded": unbounded.warning(plan),
+            "unbounded": unbounded.warning(self._judged),
             "recovery_ns": max(plan.recovery_ns.values(), default=None),
             "classes": [
                 {"name": c.name, "number": c.number, "role": c.role} for c in self._classes

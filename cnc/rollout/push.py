@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cnc.check import judge, require_sound
+from cnc.check import Judgement, judge, require_sound
 from cnc.check.transition import require_sound_transition
 from cnc.finding import Check, Finding, Verdict
 from cnc.model import Plan
@@ -30,6 +30,7 @@ def push(
     has_run: bool = False,
     listener: Listener = ignore,
     warn: Warn = ignore_findings,
+    judged: Judgement | None = None,
 ) -> Report:
     """Deploy `plan` to every switch as one change; see `roll_out`.
 
@@ -38,6 +39,7 @@ def push(
     does what switches have measured of their gates, since they are to run again what they ran, or
     since the operator wants it so. `has_run`: the switches have run the plan, which an earlier
     version may have made by another account of times; what the judge finds in it is a warning.
+    `judged` is the judgement on this very plan, if the caller has it.
 
     Where streams of a bridged network get other ways than in the plan that runs, by the history,
     their former ways are removed by a second rollout once no frame comes by them any more: this
@@ -48,7 +50,8 @@ def push(
     operator's decision.
     """
     if not has_run:
-        require_sound(plan, hint="nothing was sent; plan the intent again with `cnc plan`")
+        hint = "nothing was sent; plan the intent again with `cnc plan`"
+        require_sound(plan, hint=hint, judged=judged)
     elif found := judge(plan):
         text = (
             f"the judge finds {counted(len(found), 'violation')} in this plan, which has run: "

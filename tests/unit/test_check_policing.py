@@ -13,7 +13,7 @@ import pytest
 
 from cnc.check import judge
 from cnc.check.lists import readable_lists
-from cnc.check.mechanisms import judge_times
+from cnc.check.mechanisms import judge_entering
 from cnc.check.streams import judge_streams
 from cnc.mechanisms.composition import bridge_forwardings
 from cnc.mechanisms.stream_filters.model import (
@@ -51,7 +51,7 @@ ONCE, TWICE, FAST, SLOW = TOLD["s1"][StreamFilters].filters
 def found(told: Mapping[str, BridgeForwarding] = TOLD, of: Plan = PLANNED) -> list[str]:
     transmissions, violations = judge_streams(of, readable_lists(of))
     assert violations == []
-    found = judge_times(of, told, transmissions)
+    found = judge_entering(of, told, transmissions)
     return [f"{each.code} {each.where}: {each.text}" for each in found]
 
 
@@ -199,7 +199,7 @@ def test_a_talker_that_is_later_than_the_window_of_its_frames_is_found() -> None
     intent = replace(PLANNED.intent, network=replace(PLANNED.intent.network, end_stations=late))
     of = replace(PLANNED, intent=intent)
     transmissions, _ = judge_streams(of, readable_lists(of))
-    texts = [each.text for each in judge_times(of, TOLD, transmissions)]
+    texts = [each.text for each in judge_entering(of, TOLD, transmissions)]
     assert len(texts) == 2
     assert all("its gate opens from" in text for text in texts)
 

@@ -336,7 +336,8 @@ def test_a_pushed_intent_is_judged_once_by_the_rollout(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(rollout, "push", push)
     monkeypatch.setattr(rollout, "read_ports", lambda *_, **__: StatedPorts({}, {}, {}))
-    monkeypatch.setattr(check, "judge", lambda plan: judged.append(plan) or [])
+    judgement = check.judgement
+    monkeypatch.setattr(check, "judgement", lambda plan: judged.append(plan) or judgement(plan))
     assert CliRunner().invoke(cli.cnc, ["push", str(LINE3)]).exit_code == 0
     assert (len(pushed), len(judged)) == (1, 0)
     assert CliRunner().invoke(cli.cnc, ["show", str(LINE3)]).exit_code == 0

@@ -11,7 +11,7 @@ from typing import Any
 
 from cnc.check import judge
 from cnc.check.lists import readable_lists
-from cnc.check.mechanisms import judge_times
+from cnc.check.mechanisms import judge_entering
 from cnc.check.streams import judge_streams
 from cnc.mechanisms.composition import bridge_forwardings
 from cnc.mechanisms.frer.model import Recovery, SequenceFunctions
@@ -35,7 +35,7 @@ def found(of: Plan, told: dict[str, BridgeForwarding]) -> list[str]:
     """What the judge of mechanisms says of what the switches are told."""
     transmissions, violations = judge_streams(of, readable_lists(of))
     assert violations == []
-    found = judge_times(of, told, transmissions)
+    found = judge_entering(of, told, transmissions)
     return [f"{each.code} {each.where}: {each.text}" for each in found]
 
 

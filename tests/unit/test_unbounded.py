@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import yaml
+from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cnc import cli
 from cnc import intent as intents_from
-from cnc.check import judge, unbounded
+from cnc.account.openings import GateCycle
+from cnc.check import judge, judgement, unbounded
+from cnc.check.streams import judge_streams
 from cnc.errors import Unschedulable
 from cnc.mechanisms.frer.derive import sequence_functions
 from cnc.mechanisms.frer.model import Recovery
-from cnc.model import Elimination, Intent, Plan, Windows
+from cnc.model import Elimination, Intent, Plan, PortRef, Windows
 from cnc.page.data import page_data
 from cnc.planner import plan
 from tests.simulator.adversary import Chance
@@ -96,14 +101,14 @@ def test_a_talker_without_a_pause_keeps_its_own_streams_from_a_bound() -> None:
     planned = plan(with_windows(asked, Windows.EXACT))
     assert planned.recovery_ns == {}
     assert judge(planned) == []
-    assert "t/s1: the talker sends without a pause" in (unbounded.warning(planned) or "")
+    assert "t/s1: the talker sends without a pause" in (unbounded.warning(judgement(planned)) or "")
 
 
 # --- what is said of it ---------------------------------------------------------------------------
 
 
 def test_the_warning_names_streams_and_ports_with_the_reason_and_what_helps() -> None:
-    text = unbounded.warning(plan(wanted())) or ""
+    text = unbounded.warning(judgement(plan(wanted()))) or ""
     assert text.startswith(
         "no bound is found on how long after a disturbance 19 of 20 streams (f0, f1, f2, f3, f4, "
         "14 more) may be late, which is no proof that they stay late: s2/l: beside planned "
@@ -116,14 +121,14 @@ def test_the_warning_names_streams_and_ports_with_the_reason_and_what_helps() ->
 def test_nothing_is_said_where_all_have_a_bound_or_none_is_asked_for() -> None:
     alone = wanted()
     alone = replace(alone, streams={"g": alone.streams["g"]})
-    assert unbounded.warning(plan(alone)) is None
-    assert unbounded.warning(plan(wanted(disturbance_ns=None))) is None
+    assert unbounded.warning(judgement(plan(alone))) is None
+    assert unbounded.warning(judgement(plan(wanted(disturbance_ns=None)))) is None
 
 
 def test_the_page_has_the_warning_and_the_recovery_of_those_that_have_a_bound() -> None:
     planned = plan(wanted())
     data = page_data(planned)
-    assert data["unbounded"] == unbounded.warning(planned)
+    assert data["unbounded"] == unbounded.warning(judgement(planned))
     assert data["recovery_ns"] == planned.recovery_ns["g"]
     shown = {each["name"]: each["recovery_ns"] for each in data["streams"]}
     assert {name for name, ns in shown.items() if ns is not None} == {"g"}
@@ -162,6 +167,29 @@ def test_plan_check_and_show_warn_and_required_refuses(tmp_path: Path) -> None:
         assert "no bound is found on how long frames are late" in refused.stderr
 
 
+def test_a_command_judges_a_plan_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file, planned = crowded_file(tmp_path, "100us"), tmp_path / "plan.json"
+    judged: list[Plan] = []
+
+    def counted(plan: Plan, lists: Mapping[PortRef, GateCycle]) -> object:
+        judged.append(plan)
+        return judge_streams(plan, lists)
+
+    monkeypatch.setattr("cnc.check.whole.judge_streams", counted)
+    page = tmp_path / "page.html"
+    for argv in (
+        ("plan", file, "-o", planned),
+        ("check", planned),
+        ("show", planned),
+        ("show", planned, "--html", page),
+    ):
+        judged.clear()
+        done = CliRunner().invoke(cli.cnc, [str(each) for each in argv])
+        assert done.exit_code == 0
+        assert "no bound is found" in done.stderr
+        assert len(judged) == 1
+
+
 def test_recovery_is_stated_as_a_time_a_word_or_a_mapping() -> None:
     document = yaml.safe_load((SCHEDULES / "line3.yaml").read_text())
     for stated, expected in (
@@ -191,7 +219,7 @@ def test_switches_that_take_out_copies_count_with_the_disturbance_where_there_is
     others = {n: its for n, its in planned.recovery_ns.items() if n != name}
     without = replace(planned, recovery_ns=others)
     assert reset_ms(without) <= reset_ms(planned)
-    text = unbounded.warning(without) or ""
+    text = unbounded.warning(judgement(without)) or ""
     assert f"Switches take out second copies of {name} that come up to 100 µs late" in text
 
 

@@ -10,12 +10,12 @@ their first switch gives them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from cnc.account.judge import AddressGiven, Told
 from cnc.account.violation import Violation
-from cnc.model import Forwarding, Hop, Plan, PortRef, StreamAddress
+from cnc.model import Forwarding, Hop, Network, Plan, PortRef, StreamAddress
 from cnc.support.format import counted
 
 _VLAN_ID_MIN, _VLAN_ID_MAX = 2, 4094  # 0 and 4095 are none (802.1Q Table 9-2), 1 is for untagged
@@ -42,10 +42,17 @@ def judge_addresses(plan: Plan, forwarding: Told) -> Iterator[Violation]:
             yield Violation("address", name, "has one, and the network is routed")
         return
     yield from _judge_each(plan)
-    for name, its in forwarding.items():
-        limit = plan.intent.network.bridges[name].filtering_entries_max
-        if len(its.entries) > limit:
-            text = f"is told {len(its.entries)} filtering entries, and holds {limit}"
+    yield from judge_entries(
+        plan.intent.network, {name: len(its.entries) for name, its in forwarding.items()}
+    )
+
+
+def judge_entries(network: Network, entries: Mapping[str, int]) -> Iterator[Violation]:
+    """Which switches are told more filtering entries than they hold, of so many by switch."""
+    for name, count in entries.items():
+        limit = network.bridges[name].filtering_entries_max
+        if count > limit:
+            text = f"is told {count} filtering entries, and holds {limit}"
             yield Violation("filtering-entries", name, text)
 
 

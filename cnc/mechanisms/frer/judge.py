@@ -215,4 +215,4 @@ def _added_octets(stream: Stream) -> int:
     return _TAG_OCTETS if stream.elimination is Elimination.SWITCH else 0
 
 
-JUDGE = Judge(ways=_judge_ways, times=_judge_histories, added_octets=_added_octets)
+JUDGE = Judge(ways=_judge_ways, times=_judge_histories, is_local=True, added_octets=_added_octets)

@@ -162,5 +162,6 @@ def _address_given(forwarding: Told) -> AddressGiven:
 
 JUDGE = Judge(
     ways=lambda plan, forwarding: _Translations(plan, forwarding).judge(),
+    is_local=True,
     address_given=_address_given,
 )

@@ -99,7 +99,7 @@ class _Filters:
         self._added_octets = added_octets
         self._all = filters
         self._classes = {its.number: its for its in plan.intent.classes.values()}
-        self._entries = _entry_ports(plan)
+        self._entries = {port for port in _entry_ports(plan) if port.node in filters}
         self._small: set[str] = set()  # switches that do only what is stated
         # By whose frames they take, each with its place in the order of its switch.
         self._of_streams: defaultdict[_Key, list[tuple[int, StreamFilter]]] = defaultdict(list)
@@ -281,4 +281,4 @@ def _drops_misfits(intent: Intent, stream: str, traffic_class: int) -> bool:
     return asked is Policing.DROP
 
 
-JUDGE = Judge(times=_judge_policing, table=_table, drops_misfits=_drops_misfits)
+JUDGE = Judge(entering=_judge_policing, is_local=True, table=_table, drops_misfits=_drops_misfits)
