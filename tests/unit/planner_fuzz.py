@@ -2,9 +2,10 @@
 
 `single_plan` plans a network, `steady_plan` one in which jitter is limited, twice, `kept_plan` half
 of its streams and then all around them, `live_plans` adds and removes streams twelve times (fewer
-events never showed some faults). `ticked_plan` plans a network on ports that count in ticks, and
-takes a refusal for a fault that nothing but the ticks explains. `stated_plan` plans one whose
-operator states what most leave unsaid, `sharing_plan` one whose streams may share windows.
+events never showed some faults), and `promising_plans` does so where the network recovers from
+disturbances, and looks whether promises stay. `ticked_plan` plans a network on ports that count in
+ticks, and takes a refusal for a fault that nothing but the ticks explains. `stated_plan` plans one
+whose operator states what most leave unsaid, `sharing_plan` one whose streams may share windows.
 `python -m tests.simulator.long` judges and simulates many of them.
 """
 
@@ -302,6 +303,29 @@ def live_plans(seed: int, entries_max: tuple[int, ...] = (6, 8, 12, 16, 24)) -> 
     random = seeded(seed)
     wanted = random_intent(seed, entries_max=entries_max)
     wanted = with_links(wanted, gate_interval_min_ns=random.choice((0, 0, 1000, 5000)))
+    yield from _while_streams_come_and_go(random, wanted)
+
+
+def promising_plans(seed: int, entries_max: tuple[int, ...] = (0, 0, 8, 16, 64)) -> Iterator[Plan]:
+    """The same of networks that are to recover from disturbances."""
+    random = seeded(seed)
+    wanted = random_intent(seed, entries_max=entries_max)
+    network = replace(
+        wanted.network,
+        disturbance_ns=random.choice((*DISTURBANCES_NS, 20 * US)),
+        recovery_required=random.random() < 0.2,
+    )
+    streams = [replace(each, windows=Windows.EXACT) for each in wanted.streams.values()]
+    wanted = with_streams(replace(wanted, network=network), *streams)
+    yield from _while_streams_come_and_go(random, wanted)
+
+
+def _while_streams_come_and_go(random: Random, wanted: Intent) -> Iterator[Plan]:
+    """A live plan of every other stream after each event.
+
+    Raises:
+        Moved: a promise to another stream is not what it was, or a refusal changed something.
+    """
     names = list(wanted.streams)
     running = _planned(with_streams(wanted, *(wanted.streams[n] for n in names[::2])))
     if running is None:
@@ -313,8 +337,18 @@ def live_plans(seed: int, entries_max: tuple[int, ...] = (6, 8, 12, 16, 24)) -> 
     )
     live = Live(running)
     for _ in range(_EVENTS):
-        running = _after_an_event(random, wanted, live, running)
-        yield running
+        before = live.plan
+        some = _an_event(random, wanted, live)
+        for name in before.streams.keys() & live.plan.streams.keys() - some:
+            if _promise(before, name) != _promise(live.plan, name):
+                raise Moved(f"what {name} was promised is another")
+        yield live.plan
+    Live(live.plan)  # it goes on from a stored plan
+
+
+def _promise(planned: Plan, name: str) -> tuple[object, ...]:
+    parts = planned.streams, planned.recovery_ns, planned.jitter_ns, planned.addresses
+    return tuple(its.get(name) for its in parts)
 
 
 def first_faults(plans: Iterable[Plan]) -> list[Violation]:
@@ -322,25 +356,29 @@ def first_faults(plans: Iterable[Plan]) -> list[Violation]:
     return next(filter(None, map(judge, plans)), [])
 
 
-def _after_an_event(random: Random, wanted: Intent, live: Live, running: Plan) -> Plan:
-    """The running plan with a few streams more or less, as the live plan has it."""
-    streams = dict(running.streams)
-    absent = [name for name in wanted.streams if name not in streams]
-    adds = absent and (not streams or random.random() < 0.5)
+def _an_event(random: Random, wanted: Intent, live: Live) -> set[str]:
+    """Let a few streams come or go; those of which that was asked and granted."""
+    before = live.plan
+    absent = [name for name in wanted.streams if name not in before.streams]
+    adds = absent and (not before.streams or random.random() < 0.5)
     some = random.sample(
-        absent if adds else list(streams),
-        1 + (random.random() < 0.3) * (len(absent if adds else streams) > 1),
+        absent if adds else list(before.streams),
+        1 + (random.random() < 0.3) * (len(absent if adds else before.streams) > 1),
     )
     try:
         changes = live.add([wanted.streams[name] for name in some]) if adds else live.remove(some)
     except Unschedulable:
-        return running
-    streams = {name: its for name, its in streams.items() if name not in some} | dict(
-        changes.streams
-    )
-    gates = {port: its for port, its in {**running.gates, **changes.gates}.items() if its}
-    present = [its for name, its in wanted.streams.items() if name in streams]
-    return Plan(with_streams(wanted, *present), streams, gates, running.algorithm)
+        if live.plan != before:
+            raise Moved("a refusal changed something") from None
+        return set()
+    touched = {
+        port
+        for port in live.plan.gates.keys() | before.gates.keys()
+        if live.plan.gates.get(port) != before.gates.get(port)
+    }
+    if not touched <= changes.gates.keys() <= changes.ports:
+        raise Moved("a port runs another list, and is not among the changes")
+    return set(some)
 
 
 def _planned(wanted: Intent, keep: Plan | None = None) -> Plan | None:
