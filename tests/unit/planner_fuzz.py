@@ -2,10 +2,11 @@
 
 `single_plan` plans a network, `steady_plan` one in which jitter is limited, twice, `kept_plan` half
 of its streams and then all around them, `live_plans` adds and removes streams twelve times (fewer
-events never showed some faults), and `promising_plans` does so where the network recovers from
-disturbances, and looks whether promises stay. `ticked_plan` plans a network on ports that count in
-ticks, and takes a refusal for a fault that nothing but the ticks explains. `stated_plan` plans one
-whose operator states what most leave unsaid, `sharing_plan` one whose streams may share windows.
+events never showed some faults), `promising_plans` does so where the network recovers from
+disturbances, `sharing_live_plans` where streams share windows. `ticked_plan` plans a network on
+ports that count in ticks, and takes a refusal for a fault that nothing but the ticks explains.
+`stated_plan` plans one whose operator states what most leave unsaid, `sharing_plan` one whose
+streams may share windows.
 `python -m tests.simulator.long` judges and simulates many of them.
 """
 
@@ -320,6 +321,22 @@ def promising_plans(seed: int, entries_max: tuple[int, ...] = (0, 0, 8, 16, 64))
     yield from _while_streams_come_and_go(random, wanted)
 
 
+def sharing_live_plans(
+    seed: int, entries_max: tuple[int, ...] = (0, 0, 8, 16, 64)
+) -> Iterator[Plan]:
+    """The same of streams that share windows, with and without a promise of recovery."""
+    random = seeded(seed)
+    wanted = random_intent(seed, entries_max=entries_max)
+    network = replace(
+        wanted.network,
+        gate_margin_ns=random.choice((0, 500, 10 * US, 50 * US)),
+        disturbance_ns=random.choice((None, *DISTURBANCES_NS)),
+    )
+    streams = [replace(each, windows=Windows.SHARED) for each in wanted.streams.values()]
+    wanted = with_streams(replace(wanted, network=network), *streams)
+    yield from _while_streams_come_and_go(random, wanted)
+
+
 def _while_streams_come_and_go(random: Random, wanted: Intent) -> Iterator[Plan]:
     """A live plan of every other stream after each event.
 
@@ -328,7 +345,7 @@ def _while_streams_come_and_go(random: Random, wanted: Intent) -> Iterator[Plan]
     """
     names = list(wanted.streams)
     running = _planned(with_streams(wanted, *(wanted.streams[n] for n in names[::2])))
-    if running is None:
+    if running is None or not running.streams:
         return
     running = replace(
         running,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from cnc.model import GateControlList, PortRef, StreamAddress, StreamPlan
 
@@ -28,3 +29,12 @@ class Changes:
     ports: frozenset[PortRef] = frozenset()
     moved: tuple[str, ...] = ()
     gone: tuple[str, ...] = ()
+
+
+class Come(NamedTuple):
+    """The places of streams that come, and the lists that ports run with them."""
+
+    streams: dict[str, StreamPlan]
+    gates: dict[PortRef, GateControlList]
+    jitter_ns: dict[str, dict[str, int]]
+    recovery_ns: dict[str, int]

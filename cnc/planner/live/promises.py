@@ -64,18 +64,20 @@ class Promises:
         """Be as before `change`."""
         self._lateness.back()
 
-    def settle(self, gone: Iterable[str], come: Iterable[Placement]) -> dict[str, int]:
-        """Promise what streams that come are given; those of which there is a bound."""
-        self._lateness.done()
-        for name in gone:
-            self.recovery_ns.pop(name, None)
+    def bounds_ns(self, come: Iterable[Placement]) -> dict[str, int]:
+        """What streams that come can be promised; those of which there is a bound."""
         members: dict[str, list[Member]] = {}
         for placement in come:
             members.setdefault(placement.route.member.stream, []).append(placement.route.member)
         found = {name: self._lateness.bound_ns(its) for name, its in members.items()}
-        promised = {name: ns for name, ns in found.items() if ns is not None}
-        self.recovery_ns |= promised
-        return promised
+        return {name: ns for name, ns in found.items() if ns is not None}
+
+    def settle(self, gone: Iterable[str], recovery_ns: Mapping[str, int]) -> None:
+        """Make a change final, and promise this of streams that come."""
+        self._lateness.done()
+        for name in gone:
+            self.recovery_ns.pop(name, None)
+        self.recovery_ns |= recovery_ns
 
     def _broken(self, gone: Collection[str]) -> dict[str, str]:
         found: dict[str, str] = {}
