@@ -177,17 +177,18 @@ def loose_ports(running: Plan, unlike: frozenset[PortRef] | None = None) -> froz
         loose -= held
 
 
-def unlike_ports(running: Plan) -> frozenset[PortRef]:
-    """The ports of a plan with another list than the planner would give them for these streams, if
-    it is to hold every frame back.
+def unlike_ports(running: Plan, planned: Collection[Placement] | None = None) -> frozenset[PortRef]:
+    """The ports of a plan with another list than the planner would give them for these streams,
+    which are where `planned` says, if it is to hold every frame back.
 
     Lists are compared without their spare room: how much of it there is depends on when frames come
     from ports before.
     """
     network = replace(running.intent.network, disturbance_ns=None)
     problem = Problem(replace(running.intent, network=network), {})
-    planned = planned_placements(problem, running.streams)
-    exact = gate_control_lists(problem, planned.values()).lists
+    if planned is None:
+        planned = planned_placements(problem, running.streams).values()
+    exact = gate_control_lists(problem, planned).lists
     best_effort = sum(1 << c.number for c in running.intent.classes_with(ClassRole.BEST_EFFORT))
     scheduled = sum(1 << c.number for c in running.intent.classes_with(ClassRole.SCHEDULED))
     return frozenset(

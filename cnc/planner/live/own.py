@@ -31,10 +31,13 @@ class OwnWindows:
         self._router = router
         self._streams = {name: plan.intent.streams[name] for name in plan.streams}
         self._periods = Counter(stream.period_ns for stream in self._streams.values())
-        unlike = incremental.unlike_ports(plan)
-        loose = incremental.loose_ports(plan, unlike)
-        problem = replace(Problem(plan.intent, {}, router=router), loose=loose)
-        kept = incremental.placements(problem, plan.streams)
+        problem = Problem(plan.intent, {}, router=router)
+        planned = incremental.planned_placements(problem, plan.streams)
+        unlike = incremental.unlike_ports(plan, planned.values())
+        if loose := incremental.loose_ports(plan, unlike):
+            problem = replace(problem, loose=loose)
+            planned = incremental.planned_placements(problem, plan.streams)
+        kept = incremental.anew(problem, planned)
         # Where streams that do not move would meet if frames were early at all of these ports, the
         # current lists may be valid, but others may not: none of them is shortened again.
         links = {number for number, link in enumerate(problem.links) if link.source in loose}
@@ -43,6 +46,7 @@ class OwnWindows:
         self._table = Timetable(replace(problem, kept=kept))
         self._lists = PortLists(replace(problem, loose=shortened), plan.gates)
         self._lists.add(kept.values())
+        self._lists.make_ready(plan.gates.keys() - unlike)
         due = self._lists.made(self._lists.number[port] for port in unlike).lists
         self._lists.stale = {port for port in unlike if due.get(port) != plan.gates[port]}
         self._promises = None
