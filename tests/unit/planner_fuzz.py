@@ -321,6 +321,19 @@ def promising_plans(seed: int, entries_max: tuple[int, ...] = (0, 0, 8, 16, 64))
     yield from _while_streams_come_and_go(random, wanted)
 
 
+def moving_plans(seed: int, entries_max: tuple[int, ...] = (0, 0, 8, 16, 64)) -> Iterator[Plan]:
+    """The same where a few streams may move for one that has no room, in networks with little."""
+    random = seeded(seed)
+    wanted = random_intent(seed, entries_max=entries_max)
+    network = replace(wanted.network, disturbance_ns=random.choice((None, None, 20 * US)))
+    streams = [
+        replace(each, windows=Windows.EXACT, payload_octets=1500, frames=random.randint(1, 4))
+        for each in wanted.streams.values()
+    ]
+    wanted = with_streams(replace(wanted, network=network), *streams)
+    yield from _while_streams_come_and_go(random, wanted, moving_at_most=3)
+
+
 def sharing_live_plans(
     seed: int, entries_max: tuple[int, ...] = (0, 0, 8, 16, 64)
 ) -> Iterator[Plan]:
@@ -337,7 +350,9 @@ def sharing_live_plans(
     yield from _while_streams_come_and_go(random, wanted)
 
 
-def _while_streams_come_and_go(random: Random, wanted: Intent) -> Iterator[Plan]:
+def _while_streams_come_and_go(
+    random: Random, wanted: Intent, moving_at_most: int = 0
+) -> Iterator[Plan]:
     """A live plan of every other stream after each event.
 
     Raises:
@@ -355,7 +370,7 @@ def _while_streams_come_and_go(random: Random, wanted: Intent) -> Iterator[Plan]
     live = Live(running)
     for _ in range(_EVENTS):
         before = live.plan
-        some = _an_event(random, wanted, live)
+        some = _an_event(random, wanted, live, moving_at_most)
         for name in before.streams.keys() & live.plan.streams.keys() - some:
             if _promise(before, name) != _promise(live.plan, name):
                 raise Moved(f"what {name} was promised is another")
@@ -373,7 +388,7 @@ def first_faults(plans: Iterable[Plan]) -> list[Violation]:
     return next(filter(None, map(judge, plans)), [])
 
 
-def _an_event(random: Random, wanted: Intent, live: Live) -> set[str]:
+def _an_event(random: Random, wanted: Intent, live: Live, moving_at_most: int) -> set[str]:
     """Let a few streams come or go; those of which that was asked and granted."""
     before = live.plan
     absent = [name for name in wanted.streams if name not in before.streams]
@@ -383,7 +398,10 @@ def _an_event(random: Random, wanted: Intent, live: Live) -> set[str]:
         1 + (random.random() < 0.3) * (len(absent if adds else before.streams) > 1),
     )
     try:
-        changes = live.add([wanted.streams[name] for name in some]) if adds else live.remove(some)
+        if adds:
+            changes = live.add([wanted.streams[n] for n in some], moving_at_most=moving_at_most)
+        else:
+            changes = live.remove(some)
     except Unschedulable:
         if live.plan != before:
             raise Moved("a refusal changed something") from None
@@ -395,7 +413,17 @@ def _an_event(random: Random, wanted: Intent, live: Live) -> set[str]:
     }
     if not touched <= changes.gates.keys() <= changes.ports:
         raise Moved("a port runs another list, and is not among the changes")
-    return set(some)
+    _must_be_no_worse(before, live.plan, changes.moved)
+    return {*some, *changes.moved}
+
+
+def _must_be_no_worse(before: Plan, after: Plan, moved: Iterable[str]) -> None:
+    for name in moved:
+        was, now = before.streams[name], after.streams[name]
+        if now.latency_bound_ns > was.latency_bound_ns:
+            raise Moved(f"{name} takes longer where it moved to")
+        if before.recovery_ns.get(name) != after.recovery_ns.get(name):
+            raise Moved(f"{name} is promised another recovery")
 
 
 def _planned(wanted: Intent, keep: Plan | None = None) -> Plan | None:

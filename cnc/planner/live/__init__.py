@@ -6,6 +6,8 @@ not: it holds what runs, and asks it for a few streams at a time.
     changes    what a change is
     own        a timetable of streams whose frames have windows of their own
     lists      what their ports run
+    edited     a list that is edited in place
+    moving     room that is made for one that finds none
     promises   when their frames are in time again after a disturbance, as announced
     shared     streams that share windows
     running    the windows that they share as a plan has them
@@ -27,6 +29,7 @@ from cnc.model import LoopDelay, Plan, PortRef, Stream, StreamPlan
 from cnc.planner import explain
 from cnc.planner.addresses import LiveAddresses
 from cnc.planner.live.changes import Changes
+from cnc.planner.live.moving import may_move
 from cnc.planner.live.own import OwnWindows
 from cnc.planner.live.shared import SharedWindows
 from cnc.planner.routing import Router
@@ -93,8 +96,12 @@ class Live:
         return self._plan
 
     @in_steps()
-    def add(self, streams: Collection[Stream]) -> Changes:
+    def add(self, streams: Collection[Stream], *, moving_at_most: int = 0) -> Changes:
         """Place all of `streams`, or raise `Unschedulable` and change nothing.
+
+        Where there is no room, so many streams that run may move for it, on the way that they have
+        and with all that was promised of them. None moves that shares windows, is sent twice, has
+        its jitter limited, or is part of a control loop.
 
         A port whose list would become too long refuses them, unless its list was shortened before;
         and so does one at which what the plan states of another stream would hold no longer.
@@ -111,18 +118,20 @@ class Live:
         if refused:
             raise Unschedulable(refused)
         with ExitStack() as undo:
-            come = self._windows.add(streams, undo)
+            come = self._windows.add(streams, undo, self._movable, moving_at_most)
             closed = self._closed({stream.name: stream for stream in streams}, come.streams)
-            if refused := self._without_room(come.streams):
+            new = {name: its for name, its in come.streams.items() if name not in come.moved}
+            if refused := self._without_room(new):
                 raise Unschedulable(refused)
-            assigned = self._addresses.add(streams, _senders(come.streams))
+            assigned = self._addresses.add(streams, _senders(new))
             undo.pop_all()
         self._windows.accept(streams, come)
         for stream in streams:
             self._streams[stream.name] = stream
             self._refused.pop(stream.name, None)
+        ports = _ports([*come.streams.values(), *(self._planned[name] for name in come.moved)])
         self._planned |= come.streams
-        self._count(come.streams)
+        self._count(new)
         self._assigned |= assigned
         self._jitter_ns |= come.jitter_ns
         self._loops |= closed
@@ -133,7 +142,8 @@ class Live:
             assigned,
             come.jitter_ns,
             come.recovery_ns,
-            _ports(come.streams.values()) | come.gates.keys(),
+            ports | come.gates.keys(),
+            come.moved,
         )
 
     @in_steps()
@@ -162,6 +172,20 @@ class Live:
         self._plan = None
         ports = _ports(gone.values()) | gates.keys()
         return Changes({}, gates, ports=ports, gone=tuple(gone))
+
+    def _movable(self) -> dict[str, Stream]:
+        """The streams that may move, with what is promised of them as what they ask for."""
+        its = self._origin.intent[Loops].by_name.values()
+        closing = {name for loop in its for name in (loop.sensor, loop.actuator)}
+        return {
+            name: replace(
+                self._streams[name],
+                max_latency_ns=planned.latency_bound_ns,
+                traffic_classes=(self._class_name[planned.paths[0][0].traffic_class],),
+            )
+            for name, planned in self._planned.items()
+            if may_move(self._streams[name]) and name not in closing
+        }
 
     def _closed(
         self, streams: Mapping[str, Stream], planned: Mapping[str, StreamPlan]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from cnc.model import GateControlList, PortRef, StreamAddress, StreamPlan
+from cnc.model import GateControlList, PortRef, Stream, StreamAddress, StreamPlan
+
+Movable = Callable[[], Mapping[str, Stream]]
+"""The streams that may move, each as it would have to be placed then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +35,11 @@ class Changes:
 
 
 class Come(NamedTuple):
-    """The places of streams that come, and the lists that ports run with them."""
+    """The places of streams that come, and of those that `moved` for them, and the lists that ports
+    run then."""
 
     streams: dict[str, StreamPlan]
-    gates: dict[PortRef, GateControlList]
+    gates: dict[PortRef, GateControlList | None]
     jitter_ns: dict[str, dict[str, int]]
     recovery_ns: dict[str, int]
+    moved: tuple[str, ...] = ()

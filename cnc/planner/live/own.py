@@ -14,8 +14,9 @@ from cnc.planner import explain, incremental
 from cnc.planner.algorithm import DEFAULT_BUDGET
 from cnc.planner.floor import us
 from cnc.planner.greedy import Greedy
-from cnc.planner.live.changes import Come
+from cnc.planner.live.changes import Come, Movable
 from cnc.planner.live.lists import PortLists
+from cnc.planner.live.moving import make_room
 from cnc.planner.live.promises import Promises
 from cnc.planner.problem import Problem, jitter_bounds, stream_plans
 from cnc.planner.route import Member, Placement
@@ -63,19 +64,36 @@ class OwnWindows:
         """What is promised of disturbances."""
         return self._promises.recovery_ns if self._promises else {}
 
-    def add(self, streams: Collection[Stream], undo: ExitStack) -> Come:
-        """Place all of `streams`, or raise `Unschedulable`; until `accept` `undo` takes it back."""
-        problem, placed = self._place(streams, undo)
-        gates = self._renewed(placed.values(), undo)
+    def add(
+        self, streams: Collection[Stream], undo: ExitStack, movable: Movable, most: int
+    ) -> Come:
+        """Place all of `streams`, or raise `Unschedulable`; until `accept` `undo` takes it back.
+
+        At most so many of the streams that are `movable` move for it, which have what is promised
+        of them as what they ask for.
+        """
+        problem, placed, before = self._place(streams, undo, movable, most)
+        gates = self._renewed(placed.values(), before.values(), undo)
+        moved = {member.stream for member in before}
         recovery_ns: dict[str, int] = {}
         if self._promises:
             undo.callback(self._promises.take_back)
-            links = self._lists.gated_by(placed.values())
-            if broken := self._promises.change((), placed.values(), problem, links):
-                raise Unschedulable(broken)
+            every = [*placed.values(), *before.values()]
+            links = self._lists.gated_by(every)
+            broken = self._promises.change(before, list(placed.values()), problem, links)
             recovery_ns = self._promises.bounds_ns(placed.values())
+            if broken := broken or self._promises.broken_for(moved, recovery_ns):
+                raise Unschedulable(broken)
+            recovery_ns = {n: ns for n, ns in recovery_ns.items() if n not in moved}
         planned, jitter_ns = stream_plans(problem, placed), jitter_bounds(problem, placed)
-        return Come(planned, gates, jitter_ns, recovery_ns)
+        late = [
+            n
+            for n in moved
+            if planned[n].latency_bound_ns > problem.intent.streams[n].max_latency_ns
+        ]
+        if late:
+            raise Unschedulable(dict.fromkeys(late, "could take longer where it would move"))
+        return Come(planned, gates, jitter_ns, recovery_ns, tuple(sorted(moved)))
 
     def accept(self, streams: Collection[Stream], come: Come) -> None:
         """Make final what was added."""
@@ -87,9 +105,10 @@ class OwnWindows:
         self._lists.stale -= come.gates.keys()
 
     def _place(
-        self, streams: Collection[Stream], undo: ExitStack
-    ) -> tuple[Problem, dict[Member, Placement]]:
-        """Places for all of `streams` in the timetable, or `Unschedulable`."""
+        self, streams: Collection[Stream], undo: ExitStack, movable: Movable, most: int
+    ) -> tuple[Problem, dict[Member, Placement], dict[Member, Placement]]:
+        """Places for all of `streams` in the timetable, and for those that move, which had the last
+        ones; or `Unschedulable`."""
         trees = self._router.route_all(streams)
         for stream in streams:
             undo.callback(self._router.carry, stream, trees.get(stream.name, ()), -1)
@@ -113,29 +132,42 @@ class OwnWindows:
             for stream in streams
             if stream.name not in trees
         }
+        before: dict[Member, Placement] = {}
+        if most and search.unplaced and refused.keys() == {its.stream for its in search.unplaced}:
+            moved = make_room(self._table, search, movable(), most)
+            if moved is not None:
+                before, refused, problem = moved, {}, self._table.problem
         placed = {
             member: self._table.placements[member]
-            for member in problem.members
+            for member in (*search.routes, *before)
             if member in self._table.placements
         }
+        for placement in before.values():
+            undo.callback(self._table.place, placement)
         for member in placed:
             undo.callback(self._table.remove, member)
         if refused:
             raise Unschedulable(refused)
-        return problem, placed
+        return problem, placed, before
 
     def _renewed(
-        self, placements: Collection[Placement], undo: ExitStack
-    ) -> dict[PortRef, GateControlList]:
-        """The lists of ports by which frames leave that come, which these ports run from now on."""
-        self._lists.add(placements)
-        undo.callback(self._lists.remove, placements)
-        lists = self._lists.made(self._lists.gated_by(placements))
+        self, come: Collection[Placement], gone: Collection[Placement], undo: ExitStack
+    ) -> dict[PortRef, GateControlList | None]:
+        """The lists of ports by which frames leave that come, or no longer do, which these ports
+        run from now on."""
+        self._lists.remove(gone)
+        undo.callback(self._lists.add, gone)
+        self._lists.add(come)
+        undo.callback(self._lists.remove, come)
+        links = self._lists.gated_by([*come, *gone])
+        lists = self._lists.made(links)
         if crowded := lists.crowded():
             raise Unschedulable({f"port {port}": why for port, why in crowded.items()})
-        undo.callback(self._lists.run, self._lists.before(lists.lists))
-        self._lists.run(lists.lists)
-        return lists.lists
+        ports = sorted(self._table.problem.links[link].source for link in links)
+        gates = {port: lists.lists.get(port) for port in ports}
+        undo.callback(self._lists.run, self._lists.before(gates))
+        self._lists.run(gates)
+        return gates
 
     def remove(self, names: Collection[str]) -> dict[PortRef, GateControlList | None]:
         """Take streams out that are there; the lists that ports run then.

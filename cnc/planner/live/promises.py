@@ -79,6 +79,15 @@ class Promises:
             self.recovery_ns.pop(name, None)
         self.recovery_ns |= recovery_ns
 
+    def broken_for(self, moved: Collection[str], recovery_ns: Mapping[str, int]) -> dict[str, str]:
+        """The promises to streams that move which their new places would not keep."""
+        return {
+            name: "could be late for longer after a disturbance where it would move"
+            for name in sorted(moved)
+            if name in self.recovery_ns
+            and recovery_ns.get(name, self.recovery_ns[name] + 1) > self.recovery_ns[name]
+        }
+
     def _broken(self, gone: Collection[str]) -> dict[str, str]:
         found: dict[str, str] = {}
         for link, now_ns, names in self._lateness.raised():

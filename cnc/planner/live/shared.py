@@ -19,7 +19,7 @@ from cnc.planner import explain
 from cnc.planner.floor import us
 from cnc.planner.gates import Lists
 from cnc.planner.graph import Tree
-from cnc.planner.live.changes import Come
+from cnc.planner.live.changes import Come, Movable
 from cnc.planner.live.joining import Joining, OfClass
 from cnc.planner.live.running import RunningLayout, Stated, stated_by
 from cnc.planner.live.within import opens_within
@@ -66,8 +66,14 @@ class SharedWindows:
             why = "promises more of disturbances than this planner can account for"
         raise InputError(f"the plan of {plan.intent.name} {why}", hint="plan anew (`cnc plan`)")
 
-    def add(self, streams: Collection[Stream], undo: ExitStack) -> Come:
-        """Let all of `streams` join windows, or raise `Unschedulable`."""
+    def add(
+        self,
+        streams: Collection[Stream],
+        undo: ExitStack,
+        _movable: Movable,
+        _most: int,
+    ) -> Come:
+        """Let all of `streams` join windows, or raise `Unschedulable`. Nobody moves."""
         before = self._now
         undo.callback(setattr, self, "_now", before)
         trees = self._router.route_all(streams)
@@ -83,7 +89,7 @@ class SharedWindows:
         planned: dict[str, StreamPlan] = {}
         for name, number in joining.items():
             planned |= self._now.classes[number].plans_of([name])
-        gates = {
+        gates: dict[PortRef, GateControlList | None] = {
             port: its for port, its in self._now.gates.items() if before.gates.get(port) != its
         }
         recovery_ns = {
@@ -93,7 +99,7 @@ class SharedWindows:
 
     def accept(self, _streams: Collection[Stream], come: Come) -> None:
         """Make final what was added."""
-        self.gates |= come.gates
+        self.gates = dict(self._now.gates)
         self.recovery_ns |= come.recovery_ns
 
     def remove(self, names: Collection[str]) -> dict[PortRef, GateControlList | None]:
