@@ -7,7 +7,7 @@ around all others, from where they are ready on.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
 from cnc.errors import Unschedulable
@@ -30,20 +30,24 @@ def closed(planned: Plan, kept: Collection[str], around: Around) -> Plan:
     in it stays. Raises `Unschedulable` where a loop takes longer than its deadline.
     """
     for loop in planned.intent[Loops].by_name.values():
-        if loop.actuator not in kept and loop.name in _delays(planned):
+        if loop.actuator not in kept and loop.name in delays(planned):
             planned = _sooner(planned, loop, around)
-    delays = _delays(planned)
-    late = {
-        f"loop {name}": _explained(loop, delays[name])
+    found = delays(planned)
+    if too_late := late(planned, found):
+        raise Unschedulable(too_late, hint=_HINT)
+    return replace(planned, loops=found)
+
+
+def late(planned: Plan, found: Mapping[str, LoopDelay]) -> dict[str, str]:
+    """What to say of loops that take longer than their deadline."""
+    return {
+        f"loop {name}": _explained(loop, found[name])
         for name, loop in planned.intent[Loops].by_name.items()
-        if name in delays and delays[name].total_ns > loop.deadline_ns
+        if name in found and found[name].total_ns > loop.deadline_ns
     }
-    if late:
-        raise Unschedulable(late, hint=_HINT)
-    return replace(planned, loops=delays)
 
 
-def _delays(planned: Plan) -> dict[str, LoopDelay]:
+def delays(planned: Plan) -> dict[str, LoopDelay]:
     """Of each loop whose two streams have a place."""
     return {
         name: _delay(planned, loop)

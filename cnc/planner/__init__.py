@@ -13,9 +13,10 @@ Pure functions: no I/O, no clock; the same intent and seed give the same plan ev
     gates, edges,     the ports' gate control lists       auto       which of them, in what order
     spare, talker_gates
     loops             how long control loops take
-    recovery, visits, when frames are in time again after a disturbance
+    recovery,         when frames are in time again after a disturbance
+    lateness, visits,
     backlog, chains,
-    pauses
+    pauses, endless
     incremental, live planning around what runs           explain    why a stream has no place
     margin_cost       what late gates cost                executors  where searches run
 """

@@ -11,8 +11,29 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, repeat
+from itertools import accumulate, pairwise, repeat
 from typing import NamedTuple
+
+from cnc.model import GateControlList
+
+
+def openings(
+    gates: GateControlList, opened: int, shut: int, early_ns: int
+) -> list[tuple[int, int]]:
+    """When all gates of `opened` are open and none of `shut`, even if gates change `early_ns` too
+    soon; the last may end a cycle later."""
+    found: list[tuple[int, int]] = []
+    wanted = opened | shut
+    edges = accumulate((entry.interval_ns for entry in gates.entries), initial=0)
+    for entry, (begin, end) in zip(gates.entries, pairwise(edges), strict=True):
+        if entry.gate_states & wanted == opened:
+            if found and found[-1][1] == begin:
+                found[-1] = found[-1][0], end
+            else:
+                found.append((begin, end))
+    if len(found) > 1 and found[0][0] == 0 and found[-1][1] == gates.cycle_ns:
+        found[-1] = found[-1][0], gates.cycle_ns + found.pop(0)[1]
+    return [(begin, end - early_ns) for begin, end in found if end - begin > early_ns]
 
 
 class Coming(NamedTuple):

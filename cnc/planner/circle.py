@@ -55,6 +55,20 @@ class Circle:
             starts[first:last] = [start]
             ends[first:last] = [end]
 
+    def subtract(self, start_ns: int, duration_ns: int, period_ns: int) -> None:
+        """Free that time, whoever took it."""
+        starts, ends = self.starts, self.ends
+        for start, end in self._pieces(start_ns, duration_ns, period_ns):
+            first = bisect_right(ends, start)
+            last = bisect_left(starts, end, first)
+            if first == last:
+                continue
+            left = [(starts[first], start)] if starts[first] < start else []
+            if ends[last - 1] > end:
+                left.append((end, ends[last - 1]))
+            starts[first:last] = [begin for begin, _ in left]
+            ends[first:last] = [until for _, until in left]
+
     def _pieces(self, start_ns: int, duration_ns: int, period_ns: int) -> list[tuple[int, int]]:
         length = self.length_ns
         repeat = gcd(period_ns, length)

@@ -124,7 +124,7 @@ def lists_of(
         if reason := _cannot_run(link, cycle, {period for period, _ in windows[number]}, limit):
             refused[link.source] = reason
             continue
-        frames = _unrolled(windows[number], cycle, link.gate_tick_ns)
+        frames = unrolled(windows[number], cycle, link.gate_tick_ns)
         if link.source.node in problem.intent.network.end_stations:
             gates = talker_list(problem.intent, link, cycle, frames, limit)
         elif link.source in problem.loose:
@@ -138,7 +138,7 @@ def lists_of(
                 too_long.add(link.source)
         if number in stays:
             gates = _spared(problem, link, gates, stays[number], limit, in_guards=in_guards)
-        if reason := _objection(problem.intent, link, gates):
+        if reason := objection(problem.intent, link, gates):
             if link.source in problem.loose:
                 reason = (
                     f"a list of {limit} entries leaves the gate open over gaps, and so {reason}"
@@ -164,7 +164,7 @@ def _spared(
     best_effort = _mask(problem.intent.classes_with(ClassRole.BEST_EFFORT))
     guard = _mask(problem.intent.classes_with(ClassRole.CONTROL)) if in_guards else None
     spared = with_spare_room(gates, link, stays, best_effort=best_effort, limit=limit, guard=guard)
-    return gates if _objection(problem.intent, link, spared) else spared
+    return gates if objection(problem.intent, link, spared) else spared
 
 
 def shortened_list(
@@ -175,7 +175,7 @@ def shortened_list(
     `windows` have the period of their frames with them.
     """
     cycle_ns = lcm(*{period for period, _ in windows})
-    frames = _unrolled(windows, cycle_ns, link.gate_tick_ns)
+    frames = unrolled(windows, cycle_ns, link.gate_tick_ns)
     return _shortened(intent, link, cycle_ns, frames, limit)
 
 
@@ -184,7 +184,7 @@ def shortened_list(
 _Frame = tuple[int, int, int]
 
 
-def _unrolled(windows: Iterable[tuple[int, Window]], cycle_ns: int, tick_ns: int) -> list[_Frame]:
+def unrolled(windows: Iterable[tuple[int, Window]], cycle_ns: int, tick_ns: int) -> list[_Frame]:
     """Every window of one cycle, in order, with its edges moved to the tick before.
 
     The placement has made windows longer by what the closing edge may lose so; and as all edges
@@ -329,7 +329,7 @@ class _Port:
             ahead = control | 1 << next_number if lead else control
             shut = following - guard
             if not shortest <= shut <= cleared:
-                shut = self._clear_of_seam(shut)
+                shut = clear_of_seam(shut, self._cycle_ns, shortest)
             if shut - close < shortest:
                 times += opens, close
                 states += opened, ahead
@@ -338,18 +338,18 @@ class _Port:
                 states += opened, everyone, ahead
         return cut(list_from_edges(times, states, self._cycle_ns), self._link)
 
-    def _clear_of_seam(self, edge_ns: int) -> int:
-        """`edge_ns`, or earlier if the end of the cycle would cut off too short an entry there."""
-        cycle, shortest = self._cycle_ns, self._shortest_ns
-        phase = edge_ns % cycle
-        if phase > cycle - shortest:
-            return edge_ns - (phase - (cycle - shortest))
-        if 0 < phase < shortest:
-            return edge_ns - phase
-        return edge_ns
+
+def clear_of_seam(edge_ns: int, cycle_ns: int, shortest_ns: int) -> int:
+    """`edge_ns`, or earlier if the end of the cycle would cut off too short an entry there."""
+    phase = edge_ns % cycle_ns
+    if phase > cycle_ns - shortest_ns:
+        return edge_ns - (phase - (cycle_ns - shortest_ns))
+    if 0 < phase < shortest_ns:
+        return edge_ns - phase
+    return edge_ns
 
 
-def _objection(intent: Intent, link: Link, gates: GateControlList) -> str | None:
+def objection(intent: Intent, link: Link, gates: GateControlList) -> str | None:
     """Why the port cannot do its work with this list, if so."""
     best_effort = _mask(intent.classes_with(ClassRole.BEST_EFFORT))
     slot, frame = slot_ns(intent, link), longest_frame_ns(intent, link, ClassRole.BEST_EFFORT)

@@ -11,13 +11,25 @@ from typing import NamedTuple, Protocol
 
 from cnc.errors import InputError
 from cnc.mechanisms.terms import may_be_dropped, start_delay_ns
-from cnc.model import ClassRole, Hop, Intent, Link, Plan, PortRef, StreamPlan, TrafficClass
+from cnc.model import (
+    ClassRole,
+    GateControlList,
+    Hop,
+    Intent,
+    Link,
+    Plan,
+    PortRef,
+    StreamPlan,
+    TrafficClass,
+)
 from cnc.model.clock_error import ClockErrors
+from cnc.planner.circle import Circle
 from cnc.planner.gates import gate_control_lists
 from cnc.planner.graph import Tree
 from cnc.planner.ports import interval_max_ns
 from cnc.planner.problem import Problem
-from cnc.planner.route import Member, Placement
+from cnc.planner.route import Leg, Member, Placement
+from cnc.planner.spare import without_spare_room
 
 _FOUNDATIONS: Mapping[str, Callable[[Intent], object]] = {
     "clock error": lambda intent: (
@@ -146,12 +158,74 @@ def placements(problem: Problem, kept: Mapping[str, StreamPlan]) -> dict[Member,
     return anew(problem, planned_placements(problem, kept))
 
 
-def loose_ports(running: Plan) -> frozenset[PortRef]:
-    """The ports of a plan whose gates do not hold every frame back until its time."""
-    problem = Problem(running.intent, {})
-    planned = planned_placements(problem, running.streams)
-    exact = gate_control_lists(problem, planned.values()).lists
-    return frozenset(port for port, its in running.gates.items() if exact.get(port) != its)
+def loose_ports(running: Plan, unlike: frozenset[PortRef] | None = None) -> frozenset[PortRef]:
+    """The ports of a plan whose gates do not hold every frame back until its time: some of those
+    with `unlike` lists."""
+    loose = unlike_ports(running) if unlike is None else unlike
+    links = {link.source: n for n, link in enumerate(Problem(running.intent, {}).links)}
+    while True:
+        problem = Problem(running.intent, {}, loose=loose)
+        crossing: defaultdict[int, list[tuple[Placement, Leg, int]]] = defaultdict(list)
+        for placement in planned_placements(problem, running.streams).values() if loose else ():
+            for leg, offset in zip(placement.route.legs, placement.offsets_ns, strict=True):
+                crossing[leg.link].append((placement, leg, offset))
+        held = {
+            port for port in loose if _holds(problem, running.gates[port], crossing[links[port]])
+        }
+        if not held:
+            return loose
+        loose -= held
+
+
+def unlike_ports(running: Plan, planned: Collection[Placement] | None = None) -> frozenset[PortRef]:
+    """The ports of a plan with another list than the planner would give them for these streams,
+    which are where `planned` says, if it is to hold every frame back.
+
+    Lists are compared without their spare room: how much of it there is depends on when frames come
+    from ports before.
+    """
+    network = replace(running.intent.network, disturbance_ns=None)
+    problem = Problem(replace(running.intent, network=network), {})
+    if planned is None:
+        planned = planned_placements(problem, running.streams).values()
+    exact = gate_control_lists(problem, planned).lists
+    best_effort = sum(1 << c.number for c in running.intent.classes_with(ClassRole.BEST_EFFORT))
+    scheduled = sum(1 << c.number for c in running.intent.classes_with(ClassRole.SCHEDULED))
+    return frozenset(
+        port
+        for port, its in running.gates.items()
+        if (made := exact.get(port)) is None
+        or (
+            its != made
+            and without_spare_room(its, scheduled, best_effort)
+            != without_spare_room(made, scheduled, best_effort)
+        )
+    )
+
+
+def _holds(
+    problem: Problem, gates: GateControlList, crossing: Iterable[tuple[Placement, Leg, int]]
+) -> bool:
+    """Whether a list shuts out every frame from when it may lie in the queue until its time."""
+    opened: defaultdict[int, list[_Span]] = defaultdict(list)
+    begin = 0
+    for entry in gates.entries:
+        for number in range(entry.gate_states.bit_length()):
+            if entry.gate_states >> number & 1:
+                opened[number].append((begin, entry.interval_ns, gates.cycle_ns))
+        begin += entry.interval_ns
+    circles: dict[tuple[int, int], Circle] = {}
+    for (route, offsets, number), leg, offset in crossing:
+        if leg.parent is None:
+            continue
+        key = number, route.period_ns
+        if key not in circles:
+            circles[key] = Circle(route.period_ns, opened[number])
+        comes = offsets[leg.anchor] + leg.min_ns
+        early = offset % problem.links[leg.link].gate_tick_ns
+        if offset - early > comes and circles[key].delay(comes, offset - early - comes) != 0:
+            return False
+    return True
 
 
 def planned_placements(problem: Problem, kept: Mapping[str, StreamPlan]) -> dict[Member, Placement]:

@@ -66,6 +66,16 @@ from cnc.planner.route import Leg, Member, Placement, Route
 from cnc.planner.routing import Router
 from cnc.planner.shares import wanted_ppb
 
+# What holds whatever the streams are.
+_OF_NETWORK = {
+    "links",
+    "shares_ppb",
+    "clocks",
+    "class_names",
+    "_copied_by_switches",
+    "_start_delays_ns",
+    "_loose_links",
+}
 _CLASSES_TO_PACE = 3  # with fewer, frames of all sizes get in each other's way in the queue
 
 
@@ -86,6 +96,23 @@ class Problem:
     seed: int = 1
     router: Router | None = None
     other_periods_ns: frozenset[int] = frozenset()
+
+    def only(
+        self,
+        streams: Mapping[str, Stream],
+        trees: Mapping[str, tuple[Tree, ...]],
+        other_periods_ns: frozenset[int],
+    ) -> Problem:
+        """The same network with some streams to place, and none that is kept. Nothing that is done
+        for a few streams may take as long as the network is large: what is known of it stays."""
+        intent = replace(self.intent, streams=streams)
+        found = replace(
+            self, intent=intent, trees=trees, kept={}, other_periods_ns=other_periods_ns
+        )
+        found.__dict__.update(
+            (its, self.__dict__[its]) for its in _OF_NETWORK & self.__dict__.keys()
+        )
+        return found
 
     @cached_property
     def links(self) -> Sequence[Link]:
@@ -411,10 +438,22 @@ class Problem:
 
     def delay_ns(self, link: Link, stream: Stream) -> int:
         """How much later than planned any frame of the stream may start on the link."""
-        if link.source not in self._start_delays_ns:
-            self._start_delays_ns[link.source] = start_delay_ns(self.intent, link)
-        between_ns = control_between_ns(self.intent, link, stream)
-        return self._start_delays_ns[link.source] + between_ns
+        delays_ns = self._start_delays_ns
+        if link.source not in delays_ns:
+            delays_ns[link.source] = start_delay_ns(self.intent, link)
+        return delays_ns[link.source] + control_between_ns(self.intent, link, stream)
+
+    def start_delay_ns(self, number: int) -> int:
+        """The same of a link, of the first frame of a period."""
+        link, delays_ns = self.links[number], self._start_delays_ns
+        if link.source not in delays_ns:
+            delays_ns[link.source] = start_delay_ns(self.intent, link)
+        return delays_ns[link.source]
+
+    @cached_property
+    def class_names(self) -> dict[int, str]:
+        """The names of classes by their numbers."""
+        return {its.number: its.name for its in self.intent.classes.values()}
 
     @cached_property
     def _start_delays_ns(self) -> dict[PortRef, int]:

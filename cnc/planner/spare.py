@@ -9,7 +9,7 @@ of best effort at once. A window, which is as long as its frame, would never mak
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from cnc.model import GateControlList, GateEntry, Link
@@ -30,14 +30,22 @@ def stays_by_port(links: Sequence[Link], placements: Iterable[Placement]) -> dic
     """
     found: defaultdict[int, defaultdict[int, list[tuple[int, int, int]]]]
     found = defaultdict(lambda: defaultdict(list))
-    for route, offsets, number in placements:
-        for leg, offset in zip(route.legs, offsets, strict=True):
-            if leg.parent is not None:
-                earliest = offsets[leg.anchor] + leg.min_ns
-                left = offset + leg.gate_ns - (links[leg.link].gate_tick_ns - 1)
-                stay = earliest, left - earliest, route.period_ns
-                found[leg.link][number].append(stay)
+    for placement in placements:
+        for link, stay in stays_of(links, placement):
+            found[link][placement.traffic_class].append(stay)
     return dict(found)
+
+
+def stays_of(
+    links: Sequence[Link], placement: Placement
+) -> Iterator[tuple[int, tuple[int, int, int]]]:
+    """The same for the frames of one placement: start, duration and period, each with its link."""
+    route, offsets, _ = placement
+    for leg, offset in zip(route.legs, offsets, strict=True):
+        if leg.parent is not None:
+            earliest = offsets[leg.anchor] + leg.min_ns
+            left = offset + leg.gate_ns - (links[leg.link].gate_tick_ns - 1)
+            yield leg.link, (earliest, left - earliest, route.period_ns)
 
 
 def with_spare_room(
@@ -63,6 +71,22 @@ def with_spare_room(
         if limit is None or len(spared.entries) <= limit:
             break
     return spared
+
+
+def without_spare_room(
+    gates: GateControlList, scheduled: int, best_effort: int
+) -> tuple[int, list[tuple[int, int]]]:
+    """The cycle of a list, and what is open for how long, as it would be without spare room beside
+    the mask `best_effort` for those of the mask `scheduled`."""
+    found: list[tuple[int, int]] = []
+    for entry in gates.entries:
+        states, length = entry.gate_states, entry.interval_ns
+        if best_effort and states & best_effort == best_effort:
+            states &= ~scheduled
+        if found and found[-1][0] == states:
+            length += found.pop()[1]
+        found.append((states, length))
+    return gates.cycle_ns, found
 
 
 def _opened(

@@ -12,6 +12,8 @@ from cnc.planner.problem import Problem
 from cnc.planner.route import Leg, Member, Placement, Route
 from cnc.planner.shares import Turns
 
+_PENDING_MAX = 16  # changes of a circle; after more it is made anew
+
 
 class Resource:
     """What one link, or one queue of a port, is reserved for: one frame at a time."""
@@ -21,32 +23,42 @@ class Resource:
     def __init__(self) -> None:
         self.reservations: dict[Member, tuple[int, int, int]] = {}  # start, duration, period
         self._circles: dict[int, Circle] = {}
-        self._pending: dict[int, list[tuple[int, int, int]]] = {}
+        # Of each circle what came and went since, and whether it came.
+        self._pending: dict[int, list[tuple[tuple[int, int, int], bool]]] = {}
 
     def reserve(self, member: Member, start_ns: int, duration_ns: int, period_ns: int) -> None:
         """Take [start, start + duration) of every period."""
         reservation = start_ns, duration_ns, period_ns
         self.reservations[member] = reservation
         for pending in self._pending.values():
-            pending.append(reservation)
+            pending.append((reservation, True))
 
     def release(self, member: Member) -> None:
-        del self.reservations[member]
-        # A union of intervals does not record its members: the next search rebuilds it.
-        self._circles.clear()
-        self._pending.clear()
+        reservation = self.reservations.pop(member)
+        for pending in self._pending.values():
+            pending.append((reservation, False))
 
     def circle(self, period_ns: int) -> Circle:
         """What is busy, as a stream of this period sees it; up to date until the next change."""
         circle = self._circles.get(period_ns)
-        if circle is None:
+        if circle is None or len(self._pending[period_ns]) > _PENDING_MAX:
             circle = self._circles[period_ns] = Circle(period_ns, self.reservations.values())
             self._pending[period_ns] = []
         elif pending := self._pending[period_ns]:
-            for reservation in pending:
-                circle.add(*reservation)
+            for reservation, comes in pending:
+                if comes:
+                    circle.add(*reservation)
+                else:
+                    self._free(circle, *reservation)
             pending.clear()
         return circle
+
+    def _free(self, circle: Circle, start_ns: int, duration_ns: int, period_ns: int) -> None:
+        """Take a reservation out of a circle, but what others take of the same time."""
+        circle.subtract(start_ns, duration_ns, period_ns)
+        repeat = gcd(period_ns, circle.length_ns)
+        for other in self.in_the_way(start_ns, duration_ns, repeat):
+            circle.add(*self.reservations[other])
 
     def load(self) -> float:
         """The share of time that is taken."""

@@ -2,9 +2,11 @@
 
 `single_plan` plans a network, `steady_plan` one in which jitter is limited, twice, `kept_plan` half
 of its streams and then all around them, `live_plans` adds and removes streams twelve times (fewer
-events never showed some faults). `ticked_plan` plans a network on ports that count in ticks, and
-takes a refusal for a fault that nothing but the ticks explains. `stated_plan` plans one whose
-operator states what most leave unsaid, `sharing_plan` one whose streams may share windows.
+events never showed some faults), `promising_plans` does so where the network recovers from
+disturbances, `sharing_live_plans` where streams share windows. `ticked_plan` plans a network on
+ports that count in ticks, and takes a refusal for a fault that nothing but the ticks explains.
+`stated_plan` plans one whose operator states what most leave unsaid, `sharing_plan` one whose
+streams may share windows.
 `python -m tests.simulator.long` judges and simulates many of them.
 """
 
@@ -302,9 +304,63 @@ def live_plans(seed: int, entries_max: tuple[int, ...] = (6, 8, 12, 16, 24)) -> 
     random = seeded(seed)
     wanted = random_intent(seed, entries_max=entries_max)
     wanted = with_links(wanted, gate_interval_min_ns=random.choice((0, 0, 1000, 5000)))
+    yield from _while_streams_come_and_go(random, wanted)
+
+
+def promising_plans(seed: int, entries_max: tuple[int, ...] = (0, 0, 8, 16, 64)) -> Iterator[Plan]:
+    """The same of networks that are to recover from disturbances."""
+    random = seeded(seed)
+    wanted = random_intent(seed, entries_max=entries_max)
+    network = replace(
+        wanted.network,
+        disturbance_ns=random.choice((*DISTURBANCES_NS, 20 * US)),
+        recovery_required=random.random() < 0.2,
+    )
+    streams = [replace(each, windows=Windows.EXACT) for each in wanted.streams.values()]
+    wanted = with_streams(replace(wanted, network=network), *streams)
+    yield from _while_streams_come_and_go(random, wanted)
+
+
+def moving_plans(seed: int, entries_max: tuple[int, ...] = (0, 0, 8, 16, 64)) -> Iterator[Plan]:
+    """The same where a few streams may move for one that has no room, in networks with little."""
+    random = seeded(seed)
+    wanted = random_intent(seed, entries_max=entries_max)
+    network = replace(wanted.network, disturbance_ns=random.choice((None, None, 20 * US)))
+    streams = [
+        replace(each, windows=Windows.EXACT, payload_octets=1500, frames=random.randint(1, 4))
+        for each in wanted.streams.values()
+    ]
+    wanted = with_streams(replace(wanted, network=network), *streams)
+    yield from _while_streams_come_and_go(random, wanted, moving_at_most=3)
+
+
+def sharing_live_plans(
+    seed: int, entries_max: tuple[int, ...] = (0, 0, 8, 16, 64)
+) -> Iterator[Plan]:
+    """The same of streams that share windows, with and without a promise of recovery."""
+    random = seeded(seed)
+    wanted = random_intent(seed, entries_max=entries_max)
+    network = replace(
+        wanted.network,
+        gate_margin_ns=random.choice((0, 500, 10 * US, 50 * US)),
+        disturbance_ns=random.choice((None, *DISTURBANCES_NS)),
+    )
+    streams = [replace(each, windows=Windows.SHARED) for each in wanted.streams.values()]
+    wanted = with_streams(replace(wanted, network=network), *streams)
+    yield from _while_streams_come_and_go(random, wanted)
+
+
+def _while_streams_come_and_go(
+    random: Random, wanted: Intent, moving_at_most: int = 0
+) -> Iterator[Plan]:
+    """A live plan of every other stream after each event.
+
+    Raises:
+        Moved: a promise to another stream is not what it was, or a refusal changed something.
+    """
     names = list(wanted.streams)
     running = _planned(with_streams(wanted, *(wanted.streams[n] for n in names[::2])))
-    if running is None:
+    if running is None or not running.streams:
         return
     running = replace(
         running,
@@ -313,8 +369,18 @@ def live_plans(seed: int, entries_max: tuple[int, ...] = (6, 8, 12, 16, 24)) -> 
     )
     live = Live(running)
     for _ in range(_EVENTS):
-        running = _after_an_event(random, wanted, live, running)
-        yield running
+        before = live.plan
+        some = _an_event(random, wanted, live, moving_at_most)
+        for name in before.streams.keys() & live.plan.streams.keys() - some:
+            if _promise(before, name) != _promise(live.plan, name):
+                raise Moved(f"what {name} was promised is another")
+        yield live.plan
+    Live(live.plan)  # it goes on from a stored plan
+
+
+def _promise(planned: Plan, name: str) -> tuple[object, ...]:
+    parts = planned.streams, planned.recovery_ns, planned.jitter_ns, planned.addresses
+    return tuple(its.get(name) for its in parts)
 
 
 def first_faults(plans: Iterable[Plan]) -> list[Violation]:
@@ -322,25 +388,42 @@ def first_faults(plans: Iterable[Plan]) -> list[Violation]:
     return next(filter(None, map(judge, plans)), [])
 
 
-def _after_an_event(random: Random, wanted: Intent, live: Live, running: Plan) -> Plan:
-    """The running plan with a few streams more or less, as the live plan has it."""
-    streams = dict(running.streams)
-    absent = [name for name in wanted.streams if name not in streams]
-    adds = absent and (not streams or random.random() < 0.5)
+def _an_event(random: Random, wanted: Intent, live: Live, moving_at_most: int) -> set[str]:
+    """Let a few streams come or go; those of which that was asked and granted."""
+    before = live.plan
+    absent = [name for name in wanted.streams if name not in before.streams]
+    adds = absent and (not before.streams or random.random() < 0.5)
     some = random.sample(
-        absent if adds else list(streams),
-        1 + (random.random() < 0.3) * (len(absent if adds else streams) > 1),
+        absent if adds else list(before.streams),
+        1 + (random.random() < 0.3) * (len(absent if adds else before.streams) > 1),
     )
     try:
-        changes = live.add([wanted.streams[name] for name in some]) if adds else live.remove(some)
+        if adds:
+            changes = live.add([wanted.streams[n] for n in some], moving_at_most=moving_at_most)
+        else:
+            changes = live.remove(some)
     except Unschedulable:
-        return running
-    streams = {name: its for name, its in streams.items() if name not in some} | dict(
-        changes.streams
-    )
-    gates = {port: its for port, its in {**running.gates, **changes.gates}.items() if its}
-    present = [its for name, its in wanted.streams.items() if name in streams]
-    return Plan(with_streams(wanted, *present), streams, gates, running.algorithm)
+        if live.plan != before:
+            raise Moved("a refusal changed something") from None
+        return set()
+    touched = {
+        port
+        for port in live.plan.gates.keys() | before.gates.keys()
+        if live.plan.gates.get(port) != before.gates.get(port)
+    }
+    if not touched <= changes.gates.keys() <= changes.ports:
+        raise Moved("a port runs another list, and is not among the changes")
+    _must_be_no_worse(before, live.plan, changes.moved)
+    return {*some, *changes.moved}
+
+
+def _must_be_no_worse(before: Plan, after: Plan, moved: Iterable[str]) -> None:
+    for name in moved:
+        was, now = before.streams[name], after.streams[name]
+        if now.latency_bound_ns > was.latency_bound_ns:
+            raise Moved(f"{name} takes longer where it moved to")
+        if before.recovery_ns.get(name) != after.recovery_ns.get(name):
+            raise Moved(f"{name} is promised another recovery")
 
 
 def _planned(wanted: Intent, keep: Plan | None = None) -> Plan | None:

@@ -8,9 +8,9 @@ import pytest
 
 from cnc import intent as intents
 from cnc.check import judge
-from cnc.errors import InputError, Unschedulable
+from cnc.errors import Unschedulable
 from cnc.model import Plan, PortRef, Windows
-from cnc.planner import Live, _problem, plan
+from cnc.planner import _problem, plan
 from cnc.planner.sharing import share
 from tests.shared_windows import networks
 from tests.simulator.campaign import is_kept_by_chance
@@ -140,12 +140,6 @@ def test_new_streams_raise_no_bound_of_those_that_keep_sharing_windows():
     assert made.refused.keys() == {"more0", "more1", "more2"}
     assert made.streams.keys() == {*running.streams, "other"}
     assert judge(made) == []
-
-
-def test_single_changes_are_refused_where_streams_share_windows():
-    made = plan(intent(LINE, stream("f", "t", "l", windows=Windows.SHARED)))
-    with pytest.raises(InputError, match="share windows"):
-        Live(made)
 
 
 def test_a_stream_that_is_late_in_the_fullest_windows_is_refused_with_its_bound():

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from cnc import intent as intents_from
 from cnc import planner
 from cnc.check import judge
-from cnc.errors import InputError, Unschedulable
+from cnc.errors import Unschedulable
 from cnc.model import (
     ClassRole,
     GateControlList,
@@ -22,7 +22,7 @@ from cnc.model import (
     PortRef,
     TalkerInterference,
 )
-from cnc.planner import Budget, Live, plan
+from cnc.planner import Budget, plan
 from cnc.planner.greedy import Dense
 from cnc.plans import file as planfile
 from tests.simulator.adversary import Adversary, Chance, Nobody, Slow
@@ -43,7 +43,6 @@ from tests.unit.planner_networks import (
     stream,
     talkative,
     with_links,
-    with_streams,
 )
 
 SCHEDULES = Path(__file__).parents[2] / "schedules"
@@ -182,47 +181,6 @@ def test_best_effort_planning_leaves_out_as_many_as_it_takes_for_the_rest_to_rec
     assert judge(some) == []
     assert 0 < len(some.refused) < len(crowd)
     assert some.recovery_ns.keys() == some.streams.keys()
-
-
-def test_a_planner_that_is_kept_running_names_who_would_lose_the_promise() -> None:
-    with pytest.raises(InputError, match="cannot keep up: a, b would lose that promise") as refused:
-        Live(plan(ON_A_LINE))
-    assert "Live(plan, without_recovery=True)" in str(refused.value.hint)
-
-
-@pytest.mark.parametrize("name", ["line3", "bridged5", "guarded", "ring6"])
-def test_without_its_promise_a_default_plan_is_kept_running_and_stays_sound(name: str) -> None:
-    shipped = intents_from.load(SCHEDULES / f"{name}.yaml")
-    running = plan(shipped)
-    live = Live(running, without_recovery=True)
-    *others, last = shipped.streams.values()
-    gone = live.remove([last.name])
-    back = live.add([last])
-    unsure = replace(shipped, network=replace(shipped.network, disturbance_ns=None))
-    fewer = replace(
-        running,
-        intent=with_streams(unsure, *others),
-        streams={each.name: running.streams[each.name] for each in others},
-        gates={port: its for port, its in {**running.gates, **gone.gates}.items() if its},
-        addresses={n: its for n, its in running.addresses.items() if n != last.name},
-        jitter_ns={n: its for n, its in running.jitter_ns.items() if n != last.name},
-        recovery_ns={},
-    )
-    again = replace(
-        fewer,
-        intent=unsure,
-        streams={**fewer.streams, **back.streams},
-        gates={port: its for port, its in {**fewer.gates, **back.gates}.items() if its},
-        addresses={**fewer.addresses, **back.addresses},
-        jitter_ns={**fewer.jitter_ns, **back.jitter_ns},
-    )
-    assert judge(fewer) == []
-    assert judge(again) == []
-    # Where the stream does not pass nothing changes, but for the spare room behind a loose port,
-    # which ring6 has.
-    passed = {hop.egress for hop in running.streams[last.name].hops}
-    assert gone.gates.keys() <= passed or name == "ring6"
-    assert back.gates.keys() <= {hop.egress for hop in back.streams[last.name].hops}
 
 
 def test_a_plan_file_keeps_the_promise(tmp_path: Path) -> None:

@@ -20,10 +20,10 @@ from cnc.mechanisms.terms import (
     may_be_dropped,
 )
 from cnc.model import FRAMES_IN_ONE_GO, ClassRole, GateControlList, PortRef
+from cnc.planner.backlog import openings
 from cnc.planner.floor import us
 from cnc.planner.gates import Window
 from cnc.planner.problem import Problem
-from cnc.planner.recovery import openings
 
 Queue = tuple[int, int]
 """A link and a class."""

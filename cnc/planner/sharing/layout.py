@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from math import lcm
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import ClassVar, NamedTuple
 
 from cnc.mechanisms import terms
 from cnc.model import Hop, Stream, StreamPlan
@@ -17,13 +18,14 @@ from cnc.planner.sharing.queue import Coming, Queue
 from cnc.planner.sharing.spare import Lateness
 from cnc.planner.sharing.taken import Taken
 from cnc.planner.sharing.times import Times
-from cnc.planner.sharing.ways import Step, Style, Ways
+from cnc.planner.sharing.ways import Laid, Step, Style, Ways
 from cnc.planner.sharing.windows import Windows
 
 
 class Asked(NamedTuple):
     """Streams of a problem that are to share windows of one class, in slots of `slot_ns`, of which
-    all repeats after `cycle_slots`; `taken` is what of the links is not theirs."""
+    all repeats after `cycle_slots`; `taken` is what of the links is not theirs. `starts_ns` is when
+    in a slot talkers start by a link that run already, by stream and link."""
 
     problem: Problem
     streams: Mapping[str, Stream]
@@ -31,8 +33,9 @@ class Asked(NamedTuple):
     slot_ns: int
     cycle_slots: int
     times: Times
-    ways: Ways
+    ways: Laid
     taken: Taken
+    starts_ns: Mapping[tuple[str, int], int] = MappingProxyType({})
 
     def fixed_ns(self, stream: Stream) -> int | None:
         """When a talker starts that may not choose its time in all of its period: as soon as it
@@ -41,8 +44,10 @@ class Asked(NamedTuple):
         is_free = last_ns - stream.earliest_ns >= stream.period_ns - 1
         return None if is_free else stream.earliest_ns
 
-    def phase_ns(self, stream: Stream) -> int | None:
-        """The same within a slot."""
+    def phase_ns(self, stream: Stream, link: int) -> int | None:
+        """The same within a slot, by a link; or when it does so."""
+        if (stream.name, link) in self.starts_ns:
+            return self.starts_ns[stream.name, link]
         fixed_ns = self.fixed_ns(stream)
         return None if fixed_ns is None else fixed_ns % self.slot_ns
 
@@ -78,6 +83,8 @@ class Layout:
     """In which of `slots` each stream begins, and the windows for that; streams that are `late` in
     them have no place."""
 
+    _kind_of_windows: ClassVar[type[Windows]] = Windows
+
     def __init__(self, asked: Asked, slots: Mapping[str, int]) -> None:
         self.slots = slots
         self.late: list[str] = []
@@ -101,7 +108,7 @@ class Layout:
             queue.settle(self._works_ns[link])
         shortest = self._shortest_sent()
         self.talkers = shortest.keys()
-        self.windows = Windows(
+        self.windows = self._kind_of_windows(
             self._times,
             self._slot_ns,
             self.queues,
@@ -174,7 +181,7 @@ class Layout:
         before = way[step.before or 0]
         slots = step.slots - before.slots
         if before.before is None:
-            return before.link, None, self._asked.phase_ns(stream), slots, step.wave
+            return before.link, None, self._asked.phase_ns(stream, before.link), slots, step.wave
         return before.link, before.wave, None, slots, step.wave
 
     def _coming(self, queue: Queue, stream: Stream, way: Sequence[Step], step: Step) -> Coming:

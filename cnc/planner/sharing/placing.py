@@ -116,8 +116,10 @@ class Sharing:
 
     def _sends(self, name: str, barred: Set[tuple[int, int | None]]) -> bool:
         """Whether a stream is sent by one of these links from one of these phases on."""
-        phase_ns = self._asked.phase_ns(self._streams[name])
-        return any((link, phase_ns) in barred for link, _ in self._asked.sent_by(name))
+        asked, stream = self._asked, self._streams[name]
+        return any(
+            (link, asked.phase_ns(stream, link)) in barred for link, _ in asked.sent_by(name)
+        )
 
     def _late(self, layout: Layout) -> list[str]:
         """The streams whose bound is beyond what they allow, the worst first."""

@@ -151,6 +151,7 @@ class Queue:
         self.coming: dict[tuple[int, int | None, int | None, int, int], Coming] = {}
         self.work_ns = 0  # in the fullest slot
         self.shortest_ns = 1 << 62
+        self.knows_waves = False  # whether frames of later waves count only if they come early
 
     def settle(self, work_ns: int) -> None:
         """All that comes is known: `work_ns` in the fullest slot."""
@@ -195,11 +196,14 @@ class Queue:
         ahead of it and its own; where `opens_ns` is None, if the gate has been open for long."""
         parts = self._parts(wave, latest_ns)
         # As many from each slot as the fullest has.
-        coming = [_Slot(its, self.work_ns) for its in parts]
+        most = [self.work_ns] * len(parts)
+        if self.knows_waves:
+            most[0] = self._fullest_ns(wave, latest_ns)
+        coming = [_Slot(its, most_ns) for its, most_ns in zip(parts, most, strict=True)]
         since = {at for its in coming for at in its.turns_ns(latest_ns)}
         works = [sum(part.work_ns for part in its) for its in parts]
         works[0] += self._in_time(wave)
-        everything = sum(min(self.work_ns, work) for work in works)
+        everything = sum(map(min, most, works))
         ends = [-(1 << 62)]
         if opens_ns is not None:
             opened = opens_ns + self.its.late_ns
@@ -207,6 +211,15 @@ class Queue:
             ends.append(self.left_ns(opened, everything))
         ends += [self.left_ns(at, sum(its.from_ns(at) for its in coming)) for at in since]
         return max(ends) + _ROUNDING_NS, everything
+
+    def _fullest_ns(self, wave: int, latest_ns: int) -> int:
+        """The work in the fullest slot of what counts for a wave: no later one that comes later."""
+        works = [
+            its.works_ns
+            for its in self.coming.values()
+            if its.wave <= wave or its.earliest_ns is None or its.earliest_ns <= latest_ns
+        ]
+        return max(map(sum, zip(*works, strict=True)))
 
     def _in_time(self, wave: int) -> int:
         """The work of a wave, and those before, that is there before the gate opens for sure."""

@@ -95,8 +95,12 @@ class Lateness:
         ]
 
     def _comes_late_ns(self, its: Coming) -> int:
-        """How much later than planned frames may come."""
-        return self.late_ns[its.link] if its.before is not None else self.sent_late_ns(its)
+        """How much later than planned frames may come: late ones may be behind all of their window,
+        whatever their own end."""
+        if its.before is None:
+            return self.sent_late_ns(its)
+        behind_ns = self._windows.ended_ns(its.link) - self._windows.ends_ns[its.link, its.before]
+        return self.late_ns[its.link] + behind_ns
 
     def sent_late_ns(self, its: Coming) -> int:
         """How much later frames may come from a talker: behind some that it sends at any time."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import Enum, auto
+from operator import le
 
 from cnc.planner.sharing.queue import Coming
 from cnc.planner.sharing.times import Times
@@ -56,6 +57,28 @@ class Talker:
         for group in groups:
             for its in group:
                 its.lasts_ns = slot
+
+    def resume(self) -> bool:
+        """Find by which turns all groups have left in the time that they have from when they start;
+        whether there are such."""
+        starts = [group[0].sent_ns for group in self._groups]
+        lasts = [min(its.lasts_ns for its in group) for group in self._groups]
+        spans = sorted((ns % self._slot_ns, last) for ns, last in zip(starts, lasts, strict=True))
+        following = [*(start for start, _ in spans[1:]), spans[0][0] + self._slot_ns]
+        is_apart = all(ns + last <= on for (ns, last), on in zip(spans, following, strict=True))
+        slot, two_slots = (self._lasts_ns[each][0] for each in (Turns.SLOT, Turns.TWO_SLOTS))
+        possible = []
+        if is_apart and all(map(le, self._lasts_ns[Turns.APART], lasts)):
+            possible.append(Turns.APART)
+        if slot <= min(lasts) and max(starts) - min(starts) + slot <= self._slot_ns:
+            possible.append(Turns.SLOT)
+        if two_slots <= min(*lasts, self._slot_ns):
+            possible.append(Turns.TWO_SLOTS)
+        busy_ns = {}
+        for self._turns in possible:
+            busy_ns[self._turns] = self.busy_ns - self.pause_ns
+        self._turns = min(busy_ns, key=busy_ns.__getitem__, default=None)
+        return bool(possible)
 
     @property
     def busy_ns(self) -> int:

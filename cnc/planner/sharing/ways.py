@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from enum import Enum, auto
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from cnc.model import Stream
 from cnc.planner.graph import Tree
@@ -35,6 +35,18 @@ class Style(Enum):
     NEXT_SLOT = auto()  # those that do so leave in the next slot
     UP_AND_DOWN = auto()  # none does so, but for streams of which each way does
     BY_HOPS = auto()  # each hop is a wave of its own, those of urgent streams first
+
+
+class Laid(Protocol):
+    """The ways of some streams, whoever has laid them; `links` are those of switches in the order
+    in which frames cross them, and `has_rings` says whether some go back in it."""
+
+    links: list[int]
+    has_rings: bool
+
+    def of(self, name: str) -> Iterator[tuple[Step, ...]]:
+        """The ways of a stream."""
+        ...
 
 
 class Ways:

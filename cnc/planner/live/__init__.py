@@ -1,0 +1,236 @@
+"""A plan held ready for changes: streams come and go in milliseconds, whatever the plan's size.
+
+`cnc plan --keep` reads, plans, judges and writes a whole network. A controller that stays up need
+not: it holds what runs, and asks it for a few streams at a time.
+
+    changes    what a change is
+    own        a timetable of streams whose frames have windows of their own
+    lists      what their ports run
+    edited     a list that is edited in place
+    moving     room that is made for one that finds none
+    promises   when their frames are in time again after a disturbance, as announced
+    shared     streams that share windows
+    running    the windows that they share as a plan has them
+    joining    where one more may join them
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import ExitStack
+from dataclasses import replace
+
+from cnc.errors import InputError, Unschedulable
+from cnc.loops import derive as loops
+from cnc.loops.model import Loops
+from cnc.mechanism import Start
+from cnc.mechanisms import terms
+from cnc.model import LoopDelay, Plan, PortRef, Stream, StreamPlan
+from cnc.planner import explain
+from cnc.planner.addresses import LiveAddresses
+from cnc.planner.live.changes import Changes
+from cnc.planner.live.moving import may_move
+from cnc.planner.live.own import OwnWindows
+from cnc.planner.live.shared import SharedWindows
+from cnc.planner.routing import Router
+from cnc.support.gc_pause import in_steps
+
+__all__ = ["Changes", "Live"]
+
+
+class Live:
+    """A network that runs `plan`, which the judge should have found sound.
+
+    It stays sound if all changes are made that are returned, in the order of the calls. What the
+    plan states of a stream is a promise for as long as it runs: no change raises its bounds of
+    latency, jitter and recovery. Lists that no change touches keep the room that they have for late
+    frames.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        """Raises `InputError` for a plan whose streams share windows, and where it promises what
+        this planner cannot account for."""
+        sharing = [planned.is_shared for planned in plan.streams.values()]
+        if any(sharing) and not all(sharing):
+            raise InputError(
+                f"some streams of the plan of {plan.intent.name} share windows, and others have "
+                "windows of their own: changes beside both are not held",
+                hint="plan anew (`cnc plan`) with `windows: exact` or `windows: shared` under "
+                "`defaults`",
+            )
+        self._origin = plan
+        self._plan: Plan | None = plan
+        self._streams = dict(plan.intent.streams)
+        self._planned = dict(plan.streams)
+        self._refused = dict(plan.refused)
+        self._assigned = dict(plan.addresses)
+        self._jitter_ns = dict(plan.jitter_ns)
+        self._loops = dict(plan.loops)
+        self._addresses = LiveAddresses(plan)
+        self._router = Router(plan.intent)
+        for name, planned in plan.streams.items():
+            self._router.carry_hops(self._streams[name], planned.hops)
+        kind = SharedWindows if any(sharing) else OwnWindows
+        self._windows: OwnWindows | SharedWindows = kind(plan, self._router)
+        self._number = {link.source: number for number, link in enumerate(self._router.links)}
+        self._class_name = {its.number: its.name for its in plan.intent.classes.values()}
+        self._rooms = terms.rooms(plan.intent, self._router.links)
+        self._count(plan.streams)
+
+    @property
+    def plan(self) -> Plan:
+        """The plan as it is now. Of the streams that it has refused it keeps the reasons."""
+        if self._plan is None:
+            made = replace(
+                self._origin,
+                intent=replace(self._origin.intent, streams=dict(self._streams)),
+                streams=dict(self._planned),
+                gates=dict(self._windows.gates),
+                refused=dict(self._refused),
+                recovery_ns=dict(self._windows.recovery_ns),
+                addresses=dict(self._assigned),
+                jitter_ns=dict(self._jitter_ns),
+                loops=dict(self._loops),
+            )
+            self._plan = terms.decided(made)
+        return self._plan
+
+    @in_steps()
+    def add(self, streams: Collection[Stream], *, moving_at_most: int = 0) -> Changes:
+        """Place all of `streams`, or raise `Unschedulable` and change nothing.
+
+        Where there is no room, so many streams that run may move for it, on the way that they have
+        and with all that was promised of them. None moves that shares windows, is sent twice, has
+        its jitter limited, or is part of a control loop.
+
+        A port whose list would become too long refuses them, unless its list was shortened before;
+        and so does one at which what the plan states of another stream would hold no longer.
+        """
+        refused = {
+            stream.name: explain.unreachable(stream.talker, lost)
+            for stream in streams
+            if (lost := self._router.unreachable(stream))
+        } | {
+            stream.name: "is there already: remove it first"
+            for stream in streams
+            if stream.name in self._planned
+        }
+        if refused:
+            raise Unschedulable(refused)
+        with ExitStack() as undo:
+            come = self._windows.add(streams, undo, self._movable, moving_at_most)
+            closed = self._closed({stream.name: stream for stream in streams}, come.streams)
+            new = {name: its for name, its in come.streams.items() if name not in come.moved}
+            if refused := self._without_room(new):
+                raise Unschedulable(refused)
+            assigned = self._addresses.add(streams, _senders(new))
+            undo.pop_all()
+        self._windows.accept(streams, come)
+        for stream in streams:
+            self._streams[stream.name] = stream
+            self._refused.pop(stream.name, None)
+        ports = _ports([*come.streams.values(), *(self._planned[name] for name in come.moved)])
+        self._planned |= come.streams
+        self._count(new)
+        self._assigned |= assigned
+        self._jitter_ns |= come.jitter_ns
+        self._loops |= closed
+        self._plan = None
+        return Changes(
+            come.streams,
+            come.gates,
+            assigned,
+            come.jitter_ns,
+            come.recovery_ns,
+            ports | come.gates.keys(),
+            come.moved,
+        )
+
+    @in_steps()
+    def remove(self, names: Iterable[str]) -> Changes:
+        """Take streams out; those that are not there are passed over.
+
+        Without them a port may need a longer list than it takes, or one that starves others, or
+        lets others be late for longer after a disturbance: it then keeps the list that it has,
+        which lets the rest through as before, and is not among the changes. Raises `Unschedulable`
+        and changes nothing where a list cannot stay either, because its cycle would outlast all
+        streams that are left.
+        """
+        names = dict.fromkeys(names)
+        gone = {name: self._planned[name] for name in names if name in self._planned}
+        gates = self._windows.remove(gone)
+        self._addresses.remove(_senders(gone))
+        starts = self._starts(gone)
+        for room in self._rooms:
+            room.remove(starts)
+        for its in (self._streams, self._planned, self._refused, self._assigned, self._jitter_ns):
+            for name in names:
+                its.pop(name, None)
+        for loop in self._origin.intent[Loops].by_name.values():
+            if loop.sensor in names or loop.actuator in names:
+                self._loops.pop(loop.name, None)
+        self._plan = None
+        ports = _ports(gone.values()) | gates.keys()
+        return Changes({}, gates, ports=ports, gone=tuple(gone))
+
+    def _movable(self) -> dict[str, Stream]:
+        """The streams that may move, with what is promised of them as what they ask for."""
+        its = self._origin.intent[Loops].by_name.values()
+        closing = {name for loop in its for name in (loop.sensor, loop.actuator)}
+        return {
+            name: replace(
+                self._streams[name],
+                max_latency_ns=planned.latency_bound_ns,
+                traffic_classes=(self._class_name[planned.paths[0][0].traffic_class],),
+            )
+            for name, planned in self._planned.items()
+            if may_move(self._streams[name]) and name not in closing
+        }
+
+    def _closed(
+        self, streams: Mapping[str, Stream], planned: Mapping[str, StreamPlan]
+    ) -> dict[str, LoopDelay]:
+        """How long control loops take that streams close which come; `Unschedulable` where one
+        takes longer than its deadline."""
+        pairs = [(its.sensor, its.actuator) for its in self._origin.intent[Loops].by_name.values()]
+        if planned.keys().isdisjoint(name for pair in pairs for name in pair):
+            return {}
+        every = {**self._planned, **planned}
+        ends = {name: every[name] for pair in pairs for name in pair if name in every}
+        intent = replace(self._origin.intent, streams={**self._streams, **streams})
+        made = replace(self._origin, intent=intent, streams=ends)
+        found = loops.delays(made)
+        if late := loops.late(made, found):
+            raise Unschedulable(late)
+        return found
+
+    def _count(self, planned: Mapping[str, StreamPlan]) -> None:
+        starts = self._starts(planned)
+        for room in self._rooms:
+            room.add(starts)
+
+    def _without_room(self, planned: Mapping[str, StreamPlan]) -> dict[str, str]:
+        """The streams for which switches have no room left, and why."""
+        starts = self._starts(planned)
+        return {name: why for room in self._rooms for name, why in room.refused(starts).items()}
+
+    def _starts(self, planned: Mapping[str, StreamPlan]) -> set[Start]:
+        if not self._rooms:
+            return set()
+        stations = self._origin.intent.network.end_stations
+        return {
+            Start(name, self._class_name[hop.traffic_class], self._number[hop.egress])
+            for name, its in planned.items()
+            for hop in its.hops
+            if hop.egress.node in stations
+        }
+
+
+def _ports(planned: Iterable[StreamPlan]) -> frozenset[PortRef]:
+    """Those by which frames of streams leave."""
+    return frozenset(hop.egress for its in planned for hop in its.hops)
+
+
+def _senders(planned: Mapping[str, StreamPlan]) -> dict[str, set[str]]:
+    """The nodes that the frames of each stream leave."""
+    return {name: {hop.egress.node for hop in its.hops} for name, its in planned.items()}

@@ -1,0 +1,131 @@
+"""A gate control list that is edited in place: a frame more or less changes a few of its entries.
+
+The list is the one that `gates` makes of all windows: around each window edges depend on the next
+one alone. It holds every frame back, and has no spare room.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+from operator import sub
+
+from cnc.model import ClassRole, GateControlList, Intent, Link
+from cnc.planner.edges import gate_entry
+from cnc.planner.gates import Window, clear_of_seam, unrolled
+from cnc.planner.ports import guard_ns, interval_max_ns, interval_min_ns, round_up
+
+_FEW = 4  # windows of a cycle, among which what is before one may also be behind it
+
+_Frame = tuple[int, int, int]
+_Edge = tuple[int, int]
+
+
+def may_be_edited(intent: Intent, link: Link) -> bool:
+    """Whether a port has a list of this kind: none of a talker, and no entry that is cut."""
+    return link.source.node in intent.network.bridges and not interval_max_ns(link)
+
+
+class EditedList:
+    """The list of a port whose cycle does not change, of at least some windows."""
+
+    def __init__(
+        self,
+        intent: Intent,
+        link: Link,
+        cycle_ns: int,
+        windows: Iterable[tuple[int, Window]],
+        gates: GateControlList,
+    ) -> None:
+        """`gates` is the list for `windows`, which have the periods of their frames with them."""
+        self.cycle_ns = cycle_ns
+        self._tick_ns = link.gate_tick_ns
+        self._control = sum(1 << c.number for c in intent.classes_with(ClassRole.CONTROL))
+        best_effort = intent.classes_with(ClassRole.BEST_EFFORT)
+        self._everyone = self._control | sum(1 << c.number for c in best_effort)
+        self._shortest_ns = interval_min_ns(link)
+        guard = round_up(guard_ns(intent, link), link.gate_tick_ns)
+        self._guard_ns = max(guard, self._shortest_ns)
+        self._frames = unrolled(windows, cycle_ns, link.gate_tick_ns)
+        self._times: list[int] = []
+        self._states: list[int] = []
+        at = 0
+        for entry in gates.entries:
+            # Where the cycle begins is no edge if nothing changes there.
+            if at or entry.gate_states != gates.entries[-1].gate_states:
+                self._times.append(at)
+                self._states.append(entry.gate_states)
+            at += entry.interval_ns
+
+    @property
+    def is_long(self) -> bool:
+        """Whether there are windows enough to edit it."""
+        return len(self._frames) > _FEW
+
+    def gates(self) -> GateControlList:
+        """The list as it is now."""
+        times, states = self._times, self._states
+        if times[0]:
+            times, states = [0, *times], [states[-1], *states]
+        lengths = map(sub, [*times[1:], self.cycle_ns], times)
+        return GateControlList(self.cycle_ns, tuple(map(gate_entry, states, lengths)))
+
+    def add(self, period_ns: int, window: Window) -> None:
+        """Open the gate once more in each period."""
+        for frame in unrolled([(period_ns, window)], self.cycle_ns, self._tick_ns):
+            index = bisect_left(self._frames, frame)
+            self._frames.insert(index, frame)
+            self._renew(index - 1, index, index + 1)
+
+    def remove(self, period_ns: int, window: Window) -> None:
+        """Keep it shut then."""
+        for frame in unrolled([(period_ns, window)], self.cycle_ns, self._tick_ns):
+            index = bisect_left(self._frames, frame)
+            del self._frames[index]
+            self._renew(index - 1, index)
+
+    def _renew(self, *indexes: int) -> None:
+        """Make the edges anew from the opening of the first of successive windows to that of the
+        last, which may be in another cycle than the first."""
+        count, cycle = len(self._frames), self.cycle_ns
+        some = [(n // count * cycle, self._frames[n % count]) for n in indexes]
+        later = cycle if indexes[0] < 0 else 0
+        frames = [(opens + by + later, ends + by + later, c) for by, (opens, ends, c) in some]
+        edges = [edge for one, other in pairwise(frames) for edge in self._edges(one, other)]
+        begin, (end, _, number) = frames[0][0], frames[-1]
+        edges.append((end, self._control | 1 << number))
+        first = bisect_left(self._times, begin)
+        kept = list(_changes(edges, self._states[first - 1]))
+        if end < cycle:
+            self._splice(first, bisect_right(self._times, end), kept)
+            return
+        behind = bisect_right(self._times, end - cycle)
+        self._splice(first, len(self._times), [edge for edge in kept if edge[0] < cycle])
+        self._splice(0, behind, [(at - cycle, state) for at, state in kept if at >= cycle])
+
+    def _splice(self, first: int, behind: int, edges: Sequence[_Edge]) -> None:
+        self._times[first:behind] = [at for at, _ in edges]
+        self._states[first:behind] = [state for _, state in edges]
+
+    def _edges(self, window: _Frame, following: _Frame) -> Iterator[_Edge]:
+        """Those of a window, and of best effort's turn behind it (`gates`)."""
+        opens, close, number = window
+        control, shortest = self._control, self._shortest_ns
+        yield opens, control | 1 << number
+        if following[0] - close < shortest:
+            return
+        shut = clear_of_seam(following[0] - self._guard_ns, self.cycle_ns, shortest)
+        if shut - close < shortest:
+            yield close, control
+        else:
+            yield close, self._everyone
+            yield shut, control
+
+
+def _changes(edges: Iterable[_Edge], state: int) -> Iterator[_Edge]:
+    """The edges at which something changes, where `state` is before them."""
+    for at, its in edges:
+        if its != state:
+            yield at, its
+        state = its
