@@ -28,6 +28,7 @@ def push(
     what: str = "push",
     force_margin: bool = False,
     has_run: bool = False,
+    touched: bool = False,
     listener: Listener = ignore,
     warn: Warn = ignore_findings,
 ) -> Report:
@@ -38,6 +39,10 @@ def push(
     does what switches have measured of their gates, since they are to run again what they ran, or
     since the operator wants it so. `has_run`: the switches have run the plan, which an earlier
     version may have made by another account of times; what the judge finds in it is a warning.
+    `touched`: only nodes that the plan asks for something else than the one that runs, by the
+    history, are connected to, checked, locked and changed; all nodes where the history has none. A
+    node that has drifted meanwhile is not seen then, and whoever has another history is not locked
+    out.
 
     Where streams of a bridged network get other ways than in the plan that runs, by the history,
     their former ways are removed by a second rollout once no frame comes by them any more: this
@@ -60,12 +65,15 @@ def push(
     if history and not dry_run:
         managed = plan.intent.network.managed.values()
         settle(managed, connect=connect, history=history)
-    former = history.running_plan(network) if history else None
+    runs = history.running(network) if history else None
+    former = history.plan_of(runs) if history and runs is not None else None
     left = left_over(history, network) if history else None
     goal = Goal.of(
         plan, what, force_margin=force_margin, former=former, left=left.by_switch if left else None
     )
     require_sound_transition(plan, former, goal.between)
+    if touched and former and runs is not None:
+        goal = goal.of_what_differs(former, runs)
     if not dry_run:
         former_ways.wait_for(left, listener)
     report = roll_out(

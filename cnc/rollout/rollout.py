@@ -132,6 +132,8 @@ def roll_out(
     """
     begun_ns = time.monotonic_ns()
     count = len(goal.switches)
+    if not count:
+        return Report((), None, None, None, {}, 0, goal.has_forwarding)
     with ExitStack() as stack:
         with before_any_change():
             listener(StepBegun(Step.CONNECT, count))
@@ -295,6 +297,7 @@ def _change(
             base_time_ns=start_ns,
             confirm_by=datetime.now(UTC) + timedelta(seconds=window_s),
             switches=changes,
+            follows=goal.follows,
         )
     transaction = Transaction(
         open_sessions,
