@@ -37,7 +37,8 @@ class Goal:
     `ports` has; `former_gates` are the settings by which ports of former ways are gated that
     `ports` has no gates for. `clocks` are further ports of nodes, to read clocks from: a bridge has
     none. `follows` is the number of the rollout that has configured all other nodes, where the goal
-    covers those alone that differ from its plan.
+    covers those alone that differ from its plan. `at_once`: the change keeps what is promised in
+    every mixture of nodes that have made it and nodes that have not.
     """
 
     network: str
@@ -52,6 +53,7 @@ class Goal:
     clocks: Mapping[str, Collection[str]] = field(default_factory=dict)
     stored_clock_error_ns: int | None = None
     follows: int | None = None
+    at_once: bool = False
 
     @classmethod
     def of(
@@ -60,6 +62,7 @@ class Goal:
         what: str = "push",
         *,
         force_margin: bool = False,
+        at_once: bool = False,
         former: Plan | None = None,
         left: Mapping[str, BridgeForwarding] | None = None,
     ) -> Goal:
@@ -85,6 +88,7 @@ class Goal:
             between=between,
             former_gates=_gates_that_go(former, ports) if former and between.moved else {},
             stored_clock_error_ns=stored_clock_error_ns(plan),
+            at_once=at_once,
         )
 
     def of_what_differs(self, former: Plan, follows: int) -> Goal:

@@ -72,7 +72,8 @@ class Report:
 
     `number` is the rollout's in the history; None where no port had to change. `starts_in_ns` is
     what was left until the base time when all switches had confirmed, by the clock that is ahead;
-    `all_start_in_ns` by the one that is behind. `former_ways` is what became of the ways of streams
+    `all_start_in_ns` by the one that is behind; of a change that was made at once, until its last
+    list started. `former_ways` is what became of the ways of streams
     that moved; None where none did. `compares_forwarding`: besides ports, bridges were compared
     with what they are to forward.
     """
@@ -280,21 +281,25 @@ def _change(
     slowest_ns = comparison.slowest_answer_ns()
     with before_any_change():
         now_ns = comparison.now_tai_ns()
-        start_ns = base_time_ns(now_ns, slowest_ns, goal.cycles_ns())
-        _refuse_past(comparison.states, start_ns)
-        deadlines = Deadlines.before(start_ns, now_ns, margin_ns(slowest_ns))
+        if goal.at_once:
+            deadlines = Deadlines.at_once(now_ns, slowest_ns, goal.cycles_ns())
+        else:
+            start_ns = base_time_ns(now_ns, slowest_ns, goal.cycles_ns())
+            deadlines = Deadlines.before(start_ns, now_ns, margin_ns(slowest_ns))
+        _refuse_past(comparison.states, deadlines.base_time_ns)
         rollout_id = RolloutId.of_this_controller(
             goal.stored_clock_error_ns, deadlines.apply_before_ns
         )
-        # No confirm window ends after the base time, by any switch's clock.
-        window_s = (start_ns - now_ns + margin_ns(slowest_ns)) / NS_PER_S
+        # No confirm window ends later, by any switch's clock.
+        unconfirmed_ns = deadlines.timeout_s * NS_PER_S + 2 * margin_ns(slowest_ns)
+        window_s = (deadlines.apply_before_ns - now_ns + unconfirmed_ns) / NS_PER_S
         journal = history.begin(
             id=rollout_id.id,
             network=goal.network,
             operator=rollout_id.controller,
             what=goal.what,
             plan=goal.plan,
-            base_time_ns=start_ns,
+            base_time_ns=deadlines.base_time_ns,
             confirm_by=datetime.now(UTC) + timedelta(seconds=window_s),
             switches=changes,
             follows=goal.follows,
@@ -307,17 +312,18 @@ def _change(
         rollout_id=rollout_id,
         deadlines=deadlines,
         now_tai_ns=comparison.now_tai_ns,
+        least_tai_ns=comparison.least_tai_ns,
         listener=listener,
     )
     transaction.run()
     return Report(
         changes=tuple(comparison.port_changes()),
         number=journal.number,
-        base_time_ns=start_ns,
-        starts_in_ns=start_ns - comparison.now_tai_ns(),
+        base_time_ns=deadlines.base_time_ns,
+        starts_in_ns=deadlines.starts_ns - comparison.now_tai_ns(),
         times=transaction.times,
         total_ns=time.monotonic_ns() - begun_ns,
-        all_start_in_ns=start_ns - comparison.least_tai_ns(),
+        all_start_in_ns=deadlines.starts_ns - comparison.least_tai_ns(),
     )
 
 

@@ -19,11 +19,14 @@ from dataclasses import dataclass, replace
 from cnc.data_tree.state import SwitchState
 from cnc.data_tree.tree import PortReport
 from cnc.errors import CncError, RolloutError
-from cnc.mechanisms.composition import is_bridge
-from cnc.model import PortSettings
-from cnc.rollout.compare import difference_between, difference_from_stored, difference_of
+from cnc.model import NS_PER_S
+from cnc.rollout.compare import (
+    difference_between,
+    difference_from_stored,
+)
 from cnc.rollout.events import Listener, Step, StepBegun
 from cnc.rollout.history import Journal, Outcome, Phase, SwitchChange
+from cnc.rollout.read_back import kind, read_back
 from cnc.rollout.sessions import Sessions
 from cnc.rollout.timing import SLOWER, ConfirmWindow, Deadlines
 from cnc.switch.device import Device, DeviceError
@@ -70,6 +73,7 @@ class Transaction:
         rollout_id: RolloutId,
         deadlines: Deadlines,
         now_tai_ns: Callable[[], int],
+        least_tai_ns: Callable[[], int],
         listener: Listener,
     ) -> None:
         self._sessions = sessions
@@ -80,6 +84,7 @@ class Transaction:
         self._deadlines = deadlines
         self._base_time_ns = deadlines.base_time_ns
         self._now_tai_ns = now_tai_ns
+        self._least_tai_ns = least_tai_ns
         self._listener = listener
         self._window: ConfirmWindow | None = None
         self.times = {name: SwitchTimes(0, 0, 0) for name in changes}
@@ -122,6 +127,9 @@ class Transaction:
             )
 
         self._sessions.ask(self._changes, commit)
+        if self._deadlines.runs_ns is not None:
+            about_now_ns = (self._now_tai_ns() + self._least_tai_ns()) // 2
+            time.sleep(max(0, self._deadlines.runs_ns - about_now_ns) / NS_PER_S)
         self._begin(Step.VERIFY)
         self._sessions.ask(self._changes, self._verify)
         window.refuse_if_late()
@@ -130,18 +138,11 @@ class Transaction:
     def _verify(self, device: Device) -> None:
         """Check that the kernel runs the plan, before the confirming commit."""
         desired_ports = self._changes[device.name].after
-        state = device.state(desired_ports)
+        state = read_back(device, desired_ports, self._deadlines, self._least_tai_ns)
         if state.agent and state.agent.last_change_us is not None:
             times = self.times[device.name]
             times.apply_ns = state.agent.last_change_us * 1000
             times.netconf_ns = max(0, times.netconf_ns - times.apply_ns)
-        for port, desired in desired_ports.items():
-            if difference := difference_of(desired, state.ports.get(port), self._base_time_ns):
-                raise DeviceError(
-                    device.name,
-                    f"{_kind(desired)} {port} does not run what was committed: {difference}",
-                    hint=f"see the journal of tsn-agent on {device.name} for the kernel's reason",
-                )
 
     @contextmanager
     def _rolling_back(self) -> Iterator[None]:
@@ -220,7 +221,7 @@ class Transaction:
             if difference and not _is_as_stored(change, port, now.get(port)):
                 raise DeviceError(
                     device.name,
-                    f"{_kind(change.after[port])} {port} does not run what it ran before: "
+                    f"{kind(change.after[port])} {port} does not run what it ran before: "
                     f"{difference}",
                     hint="`cnc status` shows what it runs; push again to restore the plan",
                 )
@@ -346,10 +347,6 @@ class Transaction:
 def _is_as_stored(change: SwitchChange, port: str, report: PortReport | None) -> bool:
     """Whether the port runs its stored configuration, which a rollback restores after a drift."""
     return difference_from_stored(change.previous(port), change.before[port], report) is None
-
-
-def _kind(settings: PortSettings) -> str:
-    return "bridge" if is_bridge(settings) else "port"
 
 
 _UNSAVED = (

@@ -31,7 +31,17 @@ from cnc.model import (
     gated_port,
 )
 from cnc.planner import plan as compute
-from cnc.rollout import push, recovery, resume, roll_back, rollout, sessions, timing, transaction
+from cnc.rollout import (
+    push,
+    read_back,
+    recovery,
+    resume,
+    roll_back,
+    rollout,
+    sessions,
+    timing,
+    transaction,
+)
 from cnc.rollout.events import Step, StepBegun
 from cnc.rollout.goal import stored_clock_error_ns
 from cnc.rollout.history import History, Outcome, Phase, record
@@ -54,7 +64,7 @@ def plan() -> Plan:
 @pytest.fixture(autouse=True)
 def clock(monkeypatch):
     made = Clock()
-    for module in (recovery, rollout, timing, transaction):
+    for module in (read_back, recovery, rollout, timing, transaction):
         monkeypatch.setattr(module, "time", made)
     return made
 

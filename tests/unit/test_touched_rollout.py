@@ -10,7 +10,7 @@ from cnc import intent as intents
 from cnc.errors import RolloutError
 from cnc.model import Plan
 from cnc.planner import plan as compute
-from cnc.rollout import push, recovery, rollout, sessions, timing, transaction
+from cnc.rollout import push, read_back, recovery, rollout, sessions, timing, transaction
 from cnc.rollout.history import History, Phase
 from cnc.switch import ConnectOptions
 from tests.unit.fake_devices import Clock, FakeDevice
@@ -36,7 +36,7 @@ def more(plan) -> Plan:
 @pytest.fixture
 def devices(plan, monkeypatch):
     clock = Clock()
-    for module in (recovery, rollout, timing, transaction):
+    for module in (read_back, recovery, rollout, timing, transaction):
         monkeypatch.setattr(module, "time", clock)
     made = {name: FakeDevice(name, clock) for name in plan.intent.network.bridges}
     monkeypatch.setattr(sessions, "Device", lambda switch, _options: made[switch.name])
@@ -44,8 +44,13 @@ def devices(plan, monkeypatch):
 
 
 @pytest.fixture
-def store(tmp_path):
-    with History(tmp_path / "history.sqlite") as opened:
+def store_path(tmp_path):
+    return tmp_path / "history.sqlite"
+
+
+@pytest.fixture
+def store(store_path):
+    with History(store_path) as opened:
         yield opened
 
 
@@ -75,9 +80,12 @@ def test_what_is_wrong_with_others_does_not_prevent_it(running, more, store):
     assert touch(more, store).changes
 
 
-def test_the_history_has_the_whole_plan_and_the_switches_that_changed(running, more, store):
+def test_the_history_has_the_whole_plan_and_the_switches_that_changed(
+    running, more, store, store_path
+):
     number = touch(more, store).number
-    assert store.plan_of(number) == more
+    with History(store_path) as again:
+        assert again.plan_of(number) == more
     assert set(store.rollout(number).switches) == {"s3"}
     assert touch(more, store).changes == ()
 

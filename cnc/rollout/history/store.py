@@ -21,6 +21,8 @@ from cnc.rollout.history.record import Outcome, Phase, Rollout, SwitchChange
 from cnc.support import gc_pause
 
 FILE_NAME = "history.sqlite"
+# A rollout asks for the plan that runs, and for the one before, of which something may be left.
+PLANS_HELD = 2
 
 
 class History:
@@ -39,6 +41,8 @@ class History:
             self._database = Database(path)
             resources.callback(self._database.close)
             self._resources = resources.pop_all()
+        # Those of the newest rollouts begun here, which the next one asks for.
+        self._newest: dict[int, Plan] = {}
 
     def close(self) -> None:
         self._resources.close()
@@ -97,6 +101,9 @@ class History:
                 # abandoned.
                 lock = stack.enter_context(self._acquire_lock(number))
             stack.pop_all()
+        if plan:
+            newest = [*self._newest.items(), (number, plan)]
+            self._newest = dict(newest[-PLANS_HELD:])
         return Journal(self._database, lock, number, id)
 
     def rollouts(
@@ -132,6 +139,8 @@ class History:
 
     def plan_of(self, number: int) -> Plan | None:
         """The plan of a rollout, None if it was made without one."""
+        if plan := self._newest.get(number):
+            return plan
         with self._database.reading() as connection:
             row = connection.execute(
                 "SELECT plan FROM rollout WHERE number = ?", (str(number),)
