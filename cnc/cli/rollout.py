@@ -42,7 +42,9 @@ else:
     rollout = lazy_import("cnc.rollout")
 
 TAKE_OVER = click.option(
-    "--take-over", is_flag=True, help="Override the rollout of another controller."
+    "--take-over",
+    is_flag=True,
+    help="Override the rollout of another controller, and act for the network in its place.",
 )
 
 

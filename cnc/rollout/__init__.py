@@ -22,6 +22,7 @@ from cnc.rollout.recovery import describe, resume, roll_back, unresolved
 from cnc.rollout.rollout import FormerWays, Report
 from cnc.rollout.stated_ports import read_ports, stated
 from cnc.rollout.transaction import CHOICES
+from cnc.switch.rollout_id import Term
 
 __all__ = [
     "CHOICES",
@@ -40,6 +41,7 @@ __all__ = [
     "Step",
     "StepBegun",
     "StreamPath",
+    "Term",
     "Verdict",
     "Visit",
     "describe",

@@ -15,6 +15,7 @@ from cnc.rollout.recovery import settle
 from cnc.rollout.rollout import Report, Warn, ignore_findings, roll_out
 from cnc.support.format import counted
 from cnc.switch.device import ConnectOptions
+from cnc.switch.rollout_id import Term
 
 
 def push(
@@ -25,6 +26,7 @@ def push(
     dry_run: bool = False,
     take_over: bool = False,
     without_deadline: bool = False,
+    term: Term | None = None,
     what: str = "push",
     force_margin: bool = False,
     has_run: bool = False,
@@ -49,6 +51,9 @@ def push(
     the nodes on the new lists and the others on those before. It is made without a common base
     time: each list starts with its next cycle after the commit, and all are read back as they run
     before the change is confirmed.
+
+    `term`: who acts for the network, of several controllers, so that switches refuse what others
+    send; see `roll_out`.
 
     Where streams of a bridged network get other ways than in the plan that runs, by the history,
     their former ways are removed by a second rollout once no frame comes by them any more: this
@@ -88,6 +93,7 @@ def push(
         dry_run=dry_run,
         take_over=take_over,
         without_deadline=without_deadline,
+        term=term,
         listener=listener,
         warn=warn,
     )
@@ -100,6 +106,7 @@ def push(
         history=history,
         take_over=take_over,
         without_deadline=without_deadline,
+        term=term,
         listener=listener,
     )
 

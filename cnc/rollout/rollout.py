@@ -37,7 +37,7 @@ from cnc.rollout.timing import Deadlines, base_time_ns, margin_ns
 from cnc.rollout.transaction import SwitchTimes, Transaction
 from cnc.switch.device import ConnectOptions, Device, DeviceError, StoredSwitch
 from cnc.switch.parallel import before_any_change, unanimous
-from cnc.switch.rollout_id import RolloutId
+from cnc.switch.rollout_id import RolloutId, Term
 
 Warn = Callable[[Sequence[Finding]], None]
 
@@ -117,6 +117,7 @@ def roll_out(
     dry_run: bool = False,
     take_over: bool = False,
     without_deadline: bool = False,
+    term: Term | None = None,
     listener: Listener = ignore,
     warn: Warn = ignore_findings,
 ) -> Report:
@@ -125,6 +126,8 @@ def roll_out(
     `dry_run` stops after the comparison. `warn` gets what the switches' state tells an operator to
     look at, before anything is sent. Without a `history` the rollout is not recorded, and
     rollouts of other controllers are overwritten; with one they are refused, unless `take_over`.
+    `term` is of whoever acts for the network, and switches refuse a lower one than they have met,
+    and none; to `take_over` without one is to name the next that they have not met.
     Switches whose agent applies a commit however late it comes are refused, unless
     `without_deadline`.
 
@@ -155,7 +158,17 @@ def roll_out(
             changes = tuple(comparison.port_changes())
             return Report(changes, None, None, None, {}, spent_ns, goal.has_forwarding)
         recorded_in = history or stack.enter_context(History(None))
-        return _change(comparison, open_sessions, recorded_in, listener, begun_ns)
+        if take_over:
+            term = comparison.higher_term(term)
+        return _change(
+            comparison,
+            open_sessions,
+            recorded_in,
+            term=term,
+            takes_over=take_over,
+            listener=listener,
+            begun_ns=begun_ns,
+        )
 
 
 def _states(goal: Goal, open_sessions: Sessions) -> dict[str, SwitchState]:
@@ -224,10 +237,22 @@ class _Comparison:
                 "\n".join(
                     f"{name}: its configuration comes from a rollout that is not in this history: "
                     f"{rollout_id.id} of {rollout_id.controller}, {rollout_id.time}"
+                    f"{self._whose(name)}"
                     for name, rollout_id in sorted(foreign.items())
                 ),
                 hint="another controller manages this network; `--take-over` overrides it",
             )
+
+    def _whose(self, switch: str) -> str:
+        """Who acts for the network of a switch, for a message; nothing where nobody says so."""
+        agent = self.states[switch].agent
+        return f"; {agent.kept_term}" if agent and agent.kept_term else ""
+
+    def higher_term(self, term: Term | None) -> Term | None:
+        """The `term`; without one, where switches have met any, the next of all that they have."""
+        kept = [its.agent.kept_term for its in self.states.values() if its.agent]
+        met = [each.term for each in kept if each]
+        return term or (Term(self.goal.network, max(met) + 1) if met else None)
 
     def port_changes(self) -> Iterator[PortChange]:
         """The ports that change, in order."""
@@ -273,6 +298,9 @@ def _change(
     comparison: _Comparison,
     open_sessions: Sessions,
     history: History,
+    *,
+    term: Term | None,
+    takes_over: bool,
     listener: Listener,
     begun_ns: int,
 ) -> Report:
@@ -288,7 +316,7 @@ def _change(
             deadlines = Deadlines.before(start_ns, now_ns, margin_ns(slowest_ns))
         _refuse_past(comparison.states, deadlines.base_time_ns)
         rollout_id = RolloutId.of_this_controller(
-            goal.stored_clock_error_ns, deadlines.apply_before_ns
+            goal.stored_clock_error_ns, deadlines.apply_before_ns, term
         )
         # No confirm window ends later, by any switch's clock.
         unconfirmed_ns = deadlines.timeout_s * NS_PER_S + 2 * margin_ns(slowest_ns)
@@ -310,6 +338,7 @@ def _change(
         comparison.states,
         journal,
         rollout_id=rollout_id,
+        takes_over=takes_over,
         deadlines=deadlines,
         now_tai_ns=comparison.now_tai_ns,
         least_tai_ns=comparison.least_tai_ns,

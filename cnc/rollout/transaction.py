@@ -71,6 +71,7 @@ class Transaction:
         journal: Journal,
         *,
         rollout_id: RolloutId,
+        takes_over: bool,
         deadlines: Deadlines,
         now_tai_ns: Callable[[], int],
         least_tai_ns: Callable[[], int],
@@ -81,6 +82,7 @@ class Transaction:
         self._states = states
         self._journal = journal
         self._rollout_id = rollout_id
+        self._takes_over = takes_over
         self._deadlines = deadlines
         self._base_time_ns = deadlines.base_time_ns
         self._now_tai_ns = now_tai_ns
@@ -109,7 +111,8 @@ class Transaction:
         def edit(device: Device) -> None:
             change, times = self._changes[device.name], self.times[device.name]
             begun_ns = time.monotonic_ns()
-            rollout_id = known_part(self._rollout_id, self._states[device.name])
+            state = self._states[device.name]
+            rollout_id = known_part(self._rollout_id, state, takes_over=self._takes_over)
             config = edit_config(change.after, self._base_time_ns, change.before, rollout_id)
             times.payload_ns = time.monotonic_ns() - begun_ns
             self._timed(device, lambda: device.edit(config))
@@ -368,10 +371,16 @@ def _unresolved(replies: Mapping[str, object]) -> str:
 _TOO_LATE = "too late to interrupt: all switches run the new lists"
 
 
-def known_part(rollout_id: RolloutId, state: SwitchState) -> RolloutId:
-    """What a switch knows of it: one whose agent does not say what keeps the clock, such as that of
-    0.1.0, has no leaf for the clock error, and one that takes late commits none for their
-    instant."""
+def known_part(rollout_id: RolloutId, state: SwitchState, *, takes_over: bool = False) -> RolloutId:
+    """What a switch is told of it: one whose agent does not say what keeps the clock, such as that
+    of 0.1.0, has no leaf for the clock error, one that takes late commits none for their instant,
+    and one that keeps no terms none for them. A switch of another network is told to leave that, if
+    the rollout `takes_over`."""
+    kept = state.agent.kept_term if state.agent else None
+    if not (state.agent and state.agent.keeps_terms):
+        rollout_id = replace(rollout_id, term=None)
+    elif takes_over and kept and rollout_id.term and kept.network != rollout_id.term.network:
+        rollout_id = replace(rollout_id, former_network=kept.network)
     if not (state.agent and state.agent.clock):
         rollout_id = replace(rollout_id, clock_error_ns=None)
     if not (state.agent and state.agent.refuses_late_rollouts):

@@ -39,13 +39,20 @@ class FakeDevice:
         self.wake_ups = {}
         self.clock_report = None
         self.refuses_late_rollouts = True
+        self.keeps_terms = True
+        self.kept_term = None
 
     def state(self, ports):
         now_ns = self.clock.monotonic_ns()
         clock_ns = TAI_MINUS_MONOTONIC_NS + now_ns + self.clock_ahead_ns
         reports = {port: self._report(port, clock_ns) for port in ports}
         agent = AgentReport(
-            37, 100, clock=self.clock_report, refuses_late_rollouts=self.refuses_late_rollouts
+            37,
+            100,
+            clock=self.clock_report,
+            refuses_late_rollouts=self.refuses_late_rollouts,
+            keeps_terms=self.keeps_terms,
+            kept_term=self.kept_term,
         )
         return SwitchState(agent, reports, now_ns, now_ns)
 

@@ -10,7 +10,7 @@ import pytest
 
 from agent.datastore.changes import Changes
 from agent.datastore.open_change import Request
-from agent.datastore.rollouts import ROLLOUT_MODULE, Rollout
+from agent.datastore.rollout import ROLLOUT_MODULE, Rollout
 from agent.datastore.watch import Watch
 from agent.mechanisms.classification.model import DscpState
 from agent.mechanisms.gates.model import GateState
