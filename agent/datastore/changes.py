@@ -202,7 +202,7 @@ class Changes:
             as_before = {n for n, config in desired.items() if self._desired.get(n) == config}
             failed = as_before & self._failed_ports.names & before.keys()
             waiting = joined.waiting if joined else self._waiting
-            if request.module == ROLLOUT_MODULE:
+            if request.module == ROLLOUT_MODULE and Rollout.of(tree).id != self._rollouts.in_force:
                 waiting = frozenset()
             waiting = self._clock_waits.still(waiting, self._desired, desired)
             try:

@@ -88,6 +88,11 @@ class AppliedRollouts:
             self._is_lost = True
         self.terms.found(rollout)
 
+    @property
+    def in_force(self) -> str | None:
+        """The id of the rollout in force; None where the configuration is of none."""
+        return self._remembered.in_force
+
     def is_known(self, rollout: Rollout) -> bool:
         """Whether the rollout was applied before, as far as is known; or it is none."""
         return (

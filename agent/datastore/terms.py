@@ -93,13 +93,15 @@ class Terms:
         return None
 
     def take(self, rollout: Rollout) -> None:
-        """Keep the term of a rollout that is not refused, if it is higher; it is on the disk when
-        this returns. Raises AgentError."""
+        """Keep the term of a rollout if it is higher; it is on the disk when this returns.
+
+        Not of one that would be refused had it not been applied before. Raises AgentError.
+        """
         named = _named(rollout, None)
         before = self.kept
-        if named is None or (
-            before and before.network == named.network and before.term >= named.term
-        ):
+        if named is None or self.refusal(rollout):
+            return
+        if before and (before.network, before.term) == (named.network, named.term):
             return
         self.kept = named
         try:

@@ -10,6 +10,7 @@ they run; `path` follows one stream through them.
 """
 
 from cnc.data_tree.stated import StatedPorts
+from cnc.rollout.claim import claim
 from cnc.rollout.compare import PortStatus, status, status_without_plan
 from cnc.rollout.doctor import Visit, diagnose, states, visit
 from cnc.rollout.events import Step, StepBegun
@@ -44,6 +45,7 @@ __all__ = [
     "Term",
     "Verdict",
     "Visit",
+    "claim",
     "describe",
     "diagnose",
     "follow",

@@ -152,7 +152,7 @@ def roll_out(
                 stack.enter_context(_locked(open_sessions))
             comparison = _compare(goal, open_sessions, states)
             if history and not dry_run and not take_over:
-                comparison.refuse_foreign(history)
+                comparison.refuse_foreign(history, term)
         if dry_run or not comparison.reasons:
             spent_ns = time.monotonic_ns() - begun_ns
             changes = tuple(comparison.port_changes())
@@ -225,12 +225,14 @@ class _Comparison:
     stored: Mapping[str, StoredSwitch]
     reasons: Mapping[str, Mapping[str, str]]
 
-    def refuse_foreign(self, history: History) -> None:
-        """Raise RolloutError when a switch that is to change has another controller's rollout."""
+    def refuse_foreign(self, history: History, term: Term | None) -> None:
+        """Raise RolloutError when a switch that is to change has another controller's rollout: one
+        that neither this history knows, nor names this `term`."""
         foreign = {
             name: rollout_id
             for name in self.reasons
-            if (rollout_id := self.stored[name].rollout_id) and not history.knows(rollout_id.id)
+            if (rollout_id := self.stored[name].rollout_id)
+            if not (term and rollout_id.term == term) and not history.knows(rollout_id.id)
         }
         if foreign:
             raise RolloutError(

@@ -8,11 +8,12 @@ from __future__ import annotations
 import pytest
 
 from agent.mechanisms.gates.model import GateState
+from cnc.data_tree.tree import KeptTerm
 from cnc.errors import RolloutError
 from cnc.planner import plan as compute
-from cnc.rollout import Term, push
+from cnc.rollout import Term, claim, push
 from cnc.rollout.history import History
-from cnc.switch.device import Device
+from cnc.switch.device import Device, DeviceError
 from tests.scale.orders import AGENT
 from tests.scale.simulation import simulated_switches
 
@@ -129,3 +130,40 @@ def test_a_leader_whose_term_has_passed_changes_nothing_though_it_knows_the_netw
         owner(simulation, history, fewer, 6, touched=True, at_once=True)
     assert "no switch was changed" in str(error.value)
     assert {name: running(simulation, name) for name in TOUCHED} == before
+
+
+def claims(simulation, number, **options):
+    """What switches keep when a new leader has named its term."""
+    network = simulation.intent().network.managed.values()
+    made = claim(network, Term("line4", number), connect=simulation.connect, **options)
+    return {name: kept.term for name, kept in made.items() if isinstance(kept, KeptTerm)}, made
+
+
+def test_a_leader_names_its_term_before_it_decides_and_nothing_else_changes(
+    simulation, plans, history
+):
+    whole, fewer = plans
+    for plan in (fewer, whole):
+        owner(simulation, history, plan, 20, take_over=True)
+    before = {name: its.kernel.log for name, its in simulation.switches.items()}
+    assert claims(simulation, 21)[0] == dict.fromkeys(simulation.switches, 21)
+    assert {name: its.kernel.log for name, its in simulation.switches.items()} == before
+    assert claims(simulation, 20)[0] == dict.fromkeys(simulation.switches, 21)
+
+    with pytest.raises(RolloutError, match="comes with term 20"):
+        owner(simulation, history, fewer, 20, touched=True, at_once=True)
+    assert owner(simulation, history, fewer, 21, touched=True, at_once=True).changes
+
+
+def test_a_switch_of_another_network_is_claimed_only_by_who_takes_it_over(simulation, plans):
+    network = simulation.intent().network.managed["s1"]
+    kept = claims(simulation, 1)[1]["s1"]
+    other = Term("lab", kept.term + 1)
+    made = claim([network], other, connect=simulation.connect)["s1"]
+    assert isinstance(made, DeviceError)
+    assert "belongs to network line4" in str(made)
+    made = claim([network], other, connect=simulation.connect, take_over=True)["s1"]
+    assert (made.network, made.term) == ("lab", kept.term + 1)
+    back = Term("line4", kept.term + 2)
+    made = claim([network], back, connect=simulation.connect, take_over=True)["s1"]
+    assert made.network == "line4"

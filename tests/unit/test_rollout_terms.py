@@ -131,6 +131,14 @@ def test_who_does_not_know_the_rollout_is_told_who_acts_for_the_network(plan, de
     assert "--take-over" in error.value.hint
 
 
+def test_a_rollout_of_the_own_term_is_no_other_controllers(plan, devices, store):
+    """As of a switch that was claimed before its first rollout."""
+    devices["s2"].running = StoredSwitch({}, RolloutId("5f0c", "x@y", KEPT.taken, term=SERVICE))
+    with pytest.raises(RolloutError, match="not in this history"):
+        push(plan, connect=CONNECT, history=store, term=Term("line3", 8))
+    assert push(plan, connect=CONNECT, history=store, term=SERVICE).changes
+
+
 def test_what_is_written_is_read_again():
     its = RolloutId("5f0c", "ann@noc", KEPT.taken, 1000, 12, SERVICE, "plant")
     assert rollout_id_in(edit_config({}, 0, {}, its)) == its

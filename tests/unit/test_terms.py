@@ -93,6 +93,13 @@ def test_a_switch_changes_networks_if_told_which_it_leaves_and_by_a_higher_term(
         assert (terms.kept.network, terms.kept.term) == ("lab", 8)
 
 
+def test_the_way_back_to_a_rollout_of_the_network_before_does_not_lead_back_to_that_network(terms):
+    terms.take(rollout("2", 8, "lab", former="plant"))
+    for back in (rollout("1", 7), rollout("0", 9), rollout("2", 8, "plant", former="lab")):
+        terms.take(back)
+    assert (terms.kept.network, terms.kept.term) == ("lab", 8)
+
+
 # --- what is kept --------------------------------------------------------------------------------
 
 
