@@ -43,7 +43,8 @@ MARGIN_PER_ANSWER = 4
 # be applied (`apply-before` in tsn-linux.yang), so that no commit waits longer for confirmation.
 CONFIRM_MAX_S = 60
 # How long a change takes that is made at once from now until all switches have it: an edit and a
-# commit, which take together what an answer with the state of all ports does.
+# commit, which take together what an answer with the state of all ports does; half as much again
+# where the slowest answer says that the machine is busy.
 AT_ONCE_MIN_NS = 150_000_000
 # How long switches wait for the confirmation of such a change at least.
 AT_ONCE_CONFIRM_MIN_S = 5
@@ -102,7 +103,7 @@ class Deadlines:
         cls, now_tai_ns: int, slowest_answer_ns: int, cycles_ns: Collection[int]
     ) -> Deadlines:
         """Of a change that is right in every mixture; `now_tai_ns` is as of `base_time_ns`."""
-        base_ns = now_tai_ns + max(AT_ONCE_MIN_NS, slowest_answer_ns)
+        base_ns = now_tai_ns + max(AT_ONCE_MIN_NS, slowest_answer_ns * 3 // 2)
         runs_ns = max((first_start_ns(base_ns, each) for each in cycles_ns), default=base_ns)
         twice_s = -(-2 * (runs_ns - now_tai_ns) // NS_PER_S)
         timeout_s = min(max(AT_ONCE_CONFIRM_MIN_S, twice_s), CONFIRM_MAX_S)
