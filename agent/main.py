@@ -79,7 +79,8 @@ def parser() -> argparse.ArgumentParser:
         type=Path,
         metavar="DIRECTORY",
         help="what must outlive a reboot: rollouts.json, the ids of the rollouts that were applied "
-        "last; one directory for each agent (default: that of --state-dir)",
+        "last, and terms.json, who acts for the network; one directory for each agent (default: "
+        "that of --state-dir)",
     )
     result.add_argument(
         "--rehearse",

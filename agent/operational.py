@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 from types import MappingProxyType
 
+from agent.datastore.terms import KeptTerm
 from agent.filter_placement import FilterPlacement
 from agent.lldp import Identifier, Lldp, Neighbor
 from agent.mechanism import BRIDGE_PORT, BRIDGES, TAPRIO, Mechanism, Node, ReportContext
@@ -90,10 +91,11 @@ def agent(
     last_change: LastChange | None,
     gates_wait: str | None = None,
     not_applied: Mapping[str, str] = MappingProxyType({}),
+    kept_term: KeptTerm | None = None,
 ) -> Node:
     """`/tsn-linux:agent`; `of_mechanisms` are the leaves that mechanisms fill, `gates_wait` is what
     stored gate control lists wait for, `not_applied` by port why its stored configuration is not in
-    force."""
+    force, `kept_term` who acts for the network."""
     node: Node = {
         "version": version,
         "pid": pid,
@@ -101,6 +103,7 @@ def agent(
         "kernel-release": kernel_release,
         "tai-offset": tai_offset_s,
         "refuses-late-rollouts": True,
+        "keeps-terms": True,
         **of_mechanisms,
     }
     if ptp:
@@ -111,6 +114,13 @@ def agent(
         node["not-applied"] = [
             {"interface": port, "reason": reason} for port, reason in sorted(not_applied.items())
         ]
+    if kept_term:
+        node["kept-term"] = {
+            "network": kept_term.network,
+            "term": str(kept_term.term),
+            "controller": kept_term.controller,
+            "taken": kept_term.taken,
+        }
     if last_change:
         node["last-change"] = {
             "time": _date_and_time(last_change.time),

@@ -182,8 +182,9 @@ class Switch(Generic[_Part]):
 
 
 class Edit(NamedTuple):
-    """What the parts of an edit have in common: the base time of what is done by the clock, the
-    handles of all streams that tables refer to, and the `tables` that are stored, whole."""
+    """What the parts of an edit have in common: the base time, at or after which the first cycle
+    begins of what is done by the clock, the handles of all streams that tables refer to, and the
+    `tables` that are stored, whole."""
 
     base_time_ns: int
     handles: Handles
@@ -260,8 +261,9 @@ class Interfaces:
 
 
 class PlaceEdit(NamedTuple):
-    """What the mechanisms of an edit have in common: the base time of what is done by the clock,
-    what is `stored` at each place, and the interfaces, to which they add what is theirs."""
+    """What the mechanisms of an edit have in common: the base time, at or after which the first
+    cycle begins of what is done by the clock, what is `stored` at each place, and the interfaces,
+    to which they add what is theirs."""
 
     base_time_ns: int
     stored: Mapping[str, StoredPort | None]

@@ -22,7 +22,9 @@ from agent.datastore.failed_ports import FailedPorts
 from agent.datastore.identities import Identity, identities
 from agent.datastore.memory import Memory, MemoryFile
 from agent.datastore.open_change import OpenChange, Request
-from agent.datastore.rollouts import ROLLOUT_MODULE, AppliedRollouts, Rollout, lateness
+from agent.datastore.rollout import ROLLOUT_MODULE, Rollout
+from agent.datastore.rollouts import AppliedRollouts, lateness
+from agent.datastore.terms import KeptTerm
 from agent.datastore.waiting import Waiting
 from agent.mechanism import Mechanism, Tree
 from agent.mechanisms.gates.history import history_after
@@ -152,6 +154,19 @@ class Changes:
                 self._apply_ports(present)
             return bool(present)
 
+    @property
+    def kept_term(self) -> KeptTerm | None:
+        """Who acts for the network that the switch belongs to; None where none has said so."""
+        return self._rollouts.terms.kept
+
+    def refuse(self, tree: Tree) -> None:
+        """Raise AgentError if the rollout of `tree` comes too late, or not from who acts for the
+        network."""
+        with self.lock:
+            self.refuse_late(tree)
+            if reason := self._rollouts.refused_term(Rollout.of(tree)):
+                raise AgentError(reason)
+
     def refuse_late(self, tree: Tree) -> None:
         """Raise AgentError if the rollout of `tree` is not to be applied any more."""
         with self.lock:
@@ -187,11 +202,12 @@ class Changes:
             as_before = {n for n, config in desired.items() if self._desired.get(n) == config}
             failed = as_before & self._failed_ports.names & before.keys()
             waiting = joined.waiting if joined else self._waiting
-            if request.module == ROLLOUT_MODULE:
+            if request.module == ROLLOUT_MODULE and Rollout.of(tree).id != self._rollouts.in_force:
                 waiting = frozenset()
             waiting = self._clock_waits.still(waiting, self._desired, desired)
             try:
-                self.refuse_late(tree)
+                self.refuse(tree)
+                self._rollouts.terms.take(Rollout.of(tree))
                 change = self._apply(
                     tree,
                     desired,

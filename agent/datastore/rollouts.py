@@ -2,11 +2,12 @@
 
 A controller that gives up a change cannot take back what is on its way: a commit may be delivered
 when all other switches have reverted, or after the base time. So a rollout names the instant until
-which it may be applied (`apply-before`), and a later one is refused.
+which it may be applied (`apply-before`), and a later one is refused. And it may say who acts for
+the network, of several controllers (`agent.datastore.terms`).
 
-What this switch has applied before is never late: a revert, a copy from startup and the
-configuration of a restart bring back the id of a rollout that it knows. An id without such an
-instant is not compared at all.
+What this switch has applied before is neither late nor of somebody else: a revert, a copy from
+startup and the configuration of a restart bring back the id of a rollout that it knows. An id
+without such an instant is never late.
 """
 
 from __future__ import annotations
@@ -14,19 +15,16 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 from agent import whole_file
-from agent.mechanism import Tree
+from agent.datastore.rollout import Rollout
+from agent.datastore.terms import TERMS_FILE, Terms
 from agent.model import NS_PER_S
 
 LOG = logging.getLogger(__name__)
-
-# What a rollout edits beside the ports; so an edit of it shows that gates are pushed.
-ROLLOUT_MODULE = "tsn-linux"
 
 KNOWN_MAX = 16
 # As `apply-before` in tsn-linux.yang says: no controller lets a commit wait longer than until then
@@ -36,37 +34,12 @@ UNCONFIRMED_MAX_NS = 60 * NS_PER_S
 FILE_OCTETS_MAX = 16 * 2**10
 
 
-@dataclass(frozen=True, slots=True)
-class Rollout:
-    """`/tsn-linux:rollout` as it is configured; all None where nothing is.
-
-    `apply_before_ns` is TAI. `clock_error_ns` is how far the plan allows two clocks to differ;
-    None: there is no other clock.
-    """
-
-    id: str | None = None
-    controller: str | None = None
-    apply_before_ns: int | None = None
-    clock_error_ns: int | None = None
-
-    @classmethod
-    def of(cls, tree: Tree) -> Self:
-        """The rollout in a configured tree."""
-        rollout = tree.get(f"{ROLLOUT_MODULE}:rollout", {})
-        return cls(
-            rollout.get("id"),
-            rollout.get("controller"),
-            _number(rollout.get("apply-before")),
-            _number(rollout.get("clock-error-ns")),
-        )
-
-
 class Remembered(NamedTuple):
     """What an agent remembers of rollouts, the id of each.
 
     `in_force` is None where the configuration is no rollout's. `is_new`: it had not been applied
     before it took the place of `former`. `known` has the instants until which those might be
-    applied that were applied last, the newest last.
+    applied that were applied last, the newest last; 0 of those that named none.
     """
 
     in_force: str | None
@@ -78,16 +51,18 @@ class Remembered(NamedTuple):
         """What to remember once `rollout` is in force."""
         if rollout.id == self.in_force:
             return self
+        # Agents before terms did not list what named no instant.
+        listed = {self.in_force: 0} if self.in_force and self.in_force not in self.known else {}
         known = {
             name: before_ns
-            for name, before_ns in self.known.items()
+            for name, before_ns in {**self.known, **listed}.items()
             if name != self.in_force
             or not (self.is_new and rollout.id == self.former)
             or now_ns > before_ns + UNCONFIRMED_MAX_NS
         }
         is_new = rollout.id not in known
-        if rollout.id is not None and rollout.apply_before_ns is not None:
-            known[rollout.id] = known.pop(rollout.id, rollout.apply_before_ns)
+        if rollout.id is not None:
+            known[rollout.id] = known.pop(rollout.id, rollout.apply_before_ns or 0)
         return Remembered(rollout.id, self.in_force, is_new, dict([*known.items()][-KNOWN_MAX:]))
 
 
@@ -98,7 +73,8 @@ class AppliedRollouts:
     """The rollout in force, and those that were applied last, in a file that outlives a reboot."""
 
     def __init__(self, path: Path | None = None) -> None:
-        """Without a `path` nothing outlives the process."""
+        """Without a `path` nothing outlives the process; the term is kept beside it."""
+        self.terms = Terms(path and path.with_name(TERMS_FILE))
         self._path = path
         self._remembered = NOTHING
         # What a revert brings back may have been in a file that cannot be read, or is gone.
@@ -108,17 +84,36 @@ class AppliedRollouts:
 
     def found(self, rollout: Rollout) -> None:
         """An agent that starts has found this rollout in force."""
-        if self._remembered == NOTHING and rollout.apply_before_ns is not None:
+        if self._remembered == NOTHING and rollout.id is not None:
             self._is_lost = True
+        self.terms.found(rollout)
+
+    @property
+    def in_force(self) -> str | None:
+        """The id of the rollout in force; None where the configuration is of none."""
+        return self._remembered.in_force
+
+    def is_known(self, rollout: Rollout) -> bool:
+        """Whether the rollout was applied before, as far as is known; or it is none."""
+        return (
+            rollout.id is None
+            or self._is_lost
+            or rollout.id == self._remembered.in_force
+            or rollout.id in self._remembered.known
+        )
 
     def is_late(self, rollout: Rollout, now_ns: int) -> bool:
         """Whether the rollout was not applied before, and is not to be applied any more."""
         return (
             rollout.apply_before_ns is not None
             and rollout.apply_before_ns < now_ns
-            and rollout.id not in self._remembered.known
-            and not self._is_lost
+            and not self.is_known(rollout)
         )
+
+    def refused_term(self, rollout: Rollout) -> str | None:
+        """Why the rollout is not of who acts for the network; None: it is, or was applied
+        before."""
+        return None if self.is_known(rollout) else self.terms.refusal(rollout)
 
     def applied(self, rollout: Rollout, now_ns: int) -> None:
         """The rollout is in force now, after a change or since before the agent has started.
@@ -170,10 +165,6 @@ def lateness(rollout: Rollout, now_ns: int, tai_offset_s: int, unsettled: str | 
         f"{late_s:.3f} s after that (TAI offset {tai_offset_s} s, clock "
         f"{unsettled or 'settled'}). Push again; if this clock is wrong, correct it first"
     )
-
-
-def _number(text: str | None) -> int | None:
-    return None if text is None else int(text)  # a text: RFC 7951, 6.1
 
 
 def _tai(instant_ns: int) -> str:

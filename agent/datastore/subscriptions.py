@@ -6,7 +6,8 @@ each sees its own module as it is to be and the others as they were. The callbac
 tree, which is several times faster than walking the changes. The id of a rollout is one more: a
 controller that sends what is configured already, for a kernel that does something else, changes
 nothing but that. Of it sysrepo asks once more, before it announces a commit for any module
-("update"): a late one is refused before the agent has touched a port.
+("update"): one that is late, or of another controller than the one that acts for the network, is
+refused before the agent has touched a port.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ from agent.datastore.notifications import send
 from agent.datastore.observer import Observer
 from agent.datastore.open_change import Request
 from agent.datastore.requested import requested_ports
-from agent.datastore.rollouts import ROLLOUT_MODULE, AppliedRollouts
+from agent.datastore.rollout import ROLLOUT_MODULE
+from agent.datastore.rollouts import AppliedRollouts
 from agent.datastore.watch import Watch
 from agent.events import AgentStarted
 from agent.mechanism import FRER, PTP, STREAM_IDENTITY, Tree
@@ -245,7 +247,7 @@ class Datastore:
             return
         try:
             if event == "update":
-                self._changes.refuse_late(get_json(session, ROLLOUT))
+                self._changes.refuse(get_json(session, ROLLOUT))
             else:
                 self._changes.change(request, get_json(session, CONFIGURATION))
         except AgentError as error:
@@ -291,6 +293,7 @@ class Datastore:
             of_mechanisms = self._switch.ports.leaves()
             gates_wait = self._changes.gates_wait()
             not_applied = self._changes.not_applied()
+            kept_term = self._changes.kept_term
         tree = operational.agent(
             version=_version(),
             pid=os.getpid(),
@@ -302,6 +305,7 @@ class Datastore:
             last_change=self._changes.memory.last_change,
             gates_wait=gates_wait,
             not_applied=not_applied,
+            kept_term=kept_term,
         )
         return json.dumps(tree)
 

@@ -68,7 +68,9 @@ FORCE_MARGIN = click.option(
     help="Accept a plan although switches have measured gates to open later than it allows.",
 )
 TAKE_OVER = click.option(
-    "--take-over", is_flag=True, help="Override the rollout of another controller."
+    "--take-over",
+    is_flag=True,
+    help="Override the rollout of another controller, and act for the network in its place.",
 )
 WITHOUT_DEADLINE = click.option(
     "--without-deadline",

@@ -13,6 +13,12 @@ from cnc.data_tree.reply import Element
 from cnc.model import NS_PER_S
 
 
+def first_start_ns(not_before_ns: int, cycle_ns: int) -> int:
+    """The first instant from `not_before_ns` on at which a cycle begins that all lists of this
+    length share: a multiple of it since 1970."""
+    return -(-not_before_ns // cycle_ns) * cycle_ns
+
+
 def list_times(make: ElementMaker, cycle_ns: int, base_time_ns: int) -> list[Element]:
     """What follows the entries of an `admin-control-list`: its cycle, its base time (TAI), and that
     it is to come into force. `make` has the namespace of the list."""

@@ -281,6 +281,23 @@ class ClockReport:
 
 
 @dataclass(frozen=True, slots=True)
+class KeptTerm:
+    """The highest term that a switch has met of those who act for its network; the first rollout
+    with it was of `controller`, and came at `taken` (ISO 8601)."""
+
+    network: str
+    term: int
+    controller: str
+    taken: str
+
+    def __str__(self) -> str:
+        return (
+            f"it belongs to network {self.network}, for which {self.controller} acts since "
+            f"{self.taken} (term {self.term})"
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class AgentReport:
     """State of the agent: the duration of its last change, and the features of its kernel.
 
@@ -289,6 +306,7 @@ class AgentReport:
     `clock` where the agent does not say what keeps the clock.
     `gates_wait` is what stored gates wait for since the agent has started; None: none waits.
     `refuses_late_rollouts`: it heeds the instant until which a rollout may be applied.
+    `keeps_terms`: it heeds who acts for a network, and has met `kept_term`.
     `not_applied` is by port why what the switch has stored of it is not in force.
     """
 
@@ -300,4 +318,6 @@ class AgentReport:
     clock: ClockReport | None = None
     gates_wait: str | None = None
     refuses_late_rollouts: bool = False
+    keeps_terms: bool = False
+    kept_term: KeptTerm | None = None
     not_applied: Mapping[str, str] = field(default_factory=dict)

@@ -10,6 +10,7 @@ they run; `path` follows one stream through them.
 """
 
 from cnc.data_tree.stated import StatedPorts
+from cnc.rollout.claim import claim
 from cnc.rollout.compare import PortStatus, status, status_without_plan
 from cnc.rollout.doctor import Visit, diagnose, states, visit
 from cnc.rollout.events import Step, StepBegun
@@ -22,6 +23,7 @@ from cnc.rollout.recovery import describe, resume, roll_back, unresolved
 from cnc.rollout.rollout import FormerWays, Report
 from cnc.rollout.stated_ports import read_ports, stated
 from cnc.rollout.transaction import CHOICES
+from cnc.switch.rollout_id import Term
 
 __all__ = [
     "CHOICES",
@@ -40,8 +42,10 @@ __all__ = [
     "Step",
     "StepBegun",
     "StreamPath",
+    "Term",
     "Verdict",
     "Visit",
+    "claim",
     "describe",
     "diagnose",
     "follow",

@@ -314,12 +314,17 @@ def _lacks_only_what_waits(desired: PortSettings, report: PortReport | None) -> 
 
 def _as_planned(desired: PortSettings, report: PortReport | None) -> str:
     """What to say of a place that does what it is to do, or soon will."""
+    if pends(desired, report):
+        return "pending"
     # Gates before what talkers know.
     asked = [*asked_at(desired)][::-1]
-    if report and any(place.pends(report) for place, _ in asked):
-        return "pending"
     does = [text for place, part in asked if (text := place.does(part))]
     return "; ".join(does) or asked[0][0].idle
+
+
+def pends(desired: PortSettings, report: PortReport | None) -> bool:
+    """Whether some of what is asked at a place begins at a base time to come."""
+    return report is not None and any(place.pends(report) for place, _ in asked_at(desired))
 
 
 def _forwarding_status(desired: PortSettings, report: PortReport | None) -> ForwardingStatus | None:

@@ -150,6 +150,8 @@ class _Visit:
                 if rollout_id
                 else "none yet"
             )
+            if state and state.agent and state.agent.kept_term:
+                text += f"; {state.agent.kept_term}"
             self._add(Check.ROLLOUT, Verdict.OK, text)
         if not (server and server.locks):
             self._try_edit(rollout_id or RolloutId.of_this_controller())

@@ -19,6 +19,7 @@ from cnc.rollout.left_over import NEXT_PUSH, LeftOver
 from cnc.rollout.rollout import FormerWays, Report, roll_out
 from cnc.support.format import counted
 from cnc.switch.device import ConnectOptions
+from cnc.switch.rollout_id import Term
 
 
 def wait_for(left: LeftOver | None, listener: Listener) -> None:
@@ -36,6 +37,7 @@ def remove(
     history: History | None,
     take_over: bool,
     without_deadline: bool,
+    term: Term | None,
     listener: Listener,
 ) -> Report:
     """Remove the former ways that the rollout of `goal` kept; returns its report with the outcome.
@@ -56,6 +58,7 @@ def remove(
             history=history,
             take_over=take_over,
             without_deadline=without_deadline,
+            term=term,
             listener=listener,
         )
     except KeyboardInterrupt as error:

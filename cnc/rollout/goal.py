@@ -36,7 +36,9 @@ class Goal:
     `between` is what stays of the plan that runs until frames under way have arrived, beside what
     `ports` has; `former_gates` are the settings by which ports of former ways are gated that
     `ports` has no gates for. `clocks` are further ports of nodes, to read clocks from: a bridge has
-    none.
+    none. `follows` is the number of the rollout that has configured all other nodes, where the goal
+    covers those alone that differ from its plan. `at_once`: the change keeps what is promised in
+    every mixture of nodes that have made it and nodes that have not.
     """
 
     network: str
@@ -50,6 +52,8 @@ class Goal:
     former_gates: Mapping[str, Settings] = field(default_factory=dict)
     clocks: Mapping[str, Collection[str]] = field(default_factory=dict)
     stored_clock_error_ns: int | None = None
+    follows: int | None = None
+    at_once: bool = False
 
     @classmethod
     def of(
@@ -58,6 +62,7 @@ class Goal:
         what: str = "push",
         *,
         force_margin: bool = False,
+        at_once: bool = False,
         former: Plan | None = None,
         left: Mapping[str, BridgeForwarding] | None = None,
     ) -> Goal:
@@ -83,7 +88,19 @@ class Goal:
             between=between,
             former_gates=_gates_that_go(former, ports) if former and between.moved else {},
             stored_clock_error_ns=stored_clock_error_ns(plan),
+            at_once=at_once,
         )
+
+    def of_what_differs(self, former: Plan, follows: int) -> Goal:
+        """The goal on those nodes alone that `former`, the plan of the rollout `follows`, which
+        runs, asks for something else."""
+        asked = desired_nodes(former)
+        left = self.former.keys() | self.former_gates.keys()
+        ports = {
+            name: its for name, its in self.ports.items() if its != asked.get(name) or name in left
+        }
+        switches = tuple(each for each in self.switches if each.name in ports)
+        return replace(self, switches=switches, ports=ports, follows=follows)
 
     def without_former_ways(self, what: str) -> Goal:
         """The goal to leave no former way on the switches that have one; all the rest stays.
@@ -103,6 +120,7 @@ class Goal:
             between=Transition(),
             former_gates={},
             clocks={name: [*self.ports[name]] for name in of_switches},
+            follows=None,
         )
 
     def _of_former_ways(self, switch: str) -> list[str]:

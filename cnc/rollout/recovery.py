@@ -26,7 +26,7 @@ from cnc.rollout.rollout import Report, roll_out
 from cnc.rollout.sessions import sessions
 from cnc.rollout.transaction import CHOICES
 from cnc.switch.device import ConnectOptions, Device, DeviceError, Managed, ManagedNode, bridges_in
-from cnc.switch.rollout_id import RolloutId
+from cnc.switch.rollout_id import RolloutId, Term
 
 
 def unresolved(switches: Iterable[ManagedNode], history: History) -> list[Rollout]:
@@ -102,6 +102,7 @@ def resume(
     history: History,
     take_over: bool = False,
     without_deadline: bool = False,
+    term: Term | None = None,
     listener: Listener = ignore,
 ) -> Report:
     """Complete the unresolved rollout on all its switches.
@@ -119,6 +120,7 @@ def resume(
         history=history,
         take_over=take_over,
         without_deadline=without_deadline,
+        term=term,
         listener=listener,
     )
 
@@ -130,6 +132,7 @@ def roll_back(
     history: History,
     take_over: bool = False,
     without_deadline: bool = False,
+    term: Term | None = None,
     listener: Listener = ignore,
 ) -> Report:
     """Roll back the unresolved rollout on all its switches; see `resume`."""
@@ -146,6 +149,7 @@ def roll_back(
         history=history,
         take_over=take_over,
         without_deadline=without_deadline,
+        term=term,
         listener=listener,
     )
 
@@ -158,6 +162,7 @@ def _resolve(
     history: History,
     take_over: bool,
     without_deadline: bool,
+    term: Term | None,
     listener: Listener,
 ) -> Report:
     attempts = unresolved(goal.switches, history)
@@ -169,6 +174,7 @@ def _resolve(
         history=history,
         take_over=take_over,
         without_deadline=without_deadline,
+        term=term,
         listener=listener,
     )
     _save(goal, connect)

@@ -37,7 +37,7 @@ from cnc.rollout.timing import Deadlines, base_time_ns, margin_ns
 from cnc.rollout.transaction import SwitchTimes, Transaction
 from cnc.switch.device import ConnectOptions, Device, DeviceError, StoredSwitch
 from cnc.switch.parallel import before_any_change, unanimous
-from cnc.switch.rollout_id import RolloutId
+from cnc.switch.rollout_id import RolloutId, Term
 
 Warn = Callable[[Sequence[Finding]], None]
 
@@ -72,7 +72,8 @@ class Report:
 
     `number` is the rollout's in the history; None where no port had to change. `starts_in_ns` is
     what was left until the base time when all switches had confirmed, by the clock that is ahead;
-    `all_start_in_ns` by the one that is behind. `former_ways` is what became of the ways of streams
+    `all_start_in_ns` by the one that is behind; of a change that was made at once, until its last
+    list started. `former_ways` is what became of the ways of streams
     that moved; None where none did. `compares_forwarding`: besides ports, bridges were compared
     with what they are to forward.
     """
@@ -116,6 +117,7 @@ def roll_out(
     dry_run: bool = False,
     take_over: bool = False,
     without_deadline: bool = False,
+    term: Term | None = None,
     listener: Listener = ignore,
     warn: Warn = ignore_findings,
 ) -> Report:
@@ -124,6 +126,8 @@ def roll_out(
     `dry_run` stops after the comparison. `warn` gets what the switches' state tells an operator to
     look at, before anything is sent. Without a `history` the rollout is not recorded, and
     rollouts of other controllers are overwritten; with one they are refused, unless `take_over`.
+    `term` is of whoever acts for the network, and switches refuse a lower one than they have met,
+    and none; to `take_over` without one is to name the next that they have not met.
     Switches whose agent applies a commit however late it comes are refused, unless
     `without_deadline`.
 
@@ -132,6 +136,8 @@ def roll_out(
     """
     begun_ns = time.monotonic_ns()
     count = len(goal.switches)
+    if not count:
+        return Report((), None, None, None, {}, 0, goal.has_forwarding)
     with ExitStack() as stack:
         with before_any_change():
             listener(StepBegun(Step.CONNECT, count))
@@ -146,13 +152,23 @@ def roll_out(
                 stack.enter_context(_locked(open_sessions))
             comparison = _compare(goal, open_sessions, states)
             if history and not dry_run and not take_over:
-                comparison.refuse_foreign(history)
+                comparison.refuse_foreign(history, term)
         if dry_run or not comparison.reasons:
             spent_ns = time.monotonic_ns() - begun_ns
             changes = tuple(comparison.port_changes())
             return Report(changes, None, None, None, {}, spent_ns, goal.has_forwarding)
         recorded_in = history or stack.enter_context(History(None))
-        return _change(comparison, open_sessions, recorded_in, listener, begun_ns)
+        if take_over:
+            term = comparison.higher_term(term)
+        return _change(
+            comparison,
+            open_sessions,
+            recorded_in,
+            term=term,
+            takes_over=take_over,
+            listener=listener,
+            begun_ns=begun_ns,
+        )
 
 
 def _states(goal: Goal, open_sessions: Sessions) -> dict[str, SwitchState]:
@@ -209,22 +225,36 @@ class _Comparison:
     stored: Mapping[str, StoredSwitch]
     reasons: Mapping[str, Mapping[str, str]]
 
-    def refuse_foreign(self, history: History) -> None:
-        """Raise RolloutError when a switch that is to change has another controller's rollout."""
+    def refuse_foreign(self, history: History, term: Term | None) -> None:
+        """Raise RolloutError when a switch that is to change has another controller's rollout: one
+        that neither this history knows, nor names this `term`."""
         foreign = {
             name: rollout_id
             for name in self.reasons
-            if (rollout_id := self.stored[name].rollout_id) and not history.knows(rollout_id.id)
+            if (rollout_id := self.stored[name].rollout_id)
+            if not (term and rollout_id.term == term) and not history.knows(rollout_id.id)
         }
         if foreign:
             raise RolloutError(
                 "\n".join(
                     f"{name}: its configuration comes from a rollout that is not in this history: "
                     f"{rollout_id.id} of {rollout_id.controller}, {rollout_id.time}"
+                    f"{self._whose(name)}"
                     for name, rollout_id in sorted(foreign.items())
                 ),
                 hint="another controller manages this network; `--take-over` overrides it",
             )
+
+    def _whose(self, switch: str) -> str:
+        """Who acts for the network of a switch, for a message; nothing where nobody says so."""
+        agent = self.states[switch].agent
+        return f"; {agent.kept_term}" if agent and agent.kept_term else ""
+
+    def higher_term(self, term: Term | None) -> Term | None:
+        """The `term`; without one, where switches have met any, the next of all that they have."""
+        kept = [its.agent.kept_term for its in self.states.values() if its.agent]
+        met = [each.term for each in kept if each]
+        return term or (Term(self.goal.network, max(met) + 1) if met else None)
 
     def port_changes(self) -> Iterator[PortChange]:
         """The ports that change, in order."""
@@ -270,6 +300,9 @@ def _change(
     comparison: _Comparison,
     open_sessions: Sessions,
     history: History,
+    *,
+    term: Term | None,
+    takes_over: bool,
     listener: Listener,
     begun_ns: int,
 ) -> Report:
@@ -278,23 +311,28 @@ def _change(
     slowest_ns = comparison.slowest_answer_ns()
     with before_any_change():
         now_ns = comparison.now_tai_ns()
-        start_ns = base_time_ns(now_ns, slowest_ns, goal.cycles_ns())
-        _refuse_past(comparison.states, start_ns)
-        deadlines = Deadlines.before(start_ns, now_ns, margin_ns(slowest_ns))
+        if goal.at_once:
+            deadlines = Deadlines.at_once(now_ns, slowest_ns, goal.cycles_ns())
+        else:
+            start_ns = base_time_ns(now_ns, slowest_ns, goal.cycles_ns())
+            deadlines = Deadlines.before(start_ns, now_ns, margin_ns(slowest_ns))
+        _refuse_past(comparison.states, deadlines.base_time_ns)
         rollout_id = RolloutId.of_this_controller(
-            goal.stored_clock_error_ns, deadlines.apply_before_ns
+            goal.stored_clock_error_ns, deadlines.apply_before_ns, term
         )
-        # No confirm window ends after the base time, by any switch's clock.
-        window_s = (start_ns - now_ns + margin_ns(slowest_ns)) / NS_PER_S
+        # No confirm window ends later, by any switch's clock.
+        unconfirmed_ns = deadlines.timeout_s * NS_PER_S + 2 * margin_ns(slowest_ns)
+        window_s = (deadlines.apply_before_ns - now_ns + unconfirmed_ns) / NS_PER_S
         journal = history.begin(
             id=rollout_id.id,
             network=goal.network,
             operator=rollout_id.controller,
             what=goal.what,
             plan=goal.plan,
-            base_time_ns=start_ns,
+            base_time_ns=deadlines.base_time_ns,
             confirm_by=datetime.now(UTC) + timedelta(seconds=window_s),
             switches=changes,
+            follows=goal.follows,
         )
     transaction = Transaction(
         open_sessions,
@@ -302,19 +340,21 @@ def _change(
         comparison.states,
         journal,
         rollout_id=rollout_id,
+        takes_over=takes_over,
         deadlines=deadlines,
         now_tai_ns=comparison.now_tai_ns,
+        least_tai_ns=comparison.least_tai_ns,
         listener=listener,
     )
     transaction.run()
     return Report(
         changes=tuple(comparison.port_changes()),
         number=journal.number,
-        base_time_ns=start_ns,
-        starts_in_ns=start_ns - comparison.now_tai_ns(),
+        base_time_ns=deadlines.base_time_ns,
+        starts_in_ns=deadlines.starts_ns - comparison.now_tai_ns(),
         times=transaction.times,
         total_ns=time.monotonic_ns() - begun_ns,
-        all_start_in_ns=start_ns - comparison.least_tai_ns(),
+        all_start_in_ns=deadlines.starts_ns - comparison.least_tai_ns(),
     )
 
 

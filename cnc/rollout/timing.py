@@ -8,15 +8,24 @@
 So an abandoned rollout never moves a gate, however late a commit is delivered: a switch that has
 taken it begins to wait before the first instant, and has reverted to its previous lists before the
 first of the new ones would have started.
+
+A change that is right in every mixture of new lists and old ones needs none of that: it moves gates
+at once, and moves them back if it is abandoned. Each list only has to be in its kernel before its
+first cycle: of a base time that has passed Linux 6.12 makes a change over one entry early.
+
+    now ── stage, commit ──┬── cycle ──► read back, decide, confirm
+                           │
+        a switch refuses the commit from here on, which is the base time
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
+from cnc.data_tree.list_times import first_start_ns
 from cnc.errors import RolloutError
 from cnc.model import NS_PER_S, PHASE_WAIT_MAX_NS
 
@@ -33,6 +42,12 @@ MARGIN_PER_ANSWER = 4
 # A switch forgets a rollout that is taken back within so long after the instant until which it may
 # be applied (`apply-before` in tsn-linux.yang), so that no commit waits longer for confirmation.
 CONFIRM_MAX_S = 60
+# How long a change takes that is made at once from now until all switches have it: an edit and a
+# commit, which take together what an answer with the state of all ports does; half as much again
+# where the slowest answer says that the machine is busy.
+AT_ONCE_MIN_NS = 150_000_000
+# How long switches wait for the confirmation of such a change at least.
+AT_ONCE_CONFIRM_MIN_S = 5
 # The least part of the wait that must remain for the confirming commits.
 CONFIRM_SHARE = 4
 
@@ -69,12 +84,30 @@ class Deadlines:
     """What a rollout with this base time keeps to; instants are TAI, by the switches' clocks.
 
     No switch applies it after `apply_before_ns`, and one that has waits `timeout_s` for its
-    confirmation.
+    confirmation. At `runs_ns` all lists run, which is waited for before they are read back; None:
+    they are read back while they wait for the base time.
     """
 
     base_time_ns: int
     apply_before_ns: int
     timeout_s: int
+    runs_ns: int | None = None
+
+    @property
+    def starts_ns(self) -> int:
+        """When the last list starts."""
+        return self.base_time_ns if self.runs_ns is None else self.runs_ns
+
+    @classmethod
+    def at_once(
+        cls, now_tai_ns: int, slowest_answer_ns: int, cycles_ns: Collection[int]
+    ) -> Deadlines:
+        """Of a change that is right in every mixture; `now_tai_ns` is as of `base_time_ns`."""
+        base_ns = now_tai_ns + max(AT_ONCE_MIN_NS, slowest_answer_ns * 3 // 2)
+        runs_ns = max((first_start_ns(base_ns, each) for each in cycles_ns), default=base_ns)
+        twice_s = -(-2 * (runs_ns - now_tai_ns) // NS_PER_S)
+        timeout_s = min(max(AT_ONCE_CONFIRM_MIN_S, twice_s), CONFIRM_MAX_S)
+        return cls(base_ns, base_ns, timeout_s, runs_ns)
 
     @classmethod
     def before(cls, base_time_ns: int, now_tai_ns: int, margin_ns: int) -> Deadlines:

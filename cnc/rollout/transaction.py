@@ -19,11 +19,14 @@ from dataclasses import dataclass, replace
 from cnc.data_tree.state import SwitchState
 from cnc.data_tree.tree import PortReport
 from cnc.errors import CncError, RolloutError
-from cnc.mechanisms.composition import is_bridge
-from cnc.model import PortSettings
-from cnc.rollout.compare import difference_between, difference_from_stored, difference_of
+from cnc.model import NS_PER_S
+from cnc.rollout.compare import (
+    difference_between,
+    difference_from_stored,
+)
 from cnc.rollout.events import Listener, Step, StepBegun
 from cnc.rollout.history import Journal, Outcome, Phase, SwitchChange
+from cnc.rollout.read_back import kind, read_back
 from cnc.rollout.sessions import Sessions
 from cnc.rollout.timing import SLOWER, ConfirmWindow, Deadlines
 from cnc.switch.device import Device, DeviceError
@@ -68,8 +71,10 @@ class Transaction:
         journal: Journal,
         *,
         rollout_id: RolloutId,
+        takes_over: bool,
         deadlines: Deadlines,
         now_tai_ns: Callable[[], int],
+        least_tai_ns: Callable[[], int],
         listener: Listener,
     ) -> None:
         self._sessions = sessions
@@ -77,9 +82,11 @@ class Transaction:
         self._states = states
         self._journal = journal
         self._rollout_id = rollout_id
+        self._takes_over = takes_over
         self._deadlines = deadlines
         self._base_time_ns = deadlines.base_time_ns
         self._now_tai_ns = now_tai_ns
+        self._least_tai_ns = least_tai_ns
         self._listener = listener
         self._window: ConfirmWindow | None = None
         self.times = {name: SwitchTimes(0, 0, 0) for name in changes}
@@ -104,7 +111,8 @@ class Transaction:
         def edit(device: Device) -> None:
             change, times = self._changes[device.name], self.times[device.name]
             begun_ns = time.monotonic_ns()
-            rollout_id = known_part(self._rollout_id, self._states[device.name])
+            state = self._states[device.name]
+            rollout_id = known_part(self._rollout_id, state, takes_over=self._takes_over)
             config = edit_config(change.after, self._base_time_ns, change.before, rollout_id)
             times.payload_ns = time.monotonic_ns() - begun_ns
             self._timed(device, lambda: device.edit(config))
@@ -122,6 +130,9 @@ class Transaction:
             )
 
         self._sessions.ask(self._changes, commit)
+        if self._deadlines.runs_ns is not None:
+            about_now_ns = (self._now_tai_ns() + self._least_tai_ns()) // 2
+            time.sleep(max(0, self._deadlines.runs_ns - about_now_ns) / NS_PER_S)
         self._begin(Step.VERIFY)
         self._sessions.ask(self._changes, self._verify)
         window.refuse_if_late()
@@ -130,18 +141,11 @@ class Transaction:
     def _verify(self, device: Device) -> None:
         """Check that the kernel runs the plan, before the confirming commit."""
         desired_ports = self._changes[device.name].after
-        state = device.state(desired_ports)
+        state = read_back(device, desired_ports, self._deadlines, self._least_tai_ns)
         if state.agent and state.agent.last_change_us is not None:
             times = self.times[device.name]
             times.apply_ns = state.agent.last_change_us * 1000
             times.netconf_ns = max(0, times.netconf_ns - times.apply_ns)
-        for port, desired in desired_ports.items():
-            if difference := difference_of(desired, state.ports.get(port), self._base_time_ns):
-                raise DeviceError(
-                    device.name,
-                    f"{_kind(desired)} {port} does not run what was committed: {difference}",
-                    hint=f"see the journal of tsn-agent on {device.name} for the kernel's reason",
-                )
 
     @contextmanager
     def _rolling_back(self) -> Iterator[None]:
@@ -220,7 +224,7 @@ class Transaction:
             if difference and not _is_as_stored(change, port, now.get(port)):
                 raise DeviceError(
                     device.name,
-                    f"{_kind(change.after[port])} {port} does not run what it ran before: "
+                    f"{kind(change.after[port])} {port} does not run what it ran before: "
                     f"{difference}",
                     hint="`cnc status` shows what it runs; push again to restore the plan",
                 )
@@ -348,10 +352,6 @@ def _is_as_stored(change: SwitchChange, port: str, report: PortReport | None) ->
     return difference_from_stored(change.previous(port), change.before[port], report) is None
 
 
-def _kind(settings: PortSettings) -> str:
-    return "bridge" if is_bridge(settings) else "port"
-
-
 _UNSAVED = (
     "all switches run the new lists, but not all have saved them: after a reboot those start with "
     "the previous ones"
@@ -371,10 +371,16 @@ def _unresolved(replies: Mapping[str, object]) -> str:
 _TOO_LATE = "too late to interrupt: all switches run the new lists"
 
 
-def known_part(rollout_id: RolloutId, state: SwitchState) -> RolloutId:
-    """What a switch knows of it: one whose agent does not say what keeps the clock, such as that of
-    0.1.0, has no leaf for the clock error, and one that takes late commits none for their
-    instant."""
+def known_part(rollout_id: RolloutId, state: SwitchState, *, takes_over: bool = False) -> RolloutId:
+    """What a switch is told of it: one whose agent does not say what keeps the clock, such as that
+    of 0.1.0, has no leaf for the clock error, one that takes late commits none for their instant,
+    and one that keeps no terms none for them. A switch of another network is told to leave that, if
+    the rollout `takes_over`."""
+    kept = state.agent.kept_term if state.agent else None
+    if not (state.agent and state.agent.keeps_terms):
+        rollout_id = replace(rollout_id, term=None)
+    elif takes_over and kept and rollout_id.term and kept.network != rollout_id.term.network:
+        rollout_id = replace(rollout_id, former_network=kept.network)
     if not (state.agent and state.agent.clock):
         rollout_id = replace(rollout_id, clock_error_ns=None)
     if not (state.agent and state.agent.refuses_late_rollouts):

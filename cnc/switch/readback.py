@@ -24,6 +24,7 @@ from cnc.data_tree.tree import (
     AgentReport,
     ClockReport,
     ClockSource,
+    KeptTerm,
     PortReport,
     PtpReport,
 )
@@ -118,7 +119,20 @@ def agent_report(data: Element) -> AgentReport | None:
         clock=_clock_report(agent.find("t:clock", _NAMESPACES)),
         gates_wait=_LEAVES.text(agent, "gates-wait"),
         refuses_late_rollouts=_LEAVES.text(agent, "refuses-late-rollouts") == "true",
+        keeps_terms=_LEAVES.text(agent, "keeps-terms") == "true",
+        kept_term=_kept_term(agent.find("t:kept-term", _NAMESPACES)),
         not_applied=_not_applied(agent),
+    )
+
+
+def _kept_term(kept: Element | None) -> KeptTerm | None:
+    if kept is None:
+        return None
+    return KeptTerm(
+        _LEAVES.required(kept, "network"),
+        reply.number(_LEAVES.required(kept, "term"), "term"),
+        _LEAVES.text(kept, "controller") or "nobody",
+        _LEAVES.text(kept, "taken") or "some time",
     )
 
 

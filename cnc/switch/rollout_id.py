@@ -25,6 +25,17 @@ _LEAVES = reply.Leaves(TSN_LINUX)
 
 
 @dataclass(frozen=True, slots=True)
+class Term:
+    """Who acts for a network, of several controllers: the one with the highest `number`.
+
+    Switches that a rollout with a term has reached refuse those with a lower one, or with none.
+    """
+
+    network: str
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
 class RolloutId:
     """`id` is a UUID, the same on all switches of a rollout; `controller` is user@host; `time` is
     ISO 8601.
@@ -32,7 +43,8 @@ class RolloutId:
     `clock_error_ns` is how far its plan allows two clocks to differ. A switch that boots holds its
     gates back until its clock has settled to that; None: it holds none back, as there is no other
     clock. `apply_before_ns` is the instant, TAI by the clock of the switch, until which a switch
-    may apply it for the first time; None: at any time.
+    may apply it for the first time; None: at any time. `term` is of whoever makes it; None: nobody
+    acts for the network alone. `former_network` is the one that the switch leaves with it.
     """
 
     id: str
@@ -40,10 +52,15 @@ class RolloutId:
     time: str
     clock_error_ns: int | None = None
     apply_before_ns: int | None = None
+    term: Term | None = None
+    former_network: str | None = None
 
     @classmethod
     def of_this_controller(
-        cls, clock_error_ns: int | None = None, apply_before_ns: int | None = None
+        cls,
+        clock_error_ns: int | None = None,
+        apply_before_ns: int | None = None,
+        term: Term | None = None,
     ) -> RolloutId:
         """The identity of a rollout that begins now."""
         return cls(
@@ -52,6 +69,7 @@ class RolloutId:
             datetime.now(UTC).isoformat(timespec="seconds"),
             clock_error_ns,
             apply_before_ns,
+            term,
         )
 
 
@@ -73,6 +91,11 @@ def rollout_id_element(rollout_id: RolloutId) -> Element:
         element.append(_TSNL("apply-before", str(rollout_id.apply_before_ns)))
     if rollout_id.clock_error_ns is not None:
         element.append(_TSNL("clock-error-ns", str(rollout_id.clock_error_ns)))
+    if rollout_id.term is not None:
+        element.append(_TSNL("network", rollout_id.term.network))
+        element.append(_TSNL("term", str(rollout_id.term.number)))
+    if rollout_id.former_network is not None:
+        element.append(_TSNL("former-network", rollout_id.former_network))
     return element
 
 
@@ -88,4 +111,12 @@ def rollout_id_in(data: Element) -> RolloutId | None:
         reply.text(rollout, "t:time", _NAMESPACES) or "",
         _LEAVES.optional_number(rollout, "clock-error-ns"),
         _LEAVES.optional_number(rollout, "apply-before"),
+        _term_in(rollout),
+        reply.text(rollout, "t:former-network", _NAMESPACES),
     )
+
+
+def _term_in(rollout: Element) -> Term | None:
+    network = reply.text(rollout, "t:network", _NAMESPACES)
+    number = _LEAVES.optional_number(rollout, "term")
+    return None if network is None or number is None else Term(network, number)

@@ -26,6 +26,7 @@ def line(
     user: str,
     payload_octets: int,
     without: Collection[str] = (),
+    period: str = "1ms",
 ) -> Intent:
     """The switches s1, s2, … managed at `addresses`, and all streams but those in `without`.
 
@@ -53,7 +54,7 @@ def line(
             *([f"s{i}/station", f"h{i}/eth0"] for i in range(1, count + 1)),
         ],
         "streams": {
-            f"{talker}-{listener}": stream(talker, listener, octets=payload_octets)
+            f"{talker}-{listener}": stream(talker, listener, octets=payload_octets, period=period)
             for here, there in pairwise(stations)
             for talker, listener in ((here, there), (there, here))
             if f"{talker}-{listener}" not in without

@@ -88,7 +88,9 @@ class Simulation:
     switches: Mapping[str, Switch]
     connect: ConnectOptions
 
-    def intent(self, payload_octets: int = 200, without: Collection[str] = ()) -> Intent:
+    def intent(
+        self, payload_octets: int = 200, without: Collection[str] = (), period: str = "1ms"
+    ) -> Intent:
         """What the line must carry: see `line`."""
         addresses = {name: each.chassis.management.address for name, each in self.switches.items()}
         return line(
@@ -97,6 +99,7 @@ class Simulation:
             user=OPERATOR,
             payload_octets=payload_octets,
             without=without,
+            period=period,
         )
 
 

@@ -50,10 +50,10 @@ def test_stored_gates_wait_until_the_clock_has_settled(booted, client):
     serving.close()
 
 
-def test_an_edit_of_the_rollout_sets_them_at_once(booted, client):
+def test_another_rollout_sets_them_at_once(booted, client):
     store(client, **{"clock-error-ns": "1000"})
     serving = Datastore(booted)
-    client.merge({ROLLOUT: {"controller": "ann@noc"}})
+    client.merge({ROLLOUT: {"id": "0e1f3ac2-6f0c-4c6b-9f0c-2d0f6a5a7d11"}})
     assert has_gates(booted)
     assert shown(client) is None
     serving.close()

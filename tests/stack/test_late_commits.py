@@ -91,15 +91,26 @@ class Switch:
         """So much time passes at once."""
         self.kernel.time_ns += duration_ns
 
-    def push(self, number: int, first_ns: int, *, seconds_left: float | None = 1, **commit) -> None:
-        """Commit a list as rollout `number`, which may be applied for so many seconds yet."""
+    def push(
+        self,
+        number: int,
+        first_ns: int,
+        *,
+        seconds_left: float | None = 1,
+        beside: str = "",
+        **commit,
+    ) -> None:
+        """Commit a list as rollout `number`, which may be applied for so many seconds yet, with
+        leaves `beside` those of all rollouts."""
         before_ns = None
         if seconds_left is not None:
             before_ns = self.kernel.time_ns + round(seconds_left * NS_PER_S)
-        self.commit(number, first_ns, before_ns, **commit)
+        self.commit(number, first_ns, before_ns, beside, **commit)
 
-    def commit(self, number: int, first_ns: int, apply_before_ns: int | None, **commit) -> None:
-        rollout = f"<id>{UUID(int=number)}</id><controller>ann@noc</controller>"
+    def commit(
+        self, number: int, first_ns: int, apply_before_ns: int | None, beside: str = "", **commit
+    ) -> None:
+        rollout = f"<id>{UUID(int=number)}</id><controller>ann@noc</controller>{beside}"
         if apply_before_ns is not None:
             rollout += f"<apply-before>{apply_before_ns}</apply-before>"
         config = CONFIG.format(first_ns=first_ns, rollout=rollout)

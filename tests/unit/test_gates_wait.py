@@ -10,7 +10,7 @@ import pytest
 
 from agent.datastore.changes import Changes
 from agent.datastore.open_change import Request
-from agent.datastore.rollouts import ROLLOUT_MODULE, Rollout
+from agent.datastore.rollout import ROLLOUT_MODULE, Rollout
 from agent.datastore.watch import Watch
 from agent.mechanisms.classification.model import DscpState
 from agent.mechanisms.gates.model import GateState
@@ -200,12 +200,21 @@ def test_gates_that_a_client_changes_are_set_at_once_and_the_others_wait_on(kern
 def test_a_rollout_sets_all_gates_at_once_those_that_it_leaves_as_they_are_too(kernel, changes):
     """A push has compared the clocks by itself, and checks that the kernel runs what it sent."""
     requests = [Request(ROLLOUT_MODULE, 1), Request(INTERFACES, 1)]
+    pushed = {**STORED, "tsn-linux:rollout": ROLLOUT["tsn-linux:rollout"] | {"id": "next"}}
     for request in requests:
-        changes.change(request, STORED)
+        changes.change(request, pushed)
     assert with_gates(kernel) == {"p1", "p2"}
     for request in requests:
-        changes.done(request, lambda: STORED)
+        changes.done(request, lambda: pushed)
     assert changes.gates_wait() is None
+
+
+def test_who_acts_for_the_network_of_the_rollout_in_force_sets_no_gates(kernel, changes):
+    claimed = ROLLOUT["tsn-linux:rollout"] | {"network": "plant", "term": "7"}
+    request = Request(ROLLOUT_MODULE, 1)
+    changes.change(request, {**STORED, "tsn-linux:rollout": claimed})
+    assert with_gates(kernel) == set()
+    assert changes.gates_wait() == LACKING
 
 
 def test_a_change_that_is_taken_back_leaves_the_gates_waiting(kernel, changes, look):

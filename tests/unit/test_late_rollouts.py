@@ -8,12 +8,12 @@ import pytest
 
 from agent.datastore.changes import Changes
 from agent.datastore.open_change import Request
+from agent.datastore.rollout import Rollout
 from agent.datastore.rollouts import (
     FILE_OCTETS_MAX,
     KNOWN_MAX,
     UNCONFIRMED_MAX_NS,
     AppliedRollouts,
-    Rollout,
     lateness,
 )
 from agent.mechanisms.gates.model import GateState

@@ -124,7 +124,8 @@ def test_what_is_sent_reads_back_as_the_same_configuration(plan: Plan) -> None:
     config = edit_config({"p2": asked(wanted)}, 1_700_000_037_000_000_000 + 5, {}, MARK)
     stored = as_stored(config)["p2"]
     assert stored[StoredGates].configuration == wanted
-    assert stored[StoredGates].base_time_ns == 1_700_000_037_000_000_005
+    # The first cycle of a millisecond that begins then or later.
+    assert stored[StoredGates].base_time_ns == 1_700_000_037_001_000_000
 
 
 RECOMMENDED = (1, 0, 2, 3, 4, 5, 6, 7)  # by IEEE Std 802.1Q-2022, table 8-5, of 8 classes

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from enum import Enum
 from typing import NamedTuple
 
+from cnc.data_tree.list_times import first_start_ns
 from cnc.data_tree.tree import CLOCK, GatesReport, PortReport
 from cnc.model import (
     GateControlList,
@@ -67,6 +68,14 @@ def drifted(asked: PortGates, at: StoredPort, report: PortReport | None) -> str 
     """The first difference of what the kernel runs from what is stored, as text; None if equal."""
     stored = at[StoredGates]
     return difference(asked, report, stored.base_time_ns, stored.extras)
+
+
+def differs(asked: PortGates, report: PortReport | None, base_time_ns: int | None) -> str | None:
+    """As `difference`, of a list that a rollout sets: it starts with its first cycle at the base
+    time or later."""
+    if base_time_ns is not None and asked.configuration is not None:
+        base_time_ns = first_start_ns(base_time_ns, asked.configuration.gates.cycle_ns)
+    return difference(asked, report, base_time_ns)
 
 
 def difference(

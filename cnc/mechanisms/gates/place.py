@@ -8,8 +8,8 @@ from cnc.data_tree.tree import GatesReport, PortReport
 from cnc.mechanism import AtPlace
 from cnc.mechanisms.gates.compare import (
     configured_difference,
-    difference,
     difference_since,
+    differs,
     drifted,
     needs_change,
 )
@@ -47,7 +47,7 @@ AT_PLACE = AtPlace(
     leaving=leaving,
     needs_change=needs_change,
     configured=configured_difference,
-    differs=difference,
+    differs=differs,
     drifted=drifted,
     since=difference_since,
     waits=_waits,

@@ -16,7 +16,7 @@ from lxml import etree
 from lxml.builder import ElementMaker
 
 from cnc.data_tree import reply
-from cnc.data_tree.list_times import list_times
+from cnc.data_tree.list_times import first_start_ns, list_times
 from cnc.data_tree.reply import Element, Reply, Row
 from cnc.data_tree.tree import (
     BRIDGE,
@@ -132,7 +132,7 @@ def gate_table_octets(gates: GateControlList) -> int:
 
 
 def gate_table(gates: GateControlList, base_time_ns: int) -> Element:
-    """The table that runs a list from a base time on."""
+    """The table that runs a list from its first cycle on that begins at a base time or later."""
     return _GATES(
         "gate-parameter-table",
         _REPLACE,
@@ -150,7 +150,7 @@ def gate_table(gates: GateControlList, base_time_ns: int) -> Element:
                 for index, entry in enumerate(gates.entries)
             ),
         ),
-        *list_times(_GATES, gates.cycle_ns, base_time_ns),
+        *list_times(_GATES, gates.cycle_ns, first_start_ns(base_time_ns, gates.cycle_ns)),
     )
 
 

@@ -17,7 +17,7 @@ from itertools import count
 from lxml.builder import ElementMaker
 
 from cnc.data_tree import reply
-from cnc.data_tree.list_times import list_times
+from cnc.data_tree.list_times import first_start_ns, list_times
 from cnc.data_tree.reply import Element, Reply
 from cnc.data_tree.tree import NETCONF, PSFP, PSFP_BRIDGE, TSN_LINUX, BridgeReport
 from cnc.mechanism import Edit, Stored, Tree
@@ -127,7 +127,8 @@ def _gate(number: int, its: StreamGate, base_time_ns: int) -> Element:
         gate.append(_PSFP("gate-enable", "false"))  # all frames pass then
         return gate
     if isinstance(its, WindowGate):
-        cycle_ns, start_ns = its.period_ns, base_time_ns + its.start_ns
+        cycle_ns = its.period_ns
+        start_ns = first_start_ns(base_time_ns, cycle_ns) + its.start_ns
         entries = [_interval(0, "open", its.open_ns, its.octets_max)]
         if closed_ns := its.period_ns - its.open_ns:
             entries.append(_interval(1, "closed", closed_ns))

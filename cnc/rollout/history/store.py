@@ -21,6 +21,8 @@ from cnc.rollout.history.record import Outcome, Phase, Rollout, SwitchChange
 from cnc.support import gc_pause
 
 FILE_NAME = "history.sqlite"
+# A rollout asks for the plan that runs, and for the one before, of which something may be left.
+PLANS_HELD = 2
 
 
 class History:
@@ -39,6 +41,8 @@ class History:
             self._database = Database(path)
             resources.callback(self._database.close)
             self._resources = resources.pop_all()
+        # Those of the newest rollouts begun here, which the next one asks for.
+        self._newest: dict[int, Plan] = {}
 
     def close(self) -> None:
         self._resources.close()
@@ -60,14 +64,19 @@ class History:
         base_time_ns: int,
         confirm_by: datetime,
         switches: Mapping[str, SwitchChange],
+        follows: int | None = None,
     ) -> Journal:
         """Record a rollout before its first switch changes; the arguments are as in `Rollout`.
 
         It is on the disk when this returns, and this process holds its controller lock.
+
+        Raises RolloutError where it `follows` one that is not the newest of its network any more.
         """
         changes = {name: encoding.change_to_octets(change) for name, change in switches.items()}
         with ExitStack() as stack:
             with self._database.writing() as connection:
+                if follows is not None:
+                    _refuse_overtaken(connection, network, follows)
                 number = connection.execute(
                     "INSERT INTO rollout (id, network, operator, what, started, confirm_by,"
                     " base_time_ns, phase, detail, plan) VALUES (?, ?, ?, ?, ?, ?, ?, ?, '', ?)"
@@ -92,6 +101,9 @@ class History:
                 # abandoned.
                 lock = stack.enter_context(self._acquire_lock(number))
             stack.pop_all()
+        if plan:
+            newest = [*self._newest.items(), (number, plan)]
+            self._newest = dict(newest[-PLANS_HELD:])
         return Journal(self._database, lock, number, id)
 
     def rollouts(
@@ -127,6 +139,8 @@ class History:
 
     def plan_of(self, number: int) -> Plan | None:
         """The plan of a rollout, None if it was made without one."""
+        if plan := self._newest.get(number):
+            return plan
         with self._database.reading() as connection:
             row = connection.execute(
                 "SELECT plan FROM rollout WHERE number = ?", (str(number),)
@@ -141,8 +155,20 @@ class History:
     def running_plan(self, network: str) -> Plan | None:
         """The plan of the newest completed rollout of a network that deployed one; None where there
         is none."""
-        last = self.rollouts(network, phase=Phase.DONE, limit=1, with_plan=True)
-        return self.plan_of(last[0].number) if last else None
+        number = self.running(network)
+        return None if number is None else self.plan_of(number)
+
+    def running(self, network: str) -> int | None:
+        """The number of the newest completed rollout of a network that deployed a plan; None where
+        there is none."""
+        with self._database.reading() as connection:
+            row = connection.execute(
+                "SELECT MAX(number) AS number FROM rollout"
+                " WHERE network = ? AND phase = ? AND plan IS NOT NULL",
+                (network, Phase.DONE),
+            ).fetchone()
+        number: int | None = row["number"]
+        return number
 
     def completed(self, network: str) -> int:
         """How many rollouts of a network are complete; it costs less than to read them."""
@@ -271,6 +297,22 @@ class History:
     def _no_such(self, number: int) -> InputError:
         return InputError(
             f"{self._path} has no rollout {number}", hint="`cnc history` lists all rollouts"
+        )
+
+
+def _refuse_overtaken(connection: sqlite3.Connection, network: str, follows: int) -> None:
+    """Raise RolloutError where another rollout of a plan has begun since, and was not rolled
+    back."""
+    row = connection.execute(
+        "SELECT number, operator FROM rollout WHERE network = ? AND number > ? AND phase != ?"
+        " AND plan IS NOT NULL ORDER BY number",
+        (network, follows, Phase.ROLLED_BACK),
+    ).fetchone()
+    if row:
+        raise RolloutError(
+            f"rollout {row['number']} of {row['operator']} has begun since this change of {network}"
+            f" was computed from rollout {follows}: what differs from that is not all that differs",
+            hint="compute the change from the plan that runs now, and push again",
         )
 
 
