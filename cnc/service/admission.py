@@ -7,16 +7,18 @@ file has got since.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from cnc.check import judge
+from cnc.check import Violation
+from cnc.check.change import Judged, Named
 from cnc.errors import InputError, Unschedulable
 from cnc.intent.beside import Beside
-from cnc.model import Intent, Plan
-from cnc.planner import Changes, Live
+from cnc.model import Intent, Plan, PortRef
+from cnc.planner import Live
 from cnc.service.refused import CallRefused, Code
 
 # 802.1Q-2022 table 46-15.
@@ -43,7 +45,8 @@ class Admission:
     def __init__(self, plan: Plan) -> None:
         """Raises InputError for a plan that cannot be changed stream by stream."""
         self.plan = plan
-        self._live = live(plan)
+        self._live = Live(plan)
+        self._judged = Judged(plan)
         self._beside = Beside(plan.intent)
 
     @contextmanager
@@ -68,7 +71,9 @@ class Admission:
         except BaseException:
             # A removal gives room to what stays, so that to add again is no way back.
             if has_moved[0]:
-                self._live = live(self.plan)
+                self._live = Live(self.plan)
+            if self._judged.plan is not self.plan:
+                self._judged.after(self.plan)
             raise
         self.plan = change.plan
 
@@ -87,26 +92,32 @@ class Admission:
         intent = self._having(intent, wanted, source)
         if intent.parts != before.intent.parts:
             founded = replace(before.intent, parts=intent.parts)
-            self._live, has_moved[0] = live(replace(before, intent=founded)), True
-        changes = Changes({}, {})
+            self._live, has_moved[0] = Live(replace(before, intent=founded)), True
+        touched: set[PortRef] = set()
         try:
             if gone:
-                changes, has_moved[0] = self._live.remove(gone), True
+                touched |= self._removed(gone)
+                has_moved[0] = True
             if wanted:
-                added = self._live.add([intent.streams[name] for name in wanted])
-                changes, has_moved[0] = _both(changes, added), True
-            plan, tried = applied(before, intent, changes, gone), 1
+                touched |= self._added(intent, wanted)
+                has_moved[0] = True
+            plan, tried = replace(self._live.plan, intent=intent), 1
             while narrower := narrow(plan, tried):
                 intent = self._having(intent, narrower, source)
-                changes = _both(changes, self._live.remove(narrower))
-                added = self._live.add([intent.streams[name] for name in narrower])
-                changes = _both(changes, added)
-                plan, tried = applied(before, intent, changes, gone), tried + 1
+                touched |= self._removed(narrower) | self._added(intent, narrower)
+                plan, tried = replace(self._live.plan, intent=intent), tried + 1
         except Unschedulable as error:
             raise _no_place(error) from error
-        if violations := judged(plan, changes):
+        names = frozenset((*wanted, *gone))
+        if violations := self._judged.after(plan, Named(names, touched)):
             raise _refused_by_judge(violations)
-        return Change(before, plan, frozenset((*wanted, *gone, *changes.gates)))
+        return Change(before, plan, names | touched)
+
+    def _removed(self, names: Collection[str]) -> AbstractSet[PortRef]:
+        return self._live.remove(names).gates.keys()
+
+    def _added(self, intent: Intent, names: Collection[str]) -> AbstractSet[PortRef]:
+        return self._live.add([intent.streams[name] for name in names]).gates.keys()
 
     def _having(self, intent: Intent, wanted: Keys, source: str) -> Intent:
         try:
@@ -121,60 +132,8 @@ class Admission:
         when the block ends. Raises InputError as `Admission`."""
         begun = Admission(plan)
         yield
-        self.plan, self._live, self._beside = plan, begun._live, begun._beside
-
-
-def live(plan: Plan) -> Live:
-    """The timetable of a plan, ready for changes."""
-    return Live(plan, without_recovery=True)
-
-
-def taken(intent: Intent) -> Intent:
-    """The intent as single changes can keep it: with no promise of recovery, which each would have
-    to renew for all streams."""
-    if intent.network.disturbance_ns is None:
-        return intent
-    defaults = {**intent.document.get("defaults", {}), "recovery": "none"}
-    return replace(
-        intent,
-        network=replace(intent.network, disturbance_ns=None),
-        document={**intent.document, "defaults": defaults},
-    )
-
-
-def judged(plan: Plan, _changes: Changes) -> list[str]:
-    """What the judge finds in a plan after a change, a line each."""
-    return [f"{each.where}: {each.text} ({each.code})" for each in judge(plan)]
-
-
-def applied(before: Plan, intent: Intent, changes: Changes, gone: Collection[str]) -> Plan:
-    """The plan for `intent` that these changes make of the plan before."""
-
-    def without(table: Mapping[str, Any]) -> dict[str, Any]:
-        left = dict(table)
-        for name in gone:
-            left.pop(name, None)
-        return left
-
-    gates = {**before.gates, **changes.gates}
-    return replace(
-        before,
-        intent=intent,
-        streams={**without(before.streams), **changes.streams},
-        gates={port: its for port, its in gates.items() if its is not None},
-        addresses={**without(before.addresses), **changes.addresses},
-        jitter_ns={**without(before.jitter_ns), **changes.jitter_ns},
-        refused=without(before.refused) if before.refused else before.refused,
-    )
-
-
-def _both(first: Changes, then: Changes) -> Changes:
-    return Changes(
-        {**first.streams, **then.streams},
-        {**first.gates, **then.gates},
-        {**first.addresses, **then.addresses},
-        {**first.jitter_ns, **then.jitter_ns},
-    )
+        self.plan = plan
+        self._live, self._judged, self._beside = begun._live, begun._judged, begun._beside
 
 
 def _no_place(error: Unschedulable) -> CallRefused:
@@ -187,10 +146,11 @@ def _no_place(error: Unschedulable) -> CallRefused:
     )
 
 
-def _refused_by_judge(violations: list[str]) -> CallRefused:
+def _refused_by_judge(violations: Sequence[Violation]) -> CallRefused:
+    first = violations[0]
     return CallRefused(
         Code.CONFLICT,
-        f"the judge refuses the plan with it: {violations[0]}",
+        f"the judge refuses the plan with it: {first.where}: {first.text} ({first.code})",
         hint="this is a defect of the planner; please report it with the intent file",
         details={"failure_code": _INSUFFICIENT_BANDWIDTH},
     )

@@ -22,7 +22,7 @@ from cnc.errors import CncError, InputError
 from cnc.intent import from_document
 from cnc.model import Intent, Plan
 from cnc.rollout import History
-from cnc.service.admission import Admission, taken
+from cnc.service.admission import Admission
 from cnc.service.calls import Role
 from cnc.service.store import Asker, Decision, Store
 from cnc.switch import ConnectOptions
@@ -113,18 +113,12 @@ class FirstPlan:
 
     def __call__(self, intent: Intent) -> Plan:
         running = app.running_plan(self._history, intent)
-        return app.plan_to_push(taken(intent), connect=self._connect, running=running)
+        return app.plan_to_push(intent, connect=self._connect, running=running)
 
 
 def _first(file: Path, intent: Intent, store: Store, plan: Plan) -> Admission:
     require_sound(plan, hint=_DEFECT)
     admission = Admission(plan)
-    if plan.intent.network.disturbance_ns is None and intent.network.disturbance_ns is not None:
-        LOG.warning(
-            "%s: nothing is promised of disturbances (recovery): a service places streams one by "
-            "one, and cannot renew that promise for all others yet",
-            intent.name,
-        )
     with store.deciding(_itself(file), "intent file", intent.name, "placed") as made:
         made.replace_plan(plan)
         made.note("network", intent.name)
@@ -180,7 +174,7 @@ def _around(source: str, intent: Intent, change: FileChange, before: Plan) -> Pl
     }
     try:
         whole = from_document({**intent.document, "streams": {**of_file, **of_cucs}}, source)
-        plan = app.plan(app.with_figures_of(taken(whole), before.intent), keep=before)
+        plan = app.plan(app.with_figures_of(whole, before.intent), keep=before)
     except CncError as error:
         raise _refused(source, change, error) from error
     if moves := app.moves(before, plan):

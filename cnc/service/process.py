@@ -15,9 +15,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from cnc import app, rollout
+from cnc import app
 from cnc.errors import CncError
-from cnc.model import Plan
 from cnc.rollout import History
 from cnc.service import access, certificate, owner, watching
 from cnc.service.calls import Role
@@ -25,7 +24,7 @@ from cnc.service.channel import serving
 from cnc.service.commands import Commands
 from cnc.service.core import ITSELF, Core
 from cnc.service.documents import Documents
-from cnc.service.roller import Rolled
+from cnc.service.pushing import Pushing, term_of
 from cnc.service.store import FILE_NAME, Store
 from cnc.switch import ConnectOptions
 from cnc.watch import service_manager
@@ -34,12 +33,9 @@ LOG = logging.getLogger(__name__)
 
 SOCKET, LOCK, ADMIN_TOKEN = "core.sock", "service.lock", "admin.token"
 _SOCKET_PATH_MAX = 107  # unix(7)
-_NS_PER_S = 1_000_000_000
 _ALIVE_EVERY_S = 0.5
 _WORKER = "cnc.service.web"
 _BACKLOG = 256
-_WHAT = "service"  # of its rollouts, in the history
-_PLANS_KEPT = 100
 _AGAIN_S = 1.0  # a worker that has ended is started again after this
 _WORKERS_END_S = 5.0
 
@@ -79,12 +75,14 @@ def run(settings: Settings, say: Callable[[str], None]) -> None:
         _first_token(store, directory, say)
         watch = watching.watching(settings.connect, history)
         documents = Documents(store, history, settings.connect, watch)
-        push = watch.around(_pushing(settings, history))
+        take_over = settings.take_over
+        term = term_of(store, admission.plan, ITSELF, connect=settings.connect, take_over=take_over)
+        push = Pushing(settings.connect, history, term, take_over=take_over)
         make = partial(
             Core,
             store,
             admission,
-            push=push,
+            push=watch.around(push),
             documents=documents,
             watching=watch,
             commands=Commands(settings.connect, directory),
@@ -178,31 +176,6 @@ def _first_token(store: Store, directory: Path, say: Callable[[str], None]) -> N
     if "JOURNAL_STREAM" not in os.environ:  # what systemd has of it is kept, for many to read
         say(f"token of the admin, told this once: {token}")
     say(f"the token of the admin is in {path}, which its owner alone may read")
-
-
-def _pushing(settings: Settings, history: History) -> Callable[[Plan], Rolled]:
-    """What brings a plan to all switches of its network."""
-    take_over = settings.take_over
-
-    def push(plan: Plan) -> Rolled:
-        nonlocal take_over
-        report = rollout.push(
-            plan,
-            connect=settings.connect,
-            history=history,
-            take_over=take_over,
-            what=_WHAT,
-        )
-        take_over = False
-        if report.number is not None:
-            history.forget_plans(plan.intent.name, _WHAT, keep=_PLANS_KEPT)
-        number = report.number
-        if number is None:  # a rollout that this process has not seen the end of
-            newest = history.rollouts(plan.intent.name, phase=rollout.Phase.DONE, limit=1)
-            number = newest[0].number if newest else None
-        return Rolled(number, max(0, report.all_start_in_ns) / _NS_PER_S)
-
-    return push
 
 
 @asynccontextmanager

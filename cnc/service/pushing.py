@@ -1,0 +1,86 @@
+"""How what was decided reaches the switches: those alone that it is about, and without a lead where
+any mixture of before and after keeps what was promised.
+"""
+
+from __future__ import annotations
+
+from cnc import rollout
+from cnc.check.change import Judged
+from cnc.data_tree.tree import KeptTerm
+from cnc.errors import RolloutError
+from cnc.model import NS_PER_S, Plan
+from cnc.rollout import History
+from cnc.service.roller import Rolled
+from cnc.service.store import Asker, Store
+from cnc.switch import ConnectOptions
+from cnc.switch.rollout_id import Term
+
+_WHAT = "service"
+_TERM = "term"
+_PLANS_KEPT = 100  # of a service's rollouts, which are many
+
+
+class Pushing:
+    """A push for each plan that comes after another. From one thread at a time.
+
+    The first one after a start compares all switches, whatever the history says that they run.
+    """
+
+    def __init__(
+        self, connect: ConnectOptions, history: History, term: Term, *, take_over: bool
+    ) -> None:
+        self._connect, self._history, self._term = connect, history, term
+        self._take_over = take_over
+        self._runs: Judged | None = None  # the plan that the switches run
+        self._was_late = False
+
+    def __call__(self, plan: Plan) -> Rolled:
+        """Raises CncError."""
+        runs = self._runs
+        at_once = runs is not None and not self._was_late and not runs.compatible(plan)
+        try:
+            report = rollout.push(
+                plan,
+                connect=self._connect,
+                history=self._history,
+                take_over=self._take_over,
+                term=self._term,
+                what=_WHAT,
+                change_is_judged=at_once,
+                touched=runs is not None,
+                at_once=at_once,
+            )
+        except RolloutError:
+            # A switch that is too busy for the next cycle is given a lead.
+            self._was_late = at_once
+            raise
+        self._was_late = self._take_over = False
+        if runs is None or runs.after(plan):
+            self._runs = Judged(plan)
+        if report.number is not None:
+            self._history.forget_plans(plan.intent.name, _WHAT, keep=_PLANS_KEPT)
+        number = report.number
+        if number is None:  # a rollout that this process has not seen the end of
+            newest = self._history.rollouts(plan.intent.name, phase=rollout.Phase.DONE, limit=1)
+            number = newest[0].number if newest else None
+        return Rolled(number, max(0, report.all_start_in_ns) / NS_PER_S)
+
+
+def term_of(
+    store: Store, plan: Plan, asker: Asker, *, connect: ConnectOptions, take_over: bool
+) -> Term:
+    """The term by which this service acts for its network: as noted, at first 1. With `take_over`
+    it is above all that switches have met, and those that can be reached are told."""
+    noted = store.noted(_TERM)
+    term = Term(plan.intent.name, int(noted or 1))
+    if take_over:
+        managed = [*plan.intent.network.managed.values()]
+        kept = rollout.claim(managed, term, connect=connect, take_over=True)
+        met = [its.term for its in kept.values() if isinstance(its, KeptTerm)]
+        if met and (noted is None or max(met) > term.number):
+            term = Term(term.network, max(met) + 1)
+            rollout.claim(managed, term, connect=connect, take_over=True)
+    if noted != str(term.number):
+        with store.deciding(asker, "term", term.network, str(term.number)) as made:
+            made.note(_TERM, str(term.number))
+    return term
