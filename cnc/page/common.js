@@ -1,8 +1,5 @@
-"use strict";
-
 /* What every part uses. All text from the plan becomes text nodes, never markup. */
 
-const plan = JSON.parse(document.getElementById("plan").textContent);
 const byId = (id) => document.getElementById(id);
 
 /* The fields of a hop, as in data.py. */

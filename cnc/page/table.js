@@ -3,12 +3,18 @@
 /* Makes `table` of `items`. A column is [title, text of an item, what to sort by if that is a number];
    `words` are what the filter looks at, `open` is what a row does. */
 function makeTable(table, columns, items, words, open) {
-  const rows = items.map((item) => tableRow(columns, item, open));
-  const list = { table, body: element("tbody"), rows, words: items.map((item) => words(item).toLowerCase()), items };
-  list.body.append(...rows);
+  const list = { table, body: element("tbody"), columns, wordsOf: words, open, order: null };
+  fillTable(list, items);
   table.append(element("thead", {}, element("tr", {}, ...columns.map((column) => heading(list, column)))), list.body);
   list.body.addEventListener("keydown", (event) => moveInTable(event));
   return list;
+}
+
+function fillTable(list, items) {
+  list.items = items;
+  list.rows = items.map((item) => tableRow(list.columns, item, list.open));
+  list.words = items.map((item) => list.wordsOf(item).toLowerCase());
+  list.body.replaceChildren(...list.rows);
 }
 
 function tableRow(columns, item, open) {
@@ -33,9 +39,14 @@ function sortBy(list, cell, value) {
   const down = cell.getAttribute("aria-sort") === "ascending";
   for (const other of cell.parentNode.children) other.removeAttribute("aria-sort");
   cell.setAttribute("aria-sort", down ? "descending" : "ascending");
-  const keyed = list.items.map((item, index) => [value(item), index]);
+  list.order = { value, down };
+  sortRows(list);
+}
+
+function sortRows({ items, rows, body, order: { value, down } }) {
+  const keyed = items.map((item, index) => [value(item), index]);
   keyed.sort(([a], [b]) => (down ? compare(b, a) : compare(a, b)));
-  list.body.append(...keyed.map(([, index]) => list.rows[index]));
+  body.append(...keyed.map(([, index]) => rows[index]));
 }
 
 const { compare: compareText } = new Intl.Collator("en", { numeric: true });
@@ -109,16 +120,21 @@ function streamWords(stream) {
 }
 
 const lists = {};
+let shownList = "streams";
 
 function drawTables() {
-  lists.streams = makeTable(byId("streams"), STREAM_COLUMNS, [...plan.streams, ...plan.refused], streamWords, openStream);
-  lists.ports = makeTable(byId("ports"), PORT_COLUMNS, plan.ports, (p) => `${p.name} ${plan.nodes[p.to].name}`, openPort);
+  addList("streams", "stream", STREAM_COLUMNS, [...plan.streams, ...plan.refused], streamWords, openStream);
+  addList("ports", "port", PORT_COLUMNS, plan.ports, (p) => `${p.name} ${plan.nodes[p.to].name}`, openPort);
   lists.streams.rows.forEach((row, index) => row.classList.toggle("wrong", slack(lists.streams.items[index]) < 0));
-  byId("show-streams").addEventListener("click", () => showList("streams"));
-  byId("show-ports").addEventListener("click", () => showList("ports"));
   byId("filter").addEventListener("input", filterLists);
   selection.followers.push(markRow);
   showList("streams");
+}
+
+/* A list with a button that shows it; `what` is one of its rows. */
+function addList(name, what, ...table) {
+  lists[name] = Object.assign(makeTable(byId(name), ...table), { what });
+  byId(`show-${name}`).addEventListener("click", () => showList(name));
 }
 
 function openStream(stream) {
@@ -138,8 +154,8 @@ function showPort(number) {
 }
 
 function showList(name) {
-  lists.shown = name;
-  for (const each of ["streams", "ports"]) {
+  shownList = name;
+  for (const each of Object.keys(lists)) {
     byId(each).hidden = each !== name;
     byId(`show-${each}`).setAttribute("aria-pressed", each === name);
   }
@@ -148,13 +164,13 @@ function showList(name) {
 
 function filterLists() {
   const wanted = byId("filter").value.toLowerCase().split(/\s+/).filter(Boolean);
-  const list = lists[lists.shown];
+  const list = lists[shownList];
   let shown = 0;
   list.rows.forEach((row, index) => {
     row.hidden = !wanted.every((word) => list.words[index].includes(word));
     shown += !row.hidden;
   });
-  const all = counted(list.rows.length, lists.shown.slice(0, -1));
+  const all = counted(list.rows.length, list.what);
   byId("count").value = shown === list.rows.length ? all : `${shown.toLocaleString("en")} of ${all}`;
 }
 

@@ -7,6 +7,7 @@
     admission   a request becomes a stream of the plan, or is refused
     roller      brings what was decided to the switches
     store       what has to outlive the process
+    live, aside documents of the page: what is known now; what takes seconds, in its own process
     documents   what `--json` prints, as answers
     watching    what the switches do now
     owner       the intent file, the plan that runs, and streams that were asked for

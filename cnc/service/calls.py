@@ -95,6 +95,9 @@ DocumentName = Literal[
     "events",
     "audit",
     "metrics",
+    "page",
+    "live",
+    "counters",
 ]
 
 

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from cnc.service import administration, streams
 from cnc.service.access import Access, token_shown
 from cnc.service.admission import Admission
+from cnc.service.aside import Aside
 from cnc.service.calls import (
     Arguments,
     DocumentGet,
@@ -126,6 +127,8 @@ class Core:
     async def _document(self, asker: Asker, arguments: DocumentGet) -> Any:
         if arguments.name == "audit" and asker.role is Role.VIEWER:
             raise CallRefused(Code.FORBIDDEN, "the audit log is not for tokens of the role viewer")
+        if Aside.has(arguments):
+            return await self._documents.aside.get(arguments, self._decided[1])
         loop = asyncio.get_running_loop()
         make = partial(self._documents.get, arguments, self._decided[0])
         return await loop.run_in_executor(self._long_reads, make)

@@ -11,8 +11,10 @@ from typing import Any
 from cnc.errors import CncError
 from cnc.model import Plan
 from cnc.plans import file as planfile
-from cnc.rollout import History, status
+from cnc.rollout import History, Phase, status
+from cnc.service.aside import Aside
 from cnc.service.calls import DocumentGet
+from cnc.service.live import counters, live
 from cnc.service.refused import CallRefused, Code
 from cnc.service.store import Store
 from cnc.service.watching import Watching, clocks, metrics
@@ -30,6 +32,8 @@ class Documents:
         self, store: Store, history: History, connect: ConnectOptions, watching: Watching
     ) -> None:
         self._store, self._history, self._connect = store, history, connect
+        self._watching = watching
+        self.aside = Aside(store.path.parent)
         self._asking = threading.Lock()
         self._status: tuple[float, Any] | None = None
         self._makes: Mapping[str, Callable[[DocumentGet, Plan], Any]] = {
@@ -43,6 +47,8 @@ class Documents:
                 watching.snapshot(), plan.intent.network.clock_error_ns
             ),
             "metrics": lambda _its, _plan: {"text": metrics(watching.snapshot)},
+            "live": self._live,
+            "counters": self._counters,
             "events": lambda its, _: {"events": store.events(its.after or 0, limit=_ROWS)},
             "audit": lambda its, _: {"audit": store.audit(its.after or 0, limit=_ROWS)},
         }
@@ -96,6 +102,34 @@ class Documents:
         if former is None:
             raise CallRefused(Code.ABSENT, "there is no rollout with a plan to compare with")
         return _plain(Difference.model_validate(difference(former, plan)))
+
+    def _live(self, _: DocumentGet, plan: Plan) -> Any:
+        """What the page shows of the switches now, and whether it is up to date."""
+        newest = self._history.rollouts(plan.intent.name, phase=Phase.DONE, limit=1)
+        return {
+            **live(self._watching.snapshot_if_known(), plan),
+            "decided": int(self._store.noted("decided") or 0),
+            "newest_event": self._store.newest_event(),
+            "waiting": self._store.waiting(),
+            "rollout": newest[0].number if newest else None,
+        }
+
+    def _counters(self, asked: DocumentGet, plan: Plan) -> Any:
+        if asked.stream is None or asked.stream not in plan.streams:
+            raise CallRefused(Code.ABSENT, f"no stream {asked.stream} has a place in the plan")
+        its = self._store.stream_named(asked.stream)
+        owner = (
+            {
+                "cuc": its.cuc,
+                "stream_id": its.stream_id,
+                "state": str(its.state),
+                "rollout": its.rollout,
+                "reason": its.reason,
+            }
+            if its
+            else None
+        )
+        return {"owner": owner, **counters(self._watching.snapshot(), plan, asked.stream)}
 
     def _status_now(self, _: DocumentGet, plan: Plan) -> Any:
         from cnc.json_output.switches import PortState  # noqa: PLC0415

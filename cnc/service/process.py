@@ -75,7 +75,7 @@ def run(settings: Settings, say: Callable[[str], None]) -> None:
         _first_token(store, directory, say)
         watch = watching.watching(settings.connect, history)
         documents = Documents(store, history, settings.connect, watch)
-        push = _pushing(settings, history)
+        push = watch.around(_pushing(settings, history))
         make = partial(Core, store, admission, push=push, documents=documents, watching=watch)
         asyncio.run(_serve(settings, listening, make))
 

@@ -1,7 +1,8 @@
 """What the switches of the running plan do now: `cnc watch`, inside of the service.
 
-A watch is one of a plan. While rollouts follow one another it would begin again with each, so it
-begins once they have been quiet for some seconds; until then nothing is known, which is said.
+It follows the plan, which in a large network takes a while: once rollouts have been quiet for some
+seconds. Until then it judges all but whether switches run the plan, and before the first time
+nothing is known, which is said.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from cnc.errors import CncError
 from cnc.model import Plan
 from cnc.rollout import History
 from cnc.service.refused import CallRefused, Code
+from cnc.service.roller import Push, Rolled
 from cnc.switch import ConnectOptions
 from cnc.watch import Watcher
 from cnc.watch.condition import Event
@@ -39,14 +41,30 @@ class Watching:
         self._has_closed = False
 
     def runs(self, plan: Plan) -> None:
-        """The switches run another plan: what watched the former one ends, and this one is watched
-        unless another follows within some seconds."""
+        """The switches run another plan: it is the one to watch unless another follows within some
+        seconds."""
         with self._lock:
-            self._end()
+            if self._waiting:
+                self._waiting.cancel()
             if not self._has_closed:
                 self._waiting = threading.Timer(_QUIET_S, self._begin, [plan])
                 self._waiting.daemon = True
                 self._waiting.start()
+
+    def around(self, push: Push) -> Push:
+        """A push that the watch knows of: what switches run meanwhile is not held against them."""
+
+        def pushed(plan: Plan) -> Rolled:
+            if watcher := self._watcher:
+                watcher.hold()
+            try:
+                return push(plan)
+            except BaseException:
+                if watcher:
+                    watcher.release()
+                raise
+
+        return pushed
 
     def snapshot(self) -> Snapshot:
         """What is known now. Raises CallRefused (UNAVAILABLE) where nothing is watched."""
@@ -55,12 +73,17 @@ class Watching:
         if watcher is None:
             raise CallRefused(
                 Code.UNAVAILABLE,
-                "the switches are not watched yet: a rollout was made a moment ago, or is under "
-                "way",
+                "the switches are not watched yet: the service has started a moment ago, or its "
+                "first rollout is under way",
                 hint="ask again in some seconds",
                 details={"retry_after_s": round(_QUIET_S)},
             )
         return watcher.snapshot()
+
+    def snapshot_if_known(self) -> Snapshot | None:
+        """None where nothing is watched."""
+        watcher = self._watcher
+        return watcher.snapshot() if watcher else None
 
     def close(self) -> None:
         with self._lock:
@@ -79,9 +102,15 @@ class Watching:
 
     def _begin(self, plan: Plan) -> None:
         mine = threading.current_thread()
-        watcher = self._make(plan, _log)  # of a large network this takes a while
+        former = self._watcher
+        watcher = former or self._make(plan, _log)
+        if former:
+            former.follow(plan)
         with self._lock:
             if self._waiting is not mine:
+                return
+            if former is not None and former is self._watcher:
+                self._waiting = None
                 return
             self._waiting, self._watcher = None, watcher
             self._thread = threading.Thread(target=self._run, args=[watcher], daemon=True)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from enum import StrEnum
 
 from cnc.clocks import offsets as clocks
 from cnc.data_tree import tree
 from cnc.mechanisms.registry import FOLLOWED
-from cnc.model import ClassRole, Plan, PortRef
+from cnc.model import ClassRole, Plan, PortRef, PortSettings
 from cnc.rollout.history import Rollout
 from cnc.rollout.left_over import LeftOver
 from cnc.rollout.recovery import describe
@@ -41,6 +41,7 @@ class Snapshot:
     clocks: Mapping[str, clocks.Offset]
     conditions: tuple[Condition, ...]
     unresolved: int
+    desired: Mapping[str, Mapping[str, PortSettings]] = field(default_factory=dict)
 
 
 class Observer:
@@ -74,6 +75,7 @@ class Observer:
         self._clocks: Mapping[str, clocks.Offset] = {}
         self._cabling = Cabling(network)
         self._unresolved = 0
+        self._judged_from: datetime | None = datetime.min.replace(tzinfo=UTC)
 
     def take(self, observation: Observation) -> list[Event]:
         """The events of this observation."""
@@ -109,7 +111,25 @@ class Observer:
             clocks=self._clocks,
             conditions=tuple(self._conditions),
             unresolved=self._unresolved,
+            desired=self._desired,
         )
+
+    def hold(self) -> None:
+        """Another plan is being brought to the switches: which of the two they run is not judged
+        until `follow`, or `release` where they have kept the former one."""
+        self._judged_from = None
+
+    def release(self, at: datetime) -> None:
+        """What switches have reported since then is judged again."""
+        self._judged_from = at
+
+    def follow(self, plan: Plan, at: datetime) -> None:
+        """From then on the switches are to run another plan of the same network, whose classes and
+        managed nodes are the same."""
+        self._settings = desired_nodes(plan)
+        self._desired = self._settings
+        self._promises = Promises(plan)
+        self.release(at)
 
     def _take_poll(self, poll: Poll) -> list[Event]:
         desired = self._desired[poll.switch]
@@ -131,6 +151,9 @@ class Observer:
             found |= self._streams[poll.switch].update(poll, desired)
             for kind, looks in self._followed[poll.switch]:
                 found[kind] = looks.update(poll.state)
+        if self._judged_from is None or poll.at < self._judged_from:
+            found.pop(Kind.CONFIGURATION, None)
+            found.pop(Kind.DRIFT, None)
         return [
             *self._conditions.settle(poll.switch, found, poll.at),
             *self._compared(poll.state.answered_ns, poll.at),

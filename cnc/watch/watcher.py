@@ -73,6 +73,21 @@ class Watcher:
         with self._lock:
             return self._observer.snapshot()
 
+    def hold(self) -> None:
+        """Another plan is on its way to the switches; from any thread, as what ends it."""
+        with self._lock:
+            self._observer.hold()
+
+    def release(self) -> None:
+        """It did not get there: they run what they ran before."""
+        with self._lock:
+            self._observer.release(datetime.now(UTC))
+
+    def follow(self, plan: Plan) -> None:
+        """It is there. Its network is the one that is watched."""
+        with self._lock:
+            self._observer.follow(plan, datetime.now(UTC))
+
     def stop(self) -> None:
         """Let `run` return soon. It may be called in a signal handler."""
         self._stopping.set()

@@ -28,7 +28,8 @@ def chromium() -> Iterator[Chrome]:
         "--no-sandbox",  # which Chromium refuses to make for root
         "--disable-dev-shm-usage",  # small in containers
         "--disable-gpu",
-        "--host-resolver-rules=MAP * ~NOTFOUND",
+        "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+        "--ignore-certificate-errors",  # of a service: it makes its own
     ):
         options.add_argument(argument)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})

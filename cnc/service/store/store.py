@@ -30,7 +30,7 @@ class Store:
     CncError where the file cannot be opened, CallRefused (UNAVAILABLE) where it fails later."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self.path = path
         self._database = Database(path)
 
     def close(self) -> None:
@@ -68,7 +68,7 @@ class Store:
             return None
         with self._database.reading() as connection:
             rows = connection.execute(select(plan_row)).all()
-        return plan_rows.plan_of(rest, ((r.section, r.key, r.value) for r in rows), self._path.name)
+        return plan_rows.plan_of(rest, ((r.section, r.key, r.value) for r in rows), self.path.name)
 
     # --- streams of CUCs ---------------------------------------------------------------------
 
@@ -96,6 +96,19 @@ class Store:
                 connection.execute(select(func.count()).select_from(stream).where(*where)).scalar()
                 or 0
             )
+
+    def stream_named(self, name: str) -> StreamRecord | None:
+        """The stream of a CUC by its name in the plan; None: it is of the intent file."""
+        with self._database.reading() as connection:
+            row = connection.execute(select(stream).where(stream.c.name == name)).one_or_none()
+        return _stream(row) if row else None
+
+    def waiting(self) -> int:
+        """How many streams are on their way: their last decision runs on no switch yet."""
+        where = stream.c.state != str(State.CONFIGURED), stream.c.placed
+        query = select(func.count()).select_from(stream).where(*where)
+        with self._database.reading() as connection:
+            return connection.execute(query).scalar() or 0
 
     def cucs(self) -> list[str]:
         """The CUCs that have streams."""

@@ -11,10 +11,14 @@ import socket
 import sys
 from pathlib import Path
 
+from starlette.middleware import Middleware
+
+from cnc.service.web import page
 from cnc.service.web.app import application
 from cnc.service.web.asking import Asking
 from cnc.service.web.schema import model
 from cnc.service.web.server import Server, names_of, tls
+from cnc.service.web.session import CookieAsToken, Sessions
 
 _FILES_MAX = 4096
 
@@ -31,7 +35,14 @@ def main() -> int:
         return 1
     _allow_files()
     model()  # before the first request waits for it
-    Server(application(Asking(options.core), names), listening, context).run()
+    asking, sessions = Asking(options.core), Sessions(options.key.read_bytes())
+    app = application(
+        asking,
+        names,
+        pages=page.routes(asking.call, sessions),
+        before=[Middleware(CookieAsToken, sessions=sessions)],
+    )
+    Server(app, listening, context).run()
     return 0
 
 

@@ -1,7 +1,8 @@
 """Event streams by server-sent events: the module's notifications (RFC 8040 section 6), and all
 that the core tells, for the page and for `cnc`.
 
-`Last-Event-ID` continues where a client was; without it events count from now on.
+`Last-Event-ID` continues where a client was, as `?after=` does for browsers, which cannot send it
+the first time; without it events count from now on.
 """
 
 from __future__ import annotations
@@ -83,9 +84,10 @@ class Events:
 
 
 def _after(request: Request) -> int | None:
-    last = request.headers.get("last-event-id")
+    last = request.headers.get("last-event-id", request.query_params.get("after"))
     if last is None:
         return None
     if not (last.isascii() and last.isdigit() and len(last) <= _DIGITS_MAX):
-        raise RestconfError(400, "invalid-value", "Last-Event-ID is the number of an event")
+        text = "Last-Event-ID, or after, is the number of an event"
+        raise RestconfError(400, "invalid-value", text)
     return int(last)

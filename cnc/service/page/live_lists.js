@@ -1,0 +1,72 @@
+/* Further lists beside streams and ports: conditions, switches, and how each port is now. */
+
+const CONDITION_COLUMNS = [
+  ["Where", (c) => placeText(c)],
+  ["Condition", (c) => c.kind],
+  ["Since", (c) => clockTime(c.since), (c) => Date.parse(c.since)],
+  ["What it is", (c) => c.text],
+];
+
+const SWITCH_COLUMNS = [
+  ["Switch", (s) => s.name],
+  ["State", (s) => (!s.answers ? "does not answer" : s.agent ? "answers" : "its agent is down")],
+  ["Clock ms", (s) => (s.clock_offset_ns === null ? "–" : String(Number((s.clock_offset_ns / 1e6).toFixed(1)))), (s) => s.clock_offset_ns ?? Infinity],
+  ["PTP ns", (s) => (s.ptp?.offset_ns ?? "–").toLocaleString("en"), (s) => s.ptp?.offset_ns ?? Infinity],
+  ["Follows", (s) => (!s.ptp ? "–" : s.ptp.is_grandmaster ? "is grandmaster" : s.ptp.locked ? s.ptp.grandmaster : "nobody")],
+  ["TAI − UTC s", (s) => String(s.tai_offset_s ?? "–"), (s) => s.tai_offset_s ?? Infinity],
+];
+
+function placeText({ switch: name, port }) {
+  return port ? `${name}/${port}` : name ?? "network";
+}
+
+function portText(port) {
+  const now = portNow(port.name), { node } = port;
+  if (!watched.now) return "…";
+  if (!now) return plan.nodes[node].bridge ? "not known" : "–";
+  const wrong = conditionsOf(plan.nodes[node].name, port.name.split("/").slice(1).join("/")).map((each) => each.kind);
+  if (wrong.length) return `✗ ${wrong.join(", ")}`;
+  return now.agrees ? "✓ as planned" : "✗ drift";
+}
+
+function drawLiveLists() {
+  addList("conditions", "condition", CONDITION_COLUMNS, [], (c) => `${placeText(c)} ${c.kind} ${c.text}`, openCondition);
+  addList("switches", "switch", SWITCH_COLUMNS, [], (s) => `${s.name} ${s.ptp?.grandmaster ?? ""}`, ({ name }) => filterBy("ports", name));
+  const column = ["Now", portText];
+  lists.ports.table.tHead.rows[0].append(heading(lists.ports, column));
+  for (const row of lists.ports.rows) row.append(element("td", { class: "now" }));
+  watched.followers.push(refillLists);
+}
+
+function refillLists() {
+  if (!watched.now) return;
+  refill("conditions", watched.now.conditions);
+  refill("switches", watched.now.switches);
+  lists.ports.rows.forEach((row, index) => {
+    const text = portText(plan.ports[index]), cell = row.lastChild;
+    if (cell.textContent !== text) cell.textContent = text;
+    row.classList.toggle("wrong", text.startsWith("✗"));
+  });
+}
+
+/* Other rows, in the order that was chosen; nothing is touched while they stay the same. */
+function refill(name, items) {
+  const list = lists[name], text = JSON.stringify(items);
+  if (list.filled === text) return;
+  list.filled = text;
+  fillTable(list, items);
+  if (list.order) sortRows(list);
+  if (shownList === name) filterLists();
+  const button = byId(`show-${name}`);
+  button.dataset.count = items.length;
+}
+
+function filterBy(name, words) {
+  byId("filter").value = words;
+  showList(name);
+}
+
+function openCondition(condition) {
+  const number = plan.ports.findIndex((each) => each.name === placeText(condition));
+  if (number >= 0) openPort(plan.ports[number]);
+}

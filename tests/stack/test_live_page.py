@@ -1,0 +1,143 @@
+"""The live page in a browser, served by a worker before a core that answers from memory."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from selenium.webdriver import Chrome
+from selenium.webdriver.common.by import By
+
+from cnc import intent as intent_room
+from cnc.page.data import page_data
+from cnc.planner import plan as compute
+from tests.stack.page_browser import HEIGHT, WIDTH, chromium
+from tests.stack.page_service import PageCore, Served, served
+
+RING6 = Path(__file__).parents[2] / "schedules" / "ring6.yaml"
+HOSTILE = "</script><script>window.taken = 1</script><img src=x onerror='window.taken = 1'>"
+WITHIN_S = 30
+STREAM = "00-1B-21-00-00-01:00-2A"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Chrome]:
+    with chromium() as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def data() -> dict[str, Any]:
+    return page_data(compute(intent_room.load(RING6)))
+
+
+@pytest.fixture
+def page(data: dict[str, Any], tmp_path: Path) -> Iterator[Served]:
+    with served(PageCore(data), tmp_path) as running:
+        yield running
+
+
+def text(browser: Chrome, selector: str) -> str:
+    script = "return document.querySelector(arguments[0])?.textContent ?? ''"
+    return str(browser.execute_script(script, selector))
+
+
+def until(condition: Callable[[], object]) -> None:
+    give_up = time.monotonic() + WITHIN_S
+    while not condition():
+        assert time.monotonic() < give_up
+        time.sleep(0.1)
+
+
+def sign_in(browser: Chrome, page: Served, who: str = "viewer") -> None:
+    browser.delete_all_cookies()
+    browser.get(f"{page.url}/")
+    assert browser.current_url == f"{page.url}/login"
+    browser.find_element(By.ID, "token").send_keys(who)
+    browser.find_element(By.CSS_SELECTOR, "button").click()
+
+
+def opened(browser: Chrome, page: Served) -> None:
+    sign_in(browser, page)
+    until(lambda: "live" in text(browser, "#strip-seen"))
+
+
+def test_a_token_signs_in_and_its_cookie_is_no_token(browser: Chrome, page: Served) -> None:
+    sign_in(browser, page, "nobody")
+    assert "no such token" in text(browser, "#trouble")
+    opened(browser, page)
+    assert text(browser, "#who") == "viewer (viewer)"
+    assert text(browser, "h1") == "ring6"
+    (cookie,) = browser.get_cookies()
+    assert (cookie["name"], cookie["path"]) == ("__Host-cnc", "/")
+    assert cookie["secure"]
+    assert cookie["httpOnly"]
+    assert cookie["sameSite"] == "Strict"
+    assert "viewer" not in cookie["value"]
+    browser.find_element(By.CSS_SELECTOR, "#session button").click()
+    until(lambda: browser.current_url.endswith("/login"))
+    assert browser.get_cookies() == []
+
+
+def test_a_token_of_a_cuc_does_not_sign_in(browser: Chrome, page: Served) -> None:
+    sign_in(browser, page, "plc")
+    assert "for viewers, operators and admins" in text(browser, "#trouble")
+    assert browser.get_cookies() == []
+
+
+def test_a_request_is_shown_as_it_comes(browser: Chrome, page: Served) -> None:
+    opened(browser, page)
+    page.tell("stream-placed", cuc="plc", stream_id=STREAM)
+    until(lambda: STREAM in text(browser, "#requests tbody"))
+    assert "placed" in text(browser, "#strip-request")
+
+
+def test_drift_and_starvation_are_shown(browser: Chrome, page: Served) -> None:
+    opened(browser, page)
+    assert "none" in text(browser, "#strip-conditions")
+    page.core.begin("drift", "s2", "s3", "no gate control list")
+    page.core.begin("starved", "s4", "s5", "class 6 has 12 frames waiting")
+    until(lambda: "2 conditions" in text(browser, "#strip-conditions"))
+    assert "1 port" in text(browser, "#strip-starved")
+    assert "no gate control list" in text(browser, "#conditions tbody")
+    marks = "return [...document.querySelectorAll('#topology g.trouble text')]"
+    assert browser.execute_script(f"{marks}.map((each) => each.textContent)") == ["s2 ⚠", "s4 ⚠"]
+
+
+def test_text_of_cucs_and_switches_stays_text(browser: Chrome, page: Served) -> None:
+    page.core.begin("drift", "s2", "s3", HOSTILE)
+    page.core.page["name"] = HOSTILE
+    page.core.rolled_out(12, detail=HOSTILE)
+    opened(browser, page)
+    page.tell("stream-refused", cuc="plc", stream_id=STREAM, reason=HOSTILE)
+    until(lambda: HOSTILE in text(browser, "#requests tbody"))
+    for place in ("h1", "#conditions tbody", "#rollouts tbody"):
+        until(lambda place=place: HOSTILE in text(browser, place))
+    assert browser.execute_script("return window.taken") is None
+    assert browser.execute_script("return document.querySelectorAll('img').length") == 0
+
+
+def test_another_plan_is_loaded_and_the_selected_stream_stays(
+    browser: Chrome, page: Served
+) -> None:
+    opened(browser, page)
+    browser.execute_script("document.querySelectorAll('#streams tbody button')[1].click()")
+    chosen = text(browser, "#stream h2")
+    page.core.page = {**page.core.page, "name": "ring6 anew", "number": 2}
+    until(lambda: text(browser, "h1") == "ring6 anew")
+    until(lambda: text(browser, "#stream h2") == chosen)
+
+
+def test_a_phone_shows_it_without_scrolling_sideways(browser: Chrome, page: Served) -> None:
+    size = {"deviceScaleFactor": 2, "mobile": True, "width": 390, "height": 844}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    try:
+        opened(browser, page)
+        wide = browser.execute_script("return document.documentElement.scrollWidth")
+        assert wide == size["width"]
+    finally:
+        size = {"deviceScaleFactor": 1, "mobile": False, "width": WIDTH, "height": HEIGHT}
+        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
