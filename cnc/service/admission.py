@@ -24,6 +24,7 @@ from cnc.service.refused import CallRefused, Code
 # 802.1Q-2022 table 46-15.
 _INSUFFICIENT_BANDWIDTH = 1
 _FEATURE_NOT_SUPPORTED = 25
+_MS_NS = 1_000_000
 
 
 Keys = Mapping[str, Mapping[str, Any]]  # by stream, as an intent file has them
@@ -45,7 +46,8 @@ class Admission:
     def __init__(self, plan: Plan) -> None:
         """Raises InputError for a plan that cannot be changed stream by stream."""
         self.plan = plan
-        self._live = Live(plan)
+        self._step_ns = recovery_step_ns(plan)
+        self._live = self._timetable(plan)
         self._judged = Judged(plan)
         self._beside = Beside(plan.intent)
 
@@ -71,7 +73,7 @@ class Admission:
         except BaseException:
             # A removal gives room to what stays, so that to add again is no way back.
             if has_moved[0]:
-                self._live = Live(self.plan)
+                self._live = self._timetable(self.plan)
             if self._judged.plan is not self.plan:
                 self._judged.after(self.plan)
             raise
@@ -92,7 +94,10 @@ class Admission:
         intent = self._having(intent, wanted, source)
         if intent.parts != before.intent.parts:
             founded = replace(before.intent, parts=intent.parts)
-            self._live, has_moved[0] = Live(replace(before, intent=founded)), True
+            self._live, has_moved[0] = (
+                self._timetable(replace(before, intent=founded)),
+                True,
+            )
         touched: set[PortRef] = set()
         try:
             if gone:
@@ -119,6 +124,9 @@ class Admission:
     def _added(self, intent: Intent, names: Collection[str]) -> AbstractSet[PortRef]:
         return self._live.add([intent.streams[name] for name in names]).gates.keys()
 
+    def _timetable(self, plan: Plan) -> Live:
+        return Live(plan, recovery_step_ns=self._step_ns)
+
     def _having(self, intent: Intent, wanted: Keys, source: str) -> Intent:
         try:
             return self._beside.having(intent, wanted, source)
@@ -134,6 +142,12 @@ class Admission:
         yield
         self.plan = plan
         self._live, self._judged, self._beside = begun._live, begun._judged, begun._beside
+
+
+def recovery_step_ns(plan: Plan) -> int:
+    """Recovery is promised in multiples of the longest period, so that streams that come have
+    room; `cnc plan` tells it in whole cycles, too."""
+    return max((its.period_ns for its in plan.intent.streams.values()), default=_MS_NS)
 
 
 def _no_place(error: Unschedulable) -> CallRefused:

@@ -21,8 +21,9 @@ from cnc.check import require_sound
 from cnc.errors import CncError, InputError
 from cnc.intent import from_document
 from cnc.model import Intent, Plan
+from cnc.planner.live import with_room
 from cnc.rollout import History
-from cnc.service.admission import Admission
+from cnc.service.admission import Admission, recovery_step_ns
 from cnc.service.calls import Role
 from cnc.service.store import Asker, Decision, Store
 from cnc.switch import ConnectOptions
@@ -117,6 +118,7 @@ class FirstPlan:
 
 
 def _first(file: Path, intent: Intent, store: Store, plan: Plan) -> Admission:
+    plan = with_room(plan, recovery_step_ns(plan))
     require_sound(plan, hint=_DEFECT)
     admission = Admission(plan)
     with store.deciding(_itself(file), "intent file", intent.name, "placed") as made:
@@ -174,7 +176,8 @@ def _around(source: str, intent: Intent, change: FileChange, before: Plan) -> Pl
     }
     try:
         whole = from_document({**intent.document, "streams": {**of_file, **of_cucs}}, source)
-        plan = app.plan(app.with_figures_of(whole, before.intent), keep=before)
+        planned = app.plan(app.with_figures_of(whole, before.intent), keep=before)
+        plan = with_room(planned, recovery_step_ns(planned))
     except CncError as error:
         raise _refused(source, change, error) from error
     if moves := app.moves(before, plan):

@@ -27,6 +27,8 @@ _ARGUMENTS: dict[str, Any] = {
     "stream.delete": {"cuc": CUC, "stream_id": ONE},
     "streams.compute": {"cuc": CUC, "which": "all"},
     "document.get": {"name": "topology"},
+    "command.run": {"words": ["status"]},
+    "intent.put": {"file": "line3.yaml", "text": ""},
     "token.add": {"name": "x", "role": "viewer"},
     "token.rotate": {"name": "viewer"},
     "token.revoke": {"name": "viewer"},

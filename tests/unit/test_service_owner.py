@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -140,8 +139,12 @@ def test_another_network_is_refused(file, store):
         owner.begin(file, store, pytest.fail)
 
 
-def test_the_promise_that_single_changes_cannot_keep_is_given_up_in_a_sentence(file, store, caplog):
+def test_recovery_is_promised_in_whole_periods_so_that_streams_that_come_have_room(file, store):
     plan = owner.begin(file, store, planned).plan
-    assert plan.intent.network.disturbance_ns is None
-    assert "nothing is promised of disturbances" in caplog.text
-    assert json.loads(store.noted("file")) == app.load_intent(file).document
+    longest_ns = max(its.period_ns for its in plan.intent.streams.values())
+    assert plan.recovery_ns.keys() == plan.streams.keys()
+    assert {ns % longest_ns for ns in plan.recovery_ns.values()} == {0}
+    after = with_cuc(file, store).plan
+    assert after.recovery_ns.items() > plan.recovery_ns.items()
+    assert after.recovery_ns[OF_CUC] % longest_ns == 0
+    assert judge(after) == []

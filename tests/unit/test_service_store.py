@@ -12,7 +12,7 @@ import pytest
 from cnc import app
 from cnc.errors import CncError
 from cnc.model import Plan
-from cnc.service.admission import Admission, taken
+from cnc.service.admission import Admission
 from cnc.service.core import ITSELF
 from cnc.service.refused import CallRefused, Code
 from cnc.service.store import FILE_NAME, Decision, State, Store, StreamRecord
@@ -22,7 +22,7 @@ SCHEDULES = Path(__file__).resolve().parents[2] / "schedules"
 
 
 def plan(name: str) -> Plan:
-    return app.plan(taken(app.load_intent(SCHEDULES / name)))
+    return app.plan(app.load_intent(SCHEDULES / name))
 
 
 def kept(store: Store, its: Plan) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,13 @@ from cnc import app, intent
 from cnc.intent.beside import Beside
 from cnc.model import Intent, Plan
 from cnc.planner import Live
-from cnc.service.admission import applied
+from cnc.planner.live import with_room
 
 SCHEDULES = Path(__file__).resolve().parents[2] / "schedules"
 STREAM_ID = "02-00-00-00-01-01:00-01"
 ACTIVE = 0x0080C203
+
+_STEP_NS = 2_000_000
 
 
 def mac(number: int) -> str:
@@ -92,5 +95,6 @@ def planned(asked: Intent) -> Plan:
 def with_stream(plan: Plan, name: str, keys: Mapping[str, Any]) -> Plan:
     """The plan with one stream more, as the service places it."""
     found = Beside(plan.intent).having(plan.intent, {name: keys}, "a CUC")
-    changes = Live(plan, without_recovery=True).add([found.streams[name]])
-    return applied(plan, found, changes, ())
+    live = Live(with_room(plan, _STEP_NS), recovery_step_ns=_STEP_NS)
+    live.add([found.streams[name]])
+    return replace(live.plan, intent=found)

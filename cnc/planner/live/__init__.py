@@ -35,7 +35,13 @@ from cnc.planner.live.shared import SharedWindows
 from cnc.planner.routing import Router
 from cnc.support.gc_pause import in_steps
 
-__all__ = ["Changes", "Live"]
+__all__ = ["Changes", "Live", "with_room"]
+
+
+def with_room(plan: Plan, recovery_step_ns: int) -> Plan:
+    """The plan with its promises of recovery as the next multiples of `recovery_step_ns`, so that
+    streams that come may make frames late for as much longer."""
+    return replace(plan, recovery_ns=_in_steps(plan.recovery_ns, recovery_step_ns))
 
 
 class Live:
@@ -47,9 +53,13 @@ class Live:
     frames.
     """
 
-    def __init__(self, plan: Plan) -> None:
-        """Raises `InputError` for a plan whose streams share windows, and where it promises what
-        this planner cannot account for."""
+    def __init__(self, plan: Plan, *, recovery_step_ns: int = 1) -> None:
+        """The recovery of streams that come is promised in multiples of `recovery_step_ns`: what is
+        promised to the nanosecond leaves no room for the next ones. `with_room` gives the plan's
+        own as much.
+
+        Raises `InputError` for a plan in which some streams share windows and others do not, and
+        where it promises what this planner cannot account for."""
         sharing = [planned.is_shared for planned in plan.streams.values()]
         if any(sharing) and not all(sharing):
             raise InputError(
@@ -58,6 +68,7 @@ class Live:
                 hint="plan anew (`cnc plan`) with `windows: exact` or `windows: shared` under "
                 "`defaults`",
             )
+        self._recovery_step_ns = recovery_step_ns
         self._origin = plan
         self._plan: Plan | None = plan
         self._streams = dict(plan.intent.streams)
@@ -119,6 +130,7 @@ class Live:
             raise Unschedulable(refused)
         with ExitStack() as undo:
             come = self._windows.add(streams, undo, self._movable, moving_at_most)
+            come = come._replace(recovery_ns=_in_steps(come.recovery_ns, self._recovery_step_ns))
             closed = self._closed({stream.name: stream for stream in streams}, come.streams)
             new = {name: its for name, its in come.streams.items() if name not in come.moved}
             if refused := self._without_room(new):
@@ -224,6 +236,10 @@ class Live:
             for hop in its.hops
             if hop.egress.node in stations
         }
+
+
+def _in_steps(recovery_ns: Mapping[str, int], step_ns: int) -> dict[str, int]:
+    return {name: -(-ns // step_ns) * step_ns for name, ns in recovery_ns.items()}
 
 
 def _ports(planned: Iterable[StreamPlan]) -> frozenset[PortRef]:

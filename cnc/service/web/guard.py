@@ -12,6 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from cnc.service.web.errors import RestconfError
 
 SEND_WITHIN_S = 30.0  # until a client has taken what was sent so far
+HEAD_MAX_OCTETS = 16 << 10
 _PATH_MAX, _QUERY_MAX = 2048, 1024
 # Names by which tokens get into URLs, and from there into logs, histories and referrers.
 _TOKENS = frozenset({"token", "access_token", "authorization", "api_key", "apikey", "key"})
@@ -68,6 +69,9 @@ class Guard:
             return _refused(403, "a page of another site may not change anything here")
         if len(scope["raw_path"]) > _PATH_MAX or len(scope["query_string"]) > _QUERY_MAX:
             return _refused(414, "the URL is longer than any resource here has")
+        if sum(len(name) + len(value) for name, value in scope["headers"]) > HEAD_MAX_OCTETS:
+            # The server limits what it waits for, not what comes at once.
+            return _refused(431, f"the headers have more than {HEAD_MAX_OCTETS} octets")
         query = scope["query_string"].decode("latin-1")
         if any(name.lower() in _TOKENS for name, _ in parse_qsl(query, keep_blank_values=True)):
             return _refused(

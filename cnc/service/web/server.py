@@ -19,7 +19,6 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 HEAD_WITHIN_S = 10.0  # from the connection, or the first octet of another request, to its head
 HANDSHAKE_WITHIN_S = 10.0
 KEEP_ALIVE_S = 15
-HEAD_MAX_OCTETS = 16 << 10
 CONNECTIONS_MAX = 512  # of one worker
 CONNECTIONS_MAX_OF_ADDRESS = 64
 _BACKLOG = 256
