@@ -67,11 +67,8 @@ class Guard:
         origin = headers.get("origin")
         if origin is not None and scope["method"] not in _READS and origin != f"https://{host[0]}":
             return _refused(403, "a page of another site may not change anything here")
-        if len(scope["raw_path"]) > _PATH_MAX or len(scope["query_string"]) > _QUERY_MAX:
-            return _refused(414, "the URL is longer than any resource here has")
-        if sum(len(name) + len(value) for name, value in scope["headers"]) > HEAD_MAX_OCTETS:
-            # The server limits what it waits for, not what comes at once.
-            return _refused(431, f"the headers have more than {HEAD_MAX_OCTETS} octets")
+        if too_long := _too_long(scope):
+            return too_long
         query = scope["query_string"].decode("latin-1")
         if any(name.lower() in _TOKENS for name, _ in parse_qsl(query, keep_blank_values=True)):
             return _refused(
@@ -80,6 +77,15 @@ class Guard:
                 "have this one rotated",
             )
         return None
+
+
+def _too_long(scope: Scope) -> RestconfError | None:
+    if len(scope["raw_path"]) > _PATH_MAX or len(scope["query_string"]) > _QUERY_MAX:
+        return _refused(414, "the URL is longer than any resource here has")
+    # The server limits what it waits for, not what comes at once.
+    if sum(len(name) + len(value) for name, value in scope["headers"]) > HEAD_MAX_OCTETS:
+        return _refused(431, f"the headers have more than {HEAD_MAX_OCTETS} octets")
+    return None
 
 
 def _refused(status: int, message: str, *, end: bool = False) -> RestconfError:

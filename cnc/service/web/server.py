@@ -16,6 +16,8 @@ from cryptography import x509
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from cnc.service.web.guard import HEAD_MAX_OCTETS
+
 HEAD_WITHIN_S = 10.0  # from the connection, or the first octet of another request, to its head
 HANDSHAKE_WITHIN_S = 10.0
 KEEP_ALIVE_S = 15
