@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from pathlib import Path
 from typing import Any
@@ -148,6 +147,8 @@ def _print_token(made: dict[str, Any], *, as_json: bool) -> None:
 
 def _ask(state_dir: Path, call: str, arguments: dict[str, Any]) -> Any:
     """What the core of the service in this directory answers. Raises CncError."""
+    import asyncio  # noqa: PLC0415
+
     from cnc.service import process  # noqa: PLC0415
     from cnc.service.channel import connected  # noqa: PLC0415
 
