@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import grp
 import os
 from pathlib import Path
@@ -109,7 +108,9 @@ def serve(  # noqa: PLR0917  one parameter an option
             else None
         ),
     )
-    process.run(settings, lambda line: echo(line, err=True))
+    group = click.get_current_context().find_root().command
+    assert isinstance(group, click.Group)  # noqa: S101  this command is one of it
+    process.run(settings, group, lambda line: echo(line, err=True))
 
 
 @click.group()
@@ -185,6 +186,8 @@ def _print_token(made: dict[str, Any], *, as_json: bool) -> None:
 
 def _ask(state_dir: Path, call: str, arguments: dict[str, Any]) -> Any:
     """What the core of the service in this directory answers. Raises CncError."""
+    import asyncio  # noqa: PLC0415
+
     from cnc.service import process  # noqa: PLC0415
     from cnc.service.channel import connected  # noqa: PLC0415
 

@@ -56,7 +56,9 @@ _FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}\.(yaml|yml|json)")
 class Commands:
     """Runs the commands of one service. From the core's loop."""
 
-    def __init__(self, connect: ConnectOptions, state_dir: Path) -> None:
+    def __init__(self, group: click.Group, connect: ConnectOptions, state_dir: Path) -> None:
+        """`group` is `cnc`, which this room does not know."""
+        self._group = group
         self._own = {
             "identity": str(connect.identity),
             "known_hosts": str(connect.known_hosts),
@@ -88,11 +90,23 @@ class Commands:
         finally:
             self._running -= 1
 
+    def _command(self, words: Sequence[str]) -> tuple[click.Command, Sequence[str]]:
+        """The command that words call, and those behind it. Raises CallRefused (INVALID)."""
+        name, *rest = words
+        if name not in OFFERED:
+            raise CallRefused(
+                Code.INVALID,
+                f"a service does not run `cnc {name}` for others",
+                hint=f"it runs {', '.join(sorted(OFFERED))}; without --controller the command "
+                "runs on your machine",
+            )
+        return self._group.commands[name], rest
+
     def _prepared(
         self, asked: CommandRun, plan: Plan, of_cucs: Collection[str], directory: Path
     ) -> list[str]:
         """The words of the process, whose files are in `directory`."""
-        command, words = command_of(asked.words)
+        command, words = self._command(asked.words)
         said = _said(command, words, asked.file)
         if asked.file is not None:
             text = asked.text or ""
@@ -112,21 +126,6 @@ class Commands:
             app.dump_plan(plan, directory / decided)
             found.append(decided)
         return found
-
-
-def command_of(words: Sequence[str]) -> tuple[click.Command, Sequence[str]]:
-    """The command that words call, and those behind it. Raises CallRefused (INVALID)."""
-    from cnc.cli import cnc  # noqa: PLC0415
-
-    name, *rest = words
-    if name not in OFFERED:
-        raise CallRefused(
-            Code.INVALID,
-            f"a service does not run `cnc {name}` for others",
-            hint=f"it runs {', '.join(sorted(OFFERED))}; without --controller the command runs "
-            "on your machine",
-        )
-    return cnc.commands[name], rest
 
 
 def _said(command: click.Command, words: Sequence[str], file: str | None) -> Mapping[str, Any]:

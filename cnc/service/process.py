@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from click import Group
+
 from cnc import app
 from cnc.errors import CncError
 from cnc.rollout import History
@@ -57,8 +59,8 @@ class Settings:
     worker_socket: tuple[Path, int] | None = None
 
 
-def run(settings: Settings, say: Callable[[str], None]) -> None:
-    """Serve until SIGTERM or SIGINT; `say` tells the operator what has been made at first.
+def run(settings: Settings, offered: Group, say: Callable[[str], None]) -> None:
+    """Serve until SIGTERM or SIGINT. `offered` has the commands of `cnc`; `say` tells the operator what has been made at first.
 
     Raises CncError where the service cannot start.
     """
@@ -85,7 +87,7 @@ def run(settings: Settings, say: Callable[[str], None]) -> None:
             push=watch.around(push),
             documents=documents,
             watching=watch,
-            commands=Commands(settings.connect, directory),
+            commands=Commands(offered, settings.connect, directory),
         )
         asyncio.run(_serve(settings, listening, make))
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from cnc import app
+from cnc.cli import cnc
 from cnc.errors import RolloutError
 from cnc.model import Intent, Plan
 from cnc.rollout import History
@@ -119,7 +120,7 @@ async def service(
             admission,
             push=switches.push,
             documents=Documents(store, history, connect, watch),
-            commands=Commands(connect, directory),
+            commands=Commands(cnc, connect, directory),
             watching=watch,
         )
         core.start()
