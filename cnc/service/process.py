@@ -60,7 +60,8 @@ class Settings:
 
 
 def run(settings: Settings, offered: Group, say: Callable[[str], None]) -> None:
-    """Serve until SIGTERM or SIGINT. `offered` has the commands of `cnc`; `say` tells the operator what has been made at first.
+    """Serve until SIGTERM or SIGINT. `offered` has the commands of `cnc`; `say` tells the operator
+    what has been made at first.
 
     Raises CncError where the service cannot start.
     """
