@@ -17,6 +17,7 @@ from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from cnc.service.web.guard import HEAD_MAX_OCTETS
+from cnc.watch import service_manager
 
 HEAD_WITHIN_S = 10.0  # from the connection, or the first octet of another request, to its head
 HANDSHAKE_WITHIN_S = 10.0
@@ -93,6 +94,7 @@ class Server(uvicorn.Server):
 
     def __init__(self, app: ASGIApp, listening: socket, context: ssl.SSLContext) -> None:
         self._listening, self._context = listening, context
+        self._watchdog = service_manager.Watchdog()
         protocol = type("Protocol", (_Protocol,), {"connections_of_addresses": Connections()})
         super().__init__(
             uvicorn.Config(
@@ -134,6 +136,11 @@ class Server(uvicorn.Server):
         )
         self.servers = [server]
         self.started = True
+        service_manager.notify("READY=1")  # where a unit runs it, and not `cnc serve`
+
+    async def on_tick(self, counter: int) -> bool:
+        self._watchdog.alive()
+        return await super().on_tick(counter)
 
 
 def tls(certificate: Path, key: Path) -> ssl.SSLContext:
