@@ -61,7 +61,7 @@ def options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--controller",
             metavar="URL",
-            help="Ask the service there (`cnc serve`): its plan, its switches, its history. The "
+            help="Ask the service there (cnc serve): its plan, its switches, its history. The "
             f"token is in ${TOKEN}, or in the file controller.token beside the certificate.",
         ),
     ):
@@ -118,6 +118,7 @@ def _push(client: Client, words: tuple[str, ...]) -> None:
             if event["rollout"] is None:
                 echo("All switches run the plan.")
             else:
+                echo(f"All switches run the plan, by rollout {event['rollout']}:")
                 _printed(client, {"words": ["history", str(event["rollout"])]})
             return
 

@@ -76,7 +76,10 @@ def cnc_page(context: click.Context, words: settings.Words) -> Page:
             ("OPTIONS", options),
             ("COMMANDS", commands),
             ("CONFIGURATION", "" if words else CONFIGURATION),
-            ("ENVIRONMENT", variables if words else [("CNC_CONFIG", "The option --config.")]),
+            (
+                "ENVIRONMENT",
+                variables if words else [("CNC_CONFIG", "The option --config."), *variables],
+            ),
             ("FILES", [] if words else FILES),
             ("EXIT STATUS", CNC_STATUS),
             ("SEE ALSO", f"{above}cnc(1)" if words else "tsn-agent(8), tsn-netconfd(8)"),

@@ -223,7 +223,7 @@ def test_the_judge_reckons_history_and_reset_itself(
     assert isinstance(its, Recovery)
     sequencing = {planned.addresses["once"]: replace(its, **changes)}
     told["s3"] = told["s3"].having(SequenceFunctions(sequencing))
-    monkeypatch.setattr("cnc.check.bridge_forwardings", lambda _plan: told)
+    monkeypatch.setattr("cnc.check.whole.bridge_forwardings", lambda _plan: told)
     (violation,) = judge(planned)
     assert f"{violation.code} {violation.where}: {violation.text}".startswith(problem)
 

@@ -10,12 +10,11 @@ from typing import Any
 
 import pytest
 
-from cnc import check
 from cnc.account import frames, wire
 from cnc.account.frames import Transmission
 from cnc.account.openings import GateCycle
 from cnc.account.violation import Violation
-from cnc.check import judge, shared
+from cnc.check import judge, shared, whole
 from cnc.mechanisms.stream_filters import derive
 from cnc.mechanisms.stream_filters.derive import window_gate
 from cnc.mechanisms.stream_filters.model import Policing, PolicingRules, WindowGate
@@ -318,7 +317,7 @@ def links_are_never_slow(broken: pytest.MonkeyPatch) -> Plan:
 
 
 def clocks_agree(broken: pytest.MonkeyPatch) -> Plan:
-    broken.setattr(frames._Travel, "_by_ns", lambda _self, times, *_: frames._last_ns(times))
+    broken.setattr(frames.Travel, "_by_ns", lambda _self, times, *_: frames._last_ns(times))
     planned = of(batch(4, clock_error_ns=0, classes=WITHOUT_CONTROL), clock_error_ns=20 * US)
     for name, its in planned.streams.items():
         bound = its.latency_bound_ns + 20 * US
@@ -380,7 +379,7 @@ def with_changed_frames(
     broken: pytest.MonkeyPatch, change: Callable[[Transmission], Transmission]
 ) -> None:
     broken.setattr(
-        check,
+        whole,
         "judge_shared",
         lambda planned, lists, its: shared.judge_shared(planned, lists, map(change, its)),
     )

@@ -39,8 +39,8 @@ __all__ = ["Changes", "Live", "with_room"]
 
 
 def with_room(plan: Plan, recovery_step_ns: int) -> Plan:
-    """The plan with its promises of recovery as the next multiples of `recovery_step_ns`, so that
-    streams that come may make frames late for as much longer."""
+    """The plan with its promises of recovery raised to the next multiples of `recovery_step_ns`, so
+    that streams that come may make frames late for as much longer."""
     return replace(plan, recovery_ns=_in_steps(plan.recovery_ns, recovery_step_ns))
 
 
@@ -239,7 +239,11 @@ class Live:
 
 
 def _in_steps(recovery_ns: Mapping[str, int], step_ns: int) -> dict[str, int]:
-    return {name: -(-ns // step_ns) * step_ns for name, ns in recovery_ns.items()}
+    return (
+        {name: (ns // step_ns + 1) * step_ns for name, ns in recovery_ns.items()}
+        if step_ns > 1
+        else dict(recovery_ns)
+    )
 
 
 def _ports(planned: Iterable[StreamPlan]) -> frozenset[PortRef]:

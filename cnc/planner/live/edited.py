@@ -63,6 +63,10 @@ class EditedList:
         """Whether there are windows enough to edit it."""
         return len(self._frames) > _FEW
 
+    def is_long_beside(self, period_ns: int) -> bool:
+        """Whether there are windows enough to edit it besides those of one stream."""
+        return len(self._frames) - self.cycle_ns // period_ns > _FEW
+
     def gates(self) -> GateControlList:
         """The list as it is now."""
         times, states = self._times, self._states

@@ -61,7 +61,7 @@ class PortLists:
     def _edited_with(self, link: int, period_ns: int) -> EditedList | None:
         """The list of a link that can be edited where frames of a period come or go."""
         edited = self._edited.get(link)
-        if edited and (edited.cycle_ns % period_ns or not edited.is_long):
+        if edited and (edited.cycle_ns % period_ns or not edited.is_long_beside(period_ns)):
             del self._edited[link]
             return None
         return edited
