@@ -17,7 +17,8 @@ import sys
 from cnc.__main__ import main
 from cnc.rollout.history import Journal
 from cnc.rollout.transaction import Transaction
-from cnc.service import core, deciding, process
+from cnc.service import core, deciding
+from cnc.service.pushing import Pushing
 from cnc.service.store import Decision
 
 MOMENTS = (
@@ -54,7 +55,7 @@ def around(owner, name, fate, *, before=None, after=None):
 
 
 def arrange(fate):
-    take_plan, once, pushing = Decision.take_plan, deciding.Deciding.once, process._pushing
+    take_plan, once, push = Decision.take_plan, deciding.Deciding.once, Pushing.__call__
 
     def fateful_take_plan(self, before, after, touched=None):
         fate.has_stream = any(name.startswith(_PREFIX) for name in after.streams)
@@ -67,17 +68,12 @@ def arrange(fate):
         fate.reach("on-disk")
         return result
 
-    def fateful_pushing(settings, history):
-        push = pushing(settings, history)
-
-        def fateful_push(plan):
-            fate.has_stream = any(name.startswith(_PREFIX) for name in plan.streams)
-            fate.reach("rolling")
-            rolled = push(plan)
-            fate.reach("rolled")
-            return rolled
-
-        return fateful_push
+    def fateful_push(self, plan):
+        fate.has_stream = any(name.startswith(_PREFIX) for name in plan.streams)
+        fate.reach("rolling")
+        rolled = push(self, plan)
+        fate.reach("rolled")
+        return rolled
 
     async def fateful_rolled_out(self, number, rolled):
         await rolled_out(self, number, rolled)
@@ -85,7 +81,7 @@ def arrange(fate):
 
     rolled_out, core.Core._rolled_out = core.Core._rolled_out, fateful_rolled_out
     Decision.take_plan, deciding.Deciding.once = fateful_take_plan, fateful_once
-    process._pushing = fateful_pushing
+    Pushing.__call__ = fateful_push
     around(Transaction, "_stage", fate, after="staged")
     around(Transaction, "_verify", fate, before="committed", after="read-back")
     around(Journal, "decide", fate, after="decided")
