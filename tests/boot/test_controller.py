@@ -21,7 +21,7 @@ WORKERS = ("tsn-cnc-web@1.service", "tsn-cnc-web@2.service")
 UNITS = (CORE, *WORKERS)
 EXPOSURE_LIMIT = 3.0
 PORT = 8443
-# A network without switches, as none can be reached here: a controller asks them before its first plan.
+# Without switches, as none can be reached here: a controller asks them before its first plan.
 INTENT = """
 name: pair
 defaults: {rate: 1Gbps, propagation: 100ns, processing: {min: 1us, max: 5us}, clock-error: 1us,
