@@ -173,7 +173,6 @@ STREAMS: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
 def test_what_the_yang_accepts_is_mapped_or_refused(file: str, asked: dict[str, Any]) -> None:
     intent = NETWORKS[file]
     body = schema.stream(asked, "plc")
-    assert uni.rank(body) >= 0
     try:
         keys = uni.wanted(body, "plc__1", intent)
     except Refused as refused:

@@ -15,6 +15,6 @@ docs/uni.md has what becomes of each leaf.
 
 from cnc.service.uni.placed import TRIES_MAX, answer, narrowed
 from cnc.service.uni.refused import Failure, Refused
-from cnc.service.uni.wanted import rank, wanted
+from cnc.service.uni.wanted import wanted
 
-__all__ = ["TRIES_MAX", "Failure", "Refused", "answer", "narrowed", "rank", "wanted"]
+__all__ = ["TRIES_MAX", "Failure", "Refused", "answer", "narrowed", "wanted"]

@@ -54,7 +54,6 @@ class Asked:
 
     talker: End
     listeners: tuple[End, ...]
-    rank: int
     fields: Mapping[str, Mapping[str, Any]]
     period_ns: int
     frames: int
@@ -94,12 +93,12 @@ def read(body: Body) -> Asked:
             f"transmission-selection {algorithm}: the plan counts with a talker of strict priority",
             f"write {_STRICT_PRIORITY}, or leave the leaf out",
         )
+    _check_rank(talker)
     period_ns = _period_ns(traffic.get("interval", {}))
     earliest_ns, latest_ns = _window(time_aware, period_ns)
     return Asked(
         talker=_end(talker),
         listeners=tuple(_end(each) for each in listeners),
-        rank=_rank(talker),
         fields=_fields(talker.get("data-frame-specification", [])),
         period_ns=period_ns,
         frames=_frames(traffic.get("max-frames-per-interval")),
@@ -133,11 +132,11 @@ def _end(its: Body) -> End:
     )
 
 
-def _rank(talker: Body) -> int:
+def _check_rank(talker: Body) -> None:
+    """No stream is displaced, so that ranks make no difference here."""
     rank: int = talker.get("stream-rank", {}).get("rank", 1)
     if rank not in _RANKS:
         raise Refused(Failure.FEATURE, f"rank {rank}: there are 0 and 1 alone", "write 0 or 1")
-    return rank
 
 
 def _fields(specification: list[Body]) -> dict[str, Mapping[str, Any]]:

@@ -74,12 +74,6 @@ def wanted(body: Body, name: str, intent: Intent) -> dict[str, Any]:
     return {**keys, **_trees(asked, intent)}
 
 
-def rank(body: Body) -> int:
-    """Which of several streams that are computed together is placed first: 0 before 1."""
-    found: int = body.get("talker", {}).get("stream-rank", {}).get("rank", 1)
-    return found
-
-
 def too_late(within_ns: int, least_ns: int) -> Refused:
     """That no place is soon enough: the last bit would be there after `least_ns` at least."""
     return Refused(
