@@ -14,7 +14,7 @@ NEED = CHECKOUT / "scripts" / "setup.d" / "apt-need"
 CACHE = Path(os.environ.get("TSN_CACHE", Path.home() / ".cache" / "tsn-control-plane"))
 # Where pip and scripts/build-deb have put things together.
 SCRATCH = (b"/tmp/pip-", b"/tree/usr/lib/")
-PACKAGES = {"tsn-switch": "package", "tsn-cnc": "cnc_package"}  # and the fixture of each
+PACKAGES = {"tsn-switch": "package"}  # and the fixture of each
 
 
 @pytest.fixture(scope="module", params=PACKAGES)
