@@ -143,25 +143,22 @@ def taking(
     """The decided plan has what the intent of `source` has got since, when the block ends. Raises
     CncError where that moves a stream, and then all is as before."""
     before = admission.plan
+    if taken_names := change.added & before.intent.streams.keys():
+        raise InputError(f"{source}: {_named(taken_names)}: a CUC has a stream of that name")
     with ExitStack() as stack:
         if change.sections:
-            plan, touched = _around(source, intent, change, before), None
+            plan = _around(source, intent, change, before)
             stack.enter_context(admission.beginning_with(plan))
         elif change:
-            if taken_names := sorted(change.added & before.intent.streams.keys()):
-                raise InputError(
-                    f"{source}: {_named(taken_names)}: a CUC has a stream of that name"
-                )
             try:
                 its = stack.enter_context(admission.changing(change.wanted, change.gone, source))
             except CncError as error:
                 raise _refused(source, change, error) from error
-            plan, touched = its.plan, its.touched
         made = stack.enter_context(store.deciding(asker, call, str(change), "placed"))
-        if touched is None:
+        if change.sections:
             made.replace_plan(plan)
-        else:
-            made.take_plan(before, plan, touched)
+        elif change:
+            made.take_plan(before, its.plan, its.touched)
         made.note("file", json.dumps(intent.document))
         yield made
 

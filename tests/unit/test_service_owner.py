@@ -132,6 +132,25 @@ def test_a_stream_of_the_file_with_the_name_of_a_cucs_is_refused(file, store):
         owner.begin(file, store, pytest.fail)
 
 
+def test_a_stream_with_the_name_of_a_cucs_is_refused_beside_another_section_too(file, store):
+    with_cuc(file, store)
+    change(file, streams={OF_CUC: {**NEW, "payload": "300B"}}, templates={})
+    with pytest.raises(InputError, match="a CUC has a stream of that name"):
+        owner.begin(file, store, pytest.fail)
+
+
+def test_a_file_that_says_what_was_handed_over_before_changes_nothing(file, store):
+    admission = with_cuc(file, store)
+    change(file, streams={"late": NEW})
+    intent, asker = app.load_intent(file), owner._itself(file)
+    handed_over = owner.change_to(intent, store)
+    with owner.taking("laptop", intent, handed_over, admission=admission, store=store, asker=asker):
+        pass
+    decided = store.noted("decided")
+    assert owner.begin(file, store, pytest.fail).plan == admission.plan
+    assert store.noted("decided") == decided
+
+
 def test_another_network_is_refused(file, store):
     with_cuc(file, store)
     change(file, name="other")
