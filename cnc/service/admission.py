@@ -66,46 +66,34 @@ class Admission:
         once more and with which keys: what an intent cannot say of their places.
         Raises CallRefused: INVALID for keys that are none, CONFLICT where there is no place.
         """
-        has_moved = [False]
+        placed = self._live.plan
         try:
-            change = self._changed(wanted, gone, source, narrow, has_moved)
+            change = self._changed(wanted, gone, source, narrow)
             yield change
         except BaseException:
             # A removal gives room to what stays, so that to add again is no way back.
-            if has_moved[0]:
+            if self._live.plan is not placed:
                 self._live = self._timetable(self.plan)
             if self._judged.plan is not self.plan:
                 self._judged.after(self.plan)
             raise
         self.plan = change.plan
 
-    def _changed(
-        self,
-        wanted: Keys,
-        gone: Collection[str],
-        source: str,
-        narrow: Narrow,
-        has_moved: list[bool],
-    ) -> Change:
-        """The change; `has_moved` is set once the timetable is another one."""
+    def _changed(self, wanted: Keys, gone: Collection[str], source: str, narrow: Narrow) -> Change:
+        """The change, which the timetable has made."""
         before = self.plan
         gone = [name for name in (*gone, *wanted) if name in before.intent.streams]
         intent = self._beside.without(before.intent, gone) if gone else before.intent
         intent = self._having(intent, wanted, source)
         if intent.parts != before.intent.parts:
             founded = replace(before.intent, parts=intent.parts)
-            self._live, has_moved[0] = (
-                self._timetable(replace(before, intent=founded)),
-                True,
-            )
+            self._live = self._timetable(replace(before, intent=founded))
         touched: set[PortRef] = set()
         try:
             if gone:
                 touched |= self._removed(gone)
-                has_moved[0] = True
             if wanted:
                 touched |= self._added(intent, wanted)
-                has_moved[0] = True
             plan, tried = replace(self._live.plan, intent=intent), 1
             while narrower := narrow(plan, tried):
                 intent = self._having(intent, narrower, source)

@@ -20,10 +20,10 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import click
-import yaml
 
 from cnc import app
 from cnc.errors import CncError
+from cnc.intent import intent_of, source
 from cnc.model import Plan
 from cnc.service.calls import CommandRun
 from cnc.service.refused import CallRefused, Code
@@ -111,7 +111,7 @@ class Commands:
         if asked.file is not None:
             text = asked.text or ""
             if command.name == "plan" and said.get("file") == asked.file:
-                text = _beside_cucs(asked.file, text, plan, of_cucs, directory)
+                text = _beside_cucs(asked.file, text, plan, of_cucs)
             (directory / asked.file).write_text(text, encoding="utf-8")
         own = [
             word
@@ -161,21 +161,16 @@ def _said(command: click.Command, words: Sequence[str], file: str | None) -> Map
     return said
 
 
-def _beside_cucs(
-    name: str, text: str, plan: Plan, of_cucs: Collection[str], directory: Path
-) -> str:
+def _beside_cucs(name: str, text: str, plan: Plan, of_cucs: Collection[str]) -> str:
     """The text of an intent that has the streams of CUCs as well, as the plan of the network will.
     Raises CallRefused with the problems of the intent."""
-    file = directory / name
-    file.write_text(text, encoding="utf-8")
     try:
-        document = app.load_intent(file, best_effort=True).document
+        document = intent_of(source.parse(text.encode(), name), best_effort=True).document
     except CncError as error:
-        told = str(error).replace(f"{directory}/", "")
-        raise CallRefused(Code.INVALID, told, hint=error.hint) from error
+        raise CallRefused(Code.INVALID, str(error), hint=error.hint) from error
     of_plan = plan.intent.document["streams"]
     streams = {**document["streams"], **{each: of_plan[each] for each in of_cucs}}
-    return yaml.safe_dump({**document, "streams": streams}, sort_keys=False)
+    return source.dump({**document, "streams": streams})
 
 
 async def _run(
