@@ -5,6 +5,7 @@ from __future__ import annotations
 from cnc.data_tree.state import SwitchState
 from cnc.data_tree.tree import AgentReport, KernelSchedule
 from cnc.model import NS_PER_S, GateLimits, GateMode, StoredGates
+from cnc.rollout import read_back, recovery, rollout, sessions, timing, transaction
 from cnc.switch.device import DeviceError, StoredSwitch
 from cnc.switch.readback import stored_ports
 from cnc.switch.rollout_id import rollout_id_in
@@ -133,6 +134,17 @@ class FakeDevice:
 
     def __getattr__(self, name):
         return lambda *_: self._call(name)
+
+
+def stand_in(monkeypatch, names):
+    """Switches of these names in the place of all that a rollout connects to, and their clock in
+    the place of time."""
+    clock = Clock()
+    for module in (read_back, recovery, rollout, timing, transaction):
+        monkeypatch.setattr(module, "time", clock)
+    devices = {name: FakeDevice(name, clock) for name in names}
+    monkeypatch.setattr(sessions, "Device", lambda switch, _options: devices[switch.name])
+    return devices, clock
 
 
 class Clock:

@@ -33,14 +33,9 @@ from cnc.model import (
 from cnc.planner import plan as compute
 from cnc.rollout import (
     push,
-    read_back,
-    recovery,
     resume,
     roll_back,
-    rollout,
-    sessions,
     timing,
-    transaction,
 )
 from cnc.rollout.events import Step, StepBegun
 from cnc.rollout.goal import stored_clock_error_ns
@@ -50,7 +45,7 @@ from cnc.switch import ConnectOptions
 from cnc.switch.device import DeviceError, StoredSwitch
 from cnc.switch.rollout_id import RolloutId
 from tests.unit.asked import desired_ports
-from tests.unit.fake_devices import TAI_MINUS_MONOTONIC_NS, Clock, FakeDevice
+from tests.unit.fake_devices import TAI_MINUS_MONOTONIC_NS, stand_in
 
 LINE3 = Path(__file__).parents[2] / "schedules" / "line3.yaml"
 CONNECT = ConnectOptions(Path("key"), Path("known_hosts"))
@@ -62,18 +57,18 @@ def plan() -> Plan:
 
 
 @pytest.fixture(autouse=True)
-def clock(monkeypatch):
-    made = Clock()
-    for module in (read_back, recovery, rollout, timing, transaction):
-        monkeypatch.setattr(module, "time", made)
-    return made
+def switches(plan, monkeypatch):
+    return stand_in(monkeypatch, plan.intent.network.bridges)
 
 
 @pytest.fixture
-def devices(plan, clock, monkeypatch):
-    made = {name: FakeDevice(name, clock) for name in plan.intent.network.bridges}
-    monkeypatch.setattr(sessions, "Device", lambda switch, _options: made[switch.name])
-    return made
+def devices(switches):
+    return switches[0]
+
+
+@pytest.fixture
+def clock(switches):
+    return switches[1]
 
 
 def test_every_switch_is_told_the_same_base_time_a_multiple_of_every_cycle(plan, devices, clock):

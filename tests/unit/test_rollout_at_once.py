@@ -11,11 +11,11 @@ from cnc.data_tree.tree import GatesReport
 from cnc.errors import RolloutError
 from cnc.model import NS_PER_S, Plan
 from cnc.planner import plan as compute
-from cnc.rollout import push, read_back, recovery, rollout, sessions, timing, transaction
+from cnc.rollout import push, timing
 from cnc.rollout.events import Step
 from cnc.rollout.history import History, Phase
 from cnc.switch import ConnectOptions
-from tests.unit.fake_devices import TAI_MINUS_MONOTONIC_NS, Clock, FakeDevice
+from tests.unit.fake_devices import TAI_MINUS_MONOTONIC_NS, stand_in
 
 LINE3 = Path(__file__).parents[2] / "schedules" / "line3.yaml"
 CONNECT = ConnectOptions(Path("key"), Path("known_hosts"))
@@ -28,18 +28,18 @@ def plan() -> Plan:
 
 
 @pytest.fixture
-def clock(monkeypatch):
-    made = Clock()
-    for module in (read_back, recovery, rollout, timing, transaction):
-        monkeypatch.setattr(module, "time", made)
-    return made
+def switches(plan, monkeypatch):
+    return stand_in(monkeypatch, plan.intent.network.bridges)
 
 
 @pytest.fixture
-def devices(plan, clock, monkeypatch):
-    made = {name: FakeDevice(name, clock) for name in plan.intent.network.bridges}
-    monkeypatch.setattr(sessions, "Device", lambda switch, _options: made[switch.name])
-    return made
+def devices(switches):
+    return switches[0]
+
+
+@pytest.fixture
+def clock(switches):
+    return switches[1]
 
 
 @pytest.fixture

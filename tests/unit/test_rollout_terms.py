@@ -14,21 +14,15 @@ from cnc.planner import plan as compute
 from cnc.rollout import (
     Term,
     push,
-    read_back,
-    recovery,
     resume,
     roll_back,
-    rollout,
-    sessions,
-    timing,
-    transaction,
 )
 from cnc.rollout.history import History
 from cnc.switch import ConnectOptions
 from cnc.switch.device import DeviceError, StoredSwitch
 from cnc.switch.payload import edit_config
 from cnc.switch.rollout_id import RolloutId, rollout_id_element, rollout_id_in
-from tests.unit.fake_devices import Clock, FakeDevice
+from tests.unit.fake_devices import stand_in
 
 LINE3 = Path(__file__).parents[2] / "schedules" / "line3.yaml"
 CONNECT = ConnectOptions(Path("key"), Path("known_hosts"))
@@ -43,12 +37,7 @@ def plan() -> Plan:
 
 @pytest.fixture
 def devices(plan, monkeypatch):
-    clock = Clock()
-    for module in (read_back, recovery, rollout, timing, transaction):
-        monkeypatch.setattr(module, "time", clock)
-    made = {name: FakeDevice(name, clock) for name in plan.intent.network.bridges}
-    monkeypatch.setattr(sessions, "Device", lambda switch, _options: made[switch.name])
-    return made
+    return stand_in(monkeypatch, plan.intent.network.bridges)[0]
 
 
 @pytest.fixture

@@ -10,10 +10,10 @@ from cnc import intent as intents
 from cnc.errors import RolloutError
 from cnc.model import Plan
 from cnc.planner import plan as compute
-from cnc.rollout import push, read_back, recovery, rollout, sessions, timing, transaction
+from cnc.rollout import push
 from cnc.rollout.history import History, Phase
 from cnc.switch import ConnectOptions
-from tests.unit.fake_devices import Clock, FakeDevice
+from tests.unit.fake_devices import stand_in
 
 LINE3 = Path(__file__).parents[2] / "schedules" / "line3.yaml"
 CONNECT = ConnectOptions(Path("key"), Path("known_hosts"))
@@ -35,12 +35,7 @@ def more(plan) -> Plan:
 
 @pytest.fixture
 def devices(plan, monkeypatch):
-    clock = Clock()
-    for module in (read_back, recovery, rollout, timing, transaction):
-        monkeypatch.setattr(module, "time", clock)
-    made = {name: FakeDevice(name, clock) for name in plan.intent.network.bridges}
-    monkeypatch.setattr(sessions, "Device", lambda switch, _options: made[switch.name])
-    return made
+    return stand_in(monkeypatch, plan.intent.network.bridges)[0]
 
 
 @pytest.fixture
