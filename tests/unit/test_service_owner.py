@@ -100,14 +100,19 @@ def test_a_stream_of_the_file_that_has_no_place_is_refused_by_name_and_nothing_c
     assert store.noted("file") == noted
 
 
+def with_a_spare_station(file: Path) -> dict[str, object]:
+    """The sections that a station more changes."""
+    its = yaml.safe_load(file.read_text())
+    stations = its["end-stations"]
+    added = [*stations, "spare"] if isinstance(stations, list) else {**stations, "spare": {}}
+    links = [*its["links"], ["spare/eth0", "s1/spare"]]
+    its["switches"]["s1"]["ports"] = [*its["switches"]["s1"]["ports"], "spare"]
+    return {"end-stations": added, "links": links, "switches": its["switches"]}
+
+
 def test_another_section_is_taken_where_no_stream_has_to_move(file, store):
     before = with_cuc(file, store).plan
-    stations = yaml.safe_load(file.read_text())["end-stations"]
-    added = [*stations, "spare"] if isinstance(stations, list) else {**stations, "spare": {}}
-    links = [*yaml.safe_load(file.read_text())["links"], ["spare/eth0", "s1/spare"]]
-    switches = yaml.safe_load(file.read_text())["switches"]
-    switches["s1"]["ports"] = [*switches["s1"]["ports"], "spare"]
-    change(file, **{"end-stations": added, "links": links, "switches": switches})
+    change(file, **with_a_spare_station(file))
     after = owner.begin(file, store, pytest.fail).plan
     assert "spare" in after.intent.network.end_stations
     assert after.streams == before.streams
@@ -134,7 +139,7 @@ def test_a_stream_of_the_file_with_the_name_of_a_cucs_is_refused(file, store):
 
 def test_a_stream_with_the_name_of_a_cucs_is_refused_beside_another_section_too(file, store):
     with_cuc(file, store)
-    change(file, streams={OF_CUC: {**NEW, "payload": "300B"}}, templates={})
+    change(file, streams={OF_CUC: NEW}, **with_a_spare_station(file))
     with pytest.raises(InputError, match="a CUC has a stream of that name"):
         owner.begin(file, store, pytest.fail)
 
