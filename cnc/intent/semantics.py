@@ -92,6 +92,7 @@ def _class(name: str, its: shape.Class) -> TrafficClass:
         its.burst,
         its.rate_bps,
         its.min_share_ppb,
+        its.reserve_ppb or 0,
     )
 
 
@@ -160,6 +161,16 @@ def _check_class_windows(document: shape.Document, problems: Problems) -> None:
             found = f"{its.windows}, and the role {its.role}"
             expected = "a class with the role scheduled: only its frames have windows"
             problems.add(("classes", name, "windows"), found, expected)
+        if its.reserve_ppb is None:
+            continue
+        if its.role is not ClassRole.SCHEDULED:
+            found = f"a reserve, and the role {its.role}"
+            expected = "a class with the role scheduled: only its frames share windows"
+            problems.add(("classes", name, "reserve"), found, expected)
+        elif (its.windows or document.defaults.windows) is Windows.EXACT:
+            found = "a reserve, and windows: exact"
+            expected = "windows: shared or auto: a window of one frame has room for no other"
+            problems.add(("classes", name, "reserve"), found, expected)
 
 
 def _check_classes(intent: Intent, problems: Problems) -> None:

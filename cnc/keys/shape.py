@@ -25,6 +25,7 @@ from cnc.keys.values import (
     MIN_SHARE_MAX_PPB,
     PAYLOAD_MAX_OCTETS,
     RECOVERY_DEFAULT,
+    RESERVE_MAX_PPB,
     Boolean,
     Dscp,
     Duration,
@@ -228,6 +229,12 @@ class Class(Shape):
         None,
         description="of a scheduled class: how frames of its streams leave by a port; default: "
         "defaults.windows",
+    )
+    reserve_ppb: Annotated[int, quantity(TIME_SHARE, 1, RESERVE_MAX_PPB)] | None = Field(
+        None,
+        description="of a scheduled class: for how much more of a port's time, beyond what the "
+        "streams need, windows that frames share are planned, such as 20%: streams that are added "
+        "later have room there, and no bound of another one grows; default: none",
     )
 
 

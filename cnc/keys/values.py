@@ -27,6 +27,7 @@ _FRAME_MIN_OCTETS, _FRAME_MAX_OCTETS = 64, 9216  # IEEE 802.3: minimum frame
 FRAMES_MAX = 1000
 BURST_MAX_FRAMES = 10_000
 MIN_SHARE_MAX_PPB = 990_000_000  # of 10^9: the rest is for scheduled frames and guard bands
+RESERVE_MAX_PPB = 900_000_000  # of 10^9: the rest is for gate margins and guard bands
 _DSCP_MAX = 63
 _TOS_MAX = 255
 _DSCP_NAMES = {46: "EF"} | {8 * number: f"CS{number}" for number in range(8)}

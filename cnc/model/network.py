@@ -83,6 +83,9 @@ class TrafficClass:
     A best-effort class is to keep `min_share_ppb` parts of 10^9 of the cycle of each port of a
     switch that has a gate control list, in turns of its largest frame or longer. None: such a turn
     in each cycle.
+
+    Windows that frames of a scheduled class share are planned for `reserve_ppb` parts of 10^9 of
+    the time between two of them beyond what the streams need, for streams that come later.
     """
 
     name: str
@@ -94,6 +97,7 @@ class TrafficClass:
     burst_frames: int | None = None
     rate_bps: int | None = None
     min_share_ppb: int | None = None
+    reserve_ppb: int = 0
 
 
 @dataclass(frozen=True, slots=True)

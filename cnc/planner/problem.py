@@ -64,7 +64,7 @@ from cnc.planner.graph import Tree
 from cnc.planner.ports import interval_min_ns, seam_ns
 from cnc.planner.route import Leg, Member, Placement, Route
 from cnc.planner.routing import Router
-from cnc.planner.shares import wanted_ppb
+from cnc.planner.shares import WHOLE_PPB, wanted_ppb
 
 # What holds whatever the streams are.
 _OF_NETWORK = {
@@ -126,6 +126,12 @@ class Problem:
         intent states one."""
         wanted = ((n, wanted_ppb(self.intent, link)) for n, link in enumerate(self.links))
         return {number: share_ppb for number, share_ppb in wanted if share_ppb}
+
+    def reserve_ns(self, traffic_class: int, slot_ns: int) -> int:
+        """For how long windows that frames of a class share in each slot last beyond what they
+        need."""
+        its = next(c for c in self.intent.classes.values() if c.number == traffic_class)
+        return its.reserve_ppb * slot_ns // WHOLE_PPB
 
     @cached_property
     def members(self) -> tuple[Member, ...]:

@@ -32,7 +32,7 @@ START_TIMEOUT_S = 30
 REST_SAMPLES = 20
 REST_S = 2
 
-pytestmark = pytest.mark.timeout(120 + CHANGES // 5)
+pytestmark = pytest.mark.timeout(400 + CHANGES // 5)
 
 # The agent's command on a switch without a kernel, which writes down its last deed alone.
 AGENT_PROCESS = """

@@ -93,7 +93,7 @@ def test_a_mechanism_of_another_package_goes_the_whole_way(user: User) -> None:
     user.packages = []
     for words in (("history",), ("push", GUARDED), ("rollback",)):
         refused = user.cnc(*words)
-        assert refused.returncode == 1
+        assert refused.returncode == 1, (words, refused.stderr)
         assert "it has 'labels' of a mechanism that is not installed here" in refused.stderr
     user.packages = [LABEL, STAMP]
 

@@ -20,7 +20,7 @@ ROUNDS = int(os.environ.get("TSN_OPERATOR_ROUNDS", "12"))
 REPLY_TIMEOUT_S = 120.0  # of an overloaded machine
 
 
-@pytest.mark.timeout(120 + 20 * ROUNDS)
+@pytest.mark.timeout(400 + 20 * ROUNDS)
 def test_of_two_operators_at_once_one_plan_is_left_everywhere_and_nothing_is_held(tmp_path):
     with simulated_switches(3) as simulation:
         # Two plans each, in turns: so both have something to change in every round.

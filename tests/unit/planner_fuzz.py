@@ -21,6 +21,7 @@ from cnc.errors import Unschedulable
 from cnc.model import (
     NS_PER_S,
     Bridge,
+    ClassRole,
     EndStation,
     GateMode,
     Intent,
@@ -317,7 +318,12 @@ def promising_plans(seed: int, entries_max: tuple[int, ...] = (0, 0, 8, 16, 64))
         recovery_required=random.random() < 0.2,
     )
     streams = [replace(each, windows=Windows.EXACT) for each in wanted.streams.values()]
-    wanted = with_streams(replace(wanted, network=network), *streams)
+    reserve_ppb = seeded(~seed).choice((0, 0, 100_000_000, 300_000_000))
+    classes = {
+        name: replace(its, reserve_ppb=reserve_ppb) if its.role is ClassRole.SCHEDULED else its
+        for name, its in wanted.classes.items()
+    }
+    wanted = with_streams(replace(wanted, network=network, classes=classes), *streams)
     yield from _while_streams_come_and_go(random, wanted)
 
 

@@ -17,6 +17,10 @@ from cnc.planner.sharing.taken import Taken
 from cnc.planner.sharing.times import Times
 from cnc.planner.sharing.ways import Step
 
+_NO_ROOM = (
+    "the windows that frames share on its way have no room for it in any slot. What would help: a "
+    "`reserve` of its class in the next plan (`cnc plan`)"
+)
 _SLOTS_MAX = 8  # that are tried, the emptiest first
 _ENDS_MAX = 5  # tries of ends for one start
 
@@ -48,7 +52,7 @@ class Joining:
 
     def tried(self) -> Iterator[RunningLayout]:
         """Layouts that hold, with all streams in time."""
-        self.why = "the windows that frames share on its way have no room for it in any slot"
+        self.why = _NO_ROOM
         for is_behind, slot in product((False, True), self._slots()):
             for sent_ns in self._starts_ns(slot):
                 layout = self._with(slot, sent_ns, is_behind=is_behind)
@@ -171,7 +175,7 @@ class Joining:
             else:
                 comes_ns = self._comes_ns(way[before].link, link, ends[before])
                 if link not in stated.opens_ns:
-                    self._open(trial, link, comes_ns)
+                    self._open(trial, link, comes_ns, is_first=way[before].before is None)
                 slots = self._slots_after(trial, link, comes_ns)
                 wave = len(stated.lasts_ns[link]) - 1
                 way.append(Step(link, before, wave, slots))
@@ -196,18 +200,28 @@ class Joining:
             stated.lasts_ns[link].append(left_ns - opens_ns)
         return slots
 
-    def _open(self, trial: _Trial, link: int, comes_ns: int) -> None:
-        """Open a window where there is none: so that frames wait for nothing but those before."""
+    def _open(self, trial: _Trial, link: int, comes_ns: int, *, is_first: bool) -> None:
+        """Open a window where there is none: so that frames wait for nothing but those before, and
+        those who join later have the reserve of the class. Behind the first switch these may come
+        as late as the window before it ends, of which the reserve is a part already."""
         its = self._times.of_link(link)
         frame_ns = self._times.of_frame(link, self._stream).busy_ns
         work_ns = self._stream.frames * frame_ns
-        opens_ns = comes_ns - its.late_ns
+        reserve_ns = self._problem.reserve_ns(self._number, self._slot_ns)
+        opens_ns = comes_ns - its.late_ns - (0 if is_first else reserve_ns)
         opens_ns -= opens_ns % its.tick_ns
         phase_ns = opens_ns % self._slot_ns
         if phase_ns < its.shortest_ns:
             opens_ns -= phase_ns
         opens_ns -= max(phase_ns - (self._slot_ns - its.shortest_ns), 0)
-        left_ns = self._times.left_ns(link, comes_ns, work_ns, frame_ns)
+        behind_ns = min(reserve_ns, frame_ns)
+        left_ns = max(
+            self._times.left_ns(link, since_ns, work, frame_ns)
+            for since_ns, work in (
+                (comes_ns, work_ns + behind_ns),
+                (opens_ns + its.late_ns, work_ns + reserve_ns + behind_ns),
+            )
+        )
         trial.stated.opens_ns[link] = opens_ns % self._slot_ns
         trial.stated.lasts_ns[link] = [left_ns - opens_ns]
         trial.own[link] = 0

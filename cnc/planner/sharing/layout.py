@@ -37,6 +37,11 @@ class Asked(NamedTuple):
     taken: Taken
     starts_ns: Mapping[tuple[str, int], int] = MappingProxyType({})
 
+    @property
+    def reserve_ns(self) -> int:
+        """The work in each slot for which windows are to have room beyond that of the streams."""
+        return self.problem.reserve_ns(self.traffic_class, self.slot_ns)
+
     def fixed_ns(self, stream: Stream) -> int | None:
         """When a talker starts that may not choose its time in all of its period: as soon as it
         may, since it is not known before what time of a slot is a good one."""
@@ -95,7 +100,10 @@ class Layout:
         self._ways = asked.ways
         self._slot_ns = asked.slot_ns
         self.traffic_class = asked.traffic_class
-        queues = {link: Queue(self._times, link, self._slot_ns) for link in self._ways.links}
+        reserve_ns = self._reserve_ns()
+        queues = {
+            link: Queue(self._times, link, self._slot_ns, reserve_ns) for link in self._ways.links
+        }
         works: defaultdict[int, list[int]] = defaultdict(lambda: [0] * asked.cycle_slots)
         ties: dict[tuple[int, ...], list[Coming]] = {}
         for name, slot in slots.items():
@@ -121,6 +129,10 @@ class Layout:
     def count(self) -> int:
         """How many streams have a place."""
         return len(self.slots) - len(self.late)
+
+    def _reserve_ns(self) -> int:
+        """The work in each slot for which windows have room beyond that of the streams."""
+        return self._asked.reserve_ns
 
     def work_ns(self, link: int) -> int:
         """For how long frames of the fullest slot take a link."""

@@ -145,10 +145,11 @@ class Sharing:
             if self._is_roomy and not its.is_talkers:
                 room = min(room, self._slot_ns - self._disturbed_ns(link))
             shortest = min(self._times.of_frame(link, s).busy_ns for s in self._streams.values())
+            reserve = 0 if its.is_talkers else self._asked.reserve_ns
             low, high = 0, self._slot_ns
             while low < high:
                 work = (low + high + 1) // 2
-                lasts = self._times.left_ns(link, its.late_ns, work, min(work, shortest))
+                lasts = self._times.left_ns(link, its.late_ns, work + reserve, min(work, shortest))
                 low, high = (work, high) if lasts <= room else (low, work - 1)
             self._holds[link] = low
         return self._holds[link]

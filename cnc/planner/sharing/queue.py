@@ -143,11 +143,13 @@ class _Slot:
 class Queue:
     """What leaves by a link in one class."""
 
-    def __init__(self, times: Times, link: int, slot_ns: int) -> None:
+    def __init__(self, times: Times, link: int, slot_ns: int, reserve_ns: int = 0) -> None:
+        """In each slot there may come to be `reserve_ns` of work beside that of the streams."""
         self.times = times
         self.link = link
         self.its = times.of_link(link)
         self.slot_ns = slot_ns
+        self.reserve_ns = reserve_ns
         self.coming: dict[tuple[int, int | None, int | None, int, int], Coming] = {}
         self.work_ns = 0  # in the fullest slot
         self.shortest_ns = 1 << 62
@@ -199,6 +201,9 @@ class Queue:
         most = [self.work_ns] * len(parts)
         if self.knows_waves:
             most[0] = self._fullest_ns(wave, latest_ns)
+        if self.reserve_ns:
+            parts[0].append(self._reserved(latest_ns))
+            most[0] += self.reserve_ns
         coming = [_Slot(its, most_ns) for its, most_ns in zip(parts, most, strict=True)]
         since = {at for its in coming for at in its.turns_ns(latest_ns)}
         works = [sum(part.work_ns for part in its) for its in parts]
@@ -211,6 +216,12 @@ class Queue:
             ends.append(self.left_ns(opened, everything))
         ends += [self.left_ns(at, sum(its.from_ns(at) for its in coming)) for at in since]
         return max(ends) + _ROUNDING_NS, everything
+
+    def _reserved(self, latest_ns: int) -> _Part:
+        """What may join, by a link that is as fast as those by which others come."""
+        flow = max(its.flow for its in self.coming.values())
+        frame_ns = min(self.reserve_ns, max(its.frame_ns for its in self.coming.values()))
+        return _Part(self.reserve_ns, frame_ns, flow, latest_ns)
 
     def _fullest_ns(self, wave: int, latest_ns: int) -> int:
         """The work in the fullest slot of what counts for a wave: no later one that comes later."""

@@ -154,7 +154,13 @@ class History:
         if found[0]["plan"] is None:
             return None
         with self._readable(number):
-            return encoding.plan_from_octets(found[0]["plan"], f"rollout {number}")
+            try:
+                return encoding.plan_from_octets(found[0]["plan"], f"rollout {number}")
+            except InputError:
+                # Of a mechanism that is not installed the plan knows unknown keys, and what the
+                # switches were told, its name.
+                self.rollout(number)
+                raise
 
     def running_plan(self, network: str) -> Plan | None:
         """The plan of the newest completed rollout of a network that deployed one; None where there
