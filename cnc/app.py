@@ -440,7 +440,12 @@ def _noted_interrupt() -> Iterator[Event]:
 
 
 def open_history(state_dir: Path) -> History:
-    """The history of rollouts in a directory; both are made if they are not there."""
+    """The history of rollouts in a directory; both are made if they are not there. Of a service
+    whose state is in a database it is there."""
+    if (state_dir / rollout.DATABASE).exists():
+        from cnc.service import state  # noqa: PLC0415  needs an extra
+
+        return state.history(state_dir)
     return rollout.History(state_dir / rollout.FILE_NAME)
 
 

@@ -65,6 +65,12 @@ def _group(_context: click.Context, parameter: click.Parameter, value: str | Non
     metavar="GROUP",
     help="Who may connect to --worker-socket.",
 )
+@click.option(
+    "--database",
+    metavar="URL",
+    help="Keep the state in this PostgreSQL database, postgresql://USER@HOST/DATABASE, and not in "
+    "files of --state-dir. The password is read as libpq does: ~/.pgpass or $PGPASSFILE.",
+)
 @TAKE_OVER
 @connection
 @history_option
@@ -74,6 +80,7 @@ def serve(  # noqa: PLR0917  one parameter an option
     workers: int,
     worker_socket: Path | None,
     worker_group: int | None,
+    database: str | None,
     take_over: bool,
     identity: Path,
     known_hosts: Path,
@@ -83,7 +90,8 @@ def serve(  # noqa: PLR0917  one parameter an option
     """Own the network of the intent FILE: answer those who ask for streams, until SIGTERM.
 
     At the first start this makes a TLS certificate and, in --state-dir, the token of an admin.
-    What was accepted is kept in --state-dir and is there again at the next start.
+    What was accepted is kept in --state-dir, or in --database, and is there again at the next
+    start.
     """
     if (worker_socket is None) != (worker_group is None):
         raise click.UsageError("--worker-socket and --worker-group are given together")
@@ -107,6 +115,7 @@ def serve(  # noqa: PLR0917  one parameter an option
             if worker_socket is not None and worker_group is not None
             else None
         ),
+        database=database,
     )
     group = click.get_current_context().find_root().command
     assert isinstance(group, click.Group)  # noqa: S101  this command is one of it

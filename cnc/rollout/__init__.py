@@ -14,7 +14,7 @@ from cnc.rollout.claim import claim
 from cnc.rollout.compare import PortStatus, status, status_without_plan
 from cnc.rollout.doctor import Visit, diagnose, states, visit
 from cnc.rollout.events import Step, StepBegun
-from cnc.rollout.history import FILE_NAME, History, Phase, Rollout
+from cnc.rollout.history import DATABASE, FILE_NAME, History, Phase, Rollout
 from cnc.rollout.left_over import NEXT_PUSH, LeftOver, left_over
 from cnc.rollout.path import StreamPath, follow, require_bridged
 from cnc.rollout.preflight import Check, Finding, Verdict
@@ -27,6 +27,7 @@ from cnc.switch.rollout_id import Term
 
 __all__ = [
     "CHOICES",
+    "DATABASE",
     "FILE_NAME",
     "NEXT_PUSH",
     "Check",

@@ -1,5 +1,5 @@
 """Documents that take seconds in a network of thousands of streams: each is made by a process of
-its own, from the files of the service, so that no decision waits for one.
+its own, from the state of the service, so that no decision waits for one.
 
 `python -m cnc.service.aside DIRECTORY page` writes the data of the page, `… diff A B` what differs
 between the plans of two rollouts: JSON, compressed by gzip.
@@ -77,11 +77,11 @@ class Aside:
 
 def _page(directory: Path) -> str:
     from cnc.page.data import page_data  # noqa: PLC0415
-    from cnc.service.store import FILE_NAME, Store  # noqa: PLC0415
+    from cnc.service import state  # noqa: PLC0415
 
-    store = Store(directory / FILE_NAME)
-    # The number first: data that are newer than it says are asked for once more, at worst.
-    number, plan = int(store.noted("decided") or 0), store.plan()
+    with state.opened(directory) as (store, _):
+        # The number first: data that are newer than it says are asked for once more, at worst.
+        number, plan = int(store.noted("decided") or 0), store.plan()
     if plan is None:
         raise CncError("there is no plan yet")
     return json.dumps({**page_data(plan), "number": number}, separators=(",", ":"))

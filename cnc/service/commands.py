@@ -177,7 +177,9 @@ async def _run(
     words: Sequence[str], directory: Path, columns: int | None
 ) -> AsyncGenerator[dict[str, Any], None]:
     """What `cnc` with these words prints; ended when nobody reads it any more."""
-    environment = {k: v for k, v in os.environ.items() if k in {"PATH", "HOME", "LANG"}}
+    of_libpq = {name for name in os.environ if name.startswith("PG")}
+    kept = {"PATH", "HOME", "LANG"} | of_libpq
+    environment = {name: its for name, its in os.environ.items() if name in kept}
     if columns:
         environment["COLUMNS"] = str(columns)
     process = await asyncio.create_subprocess_exec(

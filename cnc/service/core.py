@@ -93,8 +93,10 @@ class Core:
             self._watching.runs(self._decided[0])
 
     def raise_if_failed(self) -> None:
-        """Raise what has ended the rollouts, which is a fault of this program: a service that is
-        started again is better than one that decides in vain."""
+        """Raise what has ended the rollouts, which is a fault of this program, or what has parted
+        the store from what is in memory: a service that is started again is better than one that
+        decides in vain."""
+        self._store.database.raise_if_unknown()
         if self._running and self._running.done():
             self._running.result()
 

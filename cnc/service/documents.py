@@ -6,6 +6,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from cnc.errors import CncError
@@ -29,11 +30,17 @@ class Documents:
     """The documents of a network. From any thread; switches are asked by one at a time."""
 
     def __init__(
-        self, store: Store, history: History, connect: ConnectOptions, watching: Watching
+        self,
+        store: Store,
+        history: History,
+        connect: ConnectOptions,
+        watching: Watching,
+        directory: Path,
     ) -> None:
+        """`directory`: where the service has its state."""
         self._store, self._history, self._connect = store, history, connect
         self._watching = watching
-        self.aside = Aside(store.path.parent)
+        self.aside = Aside(directory)
         self._asking = threading.Lock()
         self._status: tuple[float, Any] | None = None
         self._makes: Mapping[str, Callable[[DocumentGet, Plan], Any]] = {

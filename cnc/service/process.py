@@ -10,24 +10,22 @@ import signal
 import socket
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from click import Group
 
-from cnc import app
 from cnc.errors import CncError
-from cnc.rollout import History
-from cnc.service import access, certificate, owner, watching
+from cnc.service import access, certificate, owner, state, watching
 from cnc.service.calls import Role
 from cnc.service.channel import serving
 from cnc.service.commands import Commands
 from cnc.service.core import ITSELF, Core
 from cnc.service.documents import Documents
 from cnc.service.pushing import Pushing, term_of
-from cnc.service.store import FILE_NAME, Store
+from cnc.service.store import Store
 from cnc.switch import ConnectOptions
 from cnc.watch import service_manager
 
@@ -47,6 +45,7 @@ class Settings:
     """How a service runs: where its workers listen and how many they are, where its state is, how
     it reaches the switches. `take_over`: also those that another controller's rollout runs on.
     `worker_socket`: a socket for workers that others keep running, and the group that may connect.
+    `database`: the URL of the database that has the state, in the place of files.
     """
 
     file: Path
@@ -57,6 +56,7 @@ class Settings:
     workers: int
     take_over: bool = False
     worker_socket: tuple[Path, int] | None = None
+    database: str | None = None
 
 
 def run(settings: Settings, offered: Group, say: Callable[[str], None]) -> None:
@@ -67,17 +67,17 @@ def run(settings: Settings, offered: Group, say: Callable[[str], None]) -> None:
     """
     directory = settings.state_dir
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with (
-        _alone(directory),
-        _listening(settings) as listening,
-        _opened(directory) as (store, history),
-    ):
+    with ExitStack() as stack:
+        stack.enter_context(_alone(directory))
+        state.note_database(directory, settings.database)
+        listening = stack.enter_context(_listening(settings))
+        store, history = stack.enter_context(state.opened(directory))
         store.forget_old()
         first_plan = owner.FirstPlan(settings.connect, history)
         admission = owner.begin(settings.file, store, first_plan)
         _first_token(store, directory, say)
         watch = watching.watching(settings.connect, history)
-        documents = Documents(store, history, settings.connect, watch)
+        documents = Documents(store, history, settings.connect, watch, directory)
         take_over = settings.take_over
         term = term_of(store, admission.plan, ITSELF, connect=settings.connect, take_over=take_over)
         push = Pushing(settings.connect, history, term, take_over=take_over)
@@ -157,16 +157,6 @@ def _alone(directory: Path) -> Iterator[None]:
         yield
 
 
-@contextmanager
-def _opened(directory: Path) -> Iterator[tuple[Store, History]]:
-    store = Store(directory / FILE_NAME)
-    try:
-        with app.open_history(directory) as history:
-            yield store, history
-    finally:
-        store.close()
-
-
 def _first_token(store: Store, directory: Path, say: Callable[[str], None]) -> None:
     """At the first start: the token of an admin, in a file that its owner alone may read."""
     if store.tokens():
@@ -206,8 +196,12 @@ async def _workers(settings: Settings, listening: socket.socket | None) -> Async
 
 
 async def _kept_running(command: list[str], listening: int) -> None:
+    # They hold no database: nor what libpq reads of one.
+    environment = {k: its for k, its in os.environ.items() if not k.startswith("PG")}
     while True:
-        process = await asyncio.create_subprocess_exec(*command, pass_fds=(listening,))
+        process = await asyncio.create_subprocess_exec(
+            *command, pass_fds=(listening,), env=environment
+        )
         try:
             code = await process.wait()
         except asyncio.CancelledError:

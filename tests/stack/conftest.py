@@ -26,6 +26,7 @@ from tests.stack import front_end
 from tests.stack.front_end import FrontEnd, NotUsable
 from tests.stack.lldp_client import lldp_client
 from tests.stack.netconfd_process import NetconfdProcess, running_netconfd
+from tests.stack.postgresql import Cluster
 from tests.stack.recording_kernel import RecordingKernel, port
 from tests.stack.repository import Repository
 from tests.stack.shared_server import Place, SharedServer
@@ -207,3 +208,17 @@ def agent(kernel: RecordingKernel, client: Client) -> Iterator[Datastore]:
 def lldpd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Sets the neighbours that the switch's LLDP daemon has heard; before that there is none."""
     return lldp_client(tmp_path, monkeypatch)
+
+
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[Cluster]:
+    """A PostgreSQL that a test may stop, if it starts it again."""
+    with Cluster() as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def database(postgresql: Cluster, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The URL of a new database; whoever runs in this environment may use it."""
+    monkeypatch.setenv("PGPASSFILE", str(postgresql.passfile))
+    return postgresql.database()

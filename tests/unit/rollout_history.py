@@ -12,6 +12,7 @@ from uuid import uuid4
 
 import pytest
 
+from cnc import app
 from cnc.mechanism import Mechanism
 from cnc.mechanisms import composition
 from cnc.model import (
@@ -28,6 +29,11 @@ from tests.unit.places import stored_gates
 
 LINE3 = planfile.load(Path(__file__).parent / "data" / "line3-plan.json")
 CONFIRM_BY = datetime(2026, 3, 1, 12, 0, 59, tzinfo=UTC)
+
+
+def opened(path: Path) -> History:
+    """The history of the directory that `path` is in, as a file of that name or elsewhere."""
+    return app.open_history(path.parent)
 
 
 def port(cycle_ns: int = 1_000_000) -> PortConfiguration:

@@ -12,8 +12,7 @@ from cnc import app
 from cnc.cli import cnc
 from cnc.errors import RolloutError
 from cnc.model import Intent, Plan
-from cnc.rollout import History
-from cnc.service import owner
+from cnc.service import owner, state
 from cnc.service.access import new_token
 from cnc.service.calls import Role
 from cnc.service.channel import Request
@@ -21,7 +20,6 @@ from cnc.service.commands import Commands
 from cnc.service.core import ITSELF, Core
 from cnc.service.documents import Documents
 from cnc.service.roller import Rolled
-from cnc.service.store import FILE_NAME, Store
 from cnc.service.watching import watching
 from cnc.switch import ConnectOptions
 
@@ -98,10 +96,8 @@ async def service(
     directory: Path, switches: Switches, *, file: Path = FILE, first: Any = planned
 ) -> AsyncIterator[Asking]:
     """A core on what `directory` has, with a token for each role and the CUC `plc`."""
-    store = Store(directory / FILE_NAME)
-    history = History(directory / "history.sqlite")
     connect = ConnectOptions(directory / "none", directory / "none", 1.0)
-    try:
+    with state.opened(directory) as (store, history):
         admission = owner.begin(file, store, first)
         kept = {its.name for its in store.tokens()}
         tokens = {}
@@ -119,7 +115,7 @@ async def service(
             store,
             admission,
             push=switches.push,
-            documents=Documents(store, history, connect, watch),
+            documents=Documents(store, history, connect, watch, directory),
             commands=Commands(cnc, connect, directory),
             watching=watch,
         )
@@ -128,6 +124,3 @@ async def service(
             yield Asking(core, tokens)
         finally:
             await core.close()
-    finally:
-        history.close()
-        store.close()

@@ -43,6 +43,10 @@ def read_functions(where: str, body: list[ast.stmt]) -> Iterator[tuple[str, set[
         if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
             markers = {part.rpartition(".")[2] for part in map(ast.unparse, node.decorator_list)}
             yield f"{where}::{node.name}", markers
+        elif isinstance(node, ast.ImportFrom):  # from a file that has them in another place
+            for its in node.names:
+                if its.name.startswith("test_"):
+                    yield f"{where}::{its.name}", set()
 
 
 def tracked() -> list[str]:

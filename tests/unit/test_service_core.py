@@ -14,9 +14,8 @@ import yaml
 
 from cnc import app
 from cnc.check import judge
-from cnc.service import roller, watching
+from cnc.service import roller, state, watching
 from cnc.service.refused import CallRefused, Code
-from cnc.service.store import FILE_NAME, Store
 from tests.unit.service_network import CUC, FILE, ONE, THREE, TWO, Asking, Switches, service
 
 KEYS = {
@@ -377,9 +376,8 @@ def test_a_rollout_that_is_on_its_way_ends_before_the_service_does(tmp_path):
 
     run(tmp_path, ask, switches=switches)
     assert put_name(ONE) in switches.plans[-1].streams
-    store = Store(tmp_path / FILE_NAME)
-    assert store.stream(CUC, ONE).state == "planned"  # the next start finds that it runs
-    store.close()
+    with state.opened(tmp_path) as (store, _):
+        assert store.stream(CUC, ONE).state == "planned"  # the next start finds that it runs
 
 
 def test_who_follows_gets_what_was_and_what_comes_of_its_own(tmp_path):

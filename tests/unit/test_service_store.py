@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import stat
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 from cnc import app
 from cnc.errors import CncError
 from cnc.model import Plan
+from cnc.service import state
 from cnc.service.admission import Admission
 from cnc.service.core import ITSELF
 from cnc.service.refused import CallRefused, Code
@@ -19,6 +21,12 @@ from cnc.service.store import FILE_NAME, Decision, State, Store, StreamRecord
 from cnc.service.store.schema import VERSION
 
 SCHEDULES = Path(__file__).resolve().parents[2] / "schedules"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with state.opened(tmp_path) as (opened, _):
+        yield opened
 
 
 def plan(name: str) -> Plan:
@@ -31,20 +39,17 @@ def kept(store: Store, its: Plan) -> None:
 
 
 @pytest.mark.parametrize("name", ["line3.yaml", "bridged5.yaml", "guarded.yaml", "loop.yaml"])
-def test_a_plan_comes_back_as_it_was(tmp_path, name):
+def test_a_plan_comes_back_as_it_was(store, name):
     its = plan(name)
-    store = Store(tmp_path / FILE_NAME)
     kept(store, its)
     found = store.plan()
     assert found == its
     assert found.intent.document == its.intent.document
     assert app.dump_plan(found) == app.dump_plan(its)
-    store.close()
 
 
-def test_a_decision_writes_what_it_changed_and_the_plan_is_what_was_decided(tmp_path):
+def test_a_decision_writes_what_it_changed_and_the_plan_is_what_was_decided(store):
     its = plan("bridged5.yaml")
-    store = Store(tmp_path / FILE_NAME)
     kept(store, its)
     admission = Admission(its)
     names = [*its.streams][:2]
@@ -55,18 +60,15 @@ def test_a_decision_writes_what_it_changed_and_the_plan_is_what_was_decided(tmp_
     ):
         made.take_plan(change.before, change.plan, change.touched)
     assert store.plan() == change.plan == admission.plan
-    store.close()
 
 
-def test_nothing_of_a_decision_that_fails_is_kept(tmp_path):
-    store = Store(tmp_path / FILE_NAME)
+def test_nothing_of_a_decision_that_fails_is_kept(store):
     kept(store, plan("line3.yaml"))
     before = store.noted("decided"), store.audit(0, limit=10)
     with pytest.raises(TypeError), store.deciding(ITSELF, "x", "") as made:
         _write_half(made)
     assert (store.noted("decided"), store.audit(0, limit=10)) == before
     assert store.events(0, limit=10) == []
-    store.close()
 
 
 def _write_half(made: Decision) -> None:
@@ -75,13 +77,11 @@ def _write_half(made: Decision) -> None:
     made.tell("stream-placed", "plc", what=object())
 
 
-def test_the_file_is_its_owners_alone_and_every_decision_is_synchronous(tmp_path):
-    store = Store(tmp_path / FILE_NAME)
+def test_the_file_is_its_owners_alone_and_every_decision_is_synchronous(store, tmp_path):
     assert stat.S_IMODE((tmp_path / FILE_NAME).stat().st_mode) == 0o600
-    with store._database.reading() as connection:
+    with store.database.reading() as connection:
         assert connection.exec_driver_sql("PRAGMA journal_mode").scalar() == "wal"
         assert connection.exec_driver_sql("PRAGMA synchronous").scalar() == 2  # FULL
-    store.close()
 
 
 def test_a_newer_store_is_refused_by_name(tmp_path):
@@ -108,29 +108,26 @@ def test_a_store_whose_creation_was_interrupted_is_created(tmp_path):
     store.close()
 
 
-def test_a_full_disk_refuses_the_decision_with_its_reason(tmp_path):
-    store = Store(tmp_path / FILE_NAME)
-    with store._database.reading() as connection:
+def test_a_full_disk_refuses_the_decision_with_its_reason(store):
+    with store.database.reading() as connection:
         pages = connection.exec_driver_sql("PRAGMA page_count").scalar()
         connection.exec_driver_sql(f"PRAGMA max_page_count = {pages}")
     with pytest.raises(CallRefused, match="disk is full") as refused:
         kept(store, plan("bridged5.yaml"))
     assert refused.value.code is Code.UNAVAILABLE
     assert store.plan() is None
-    store.close()
 
 
-def test_what_switches_run_is_news_once_and_what_came_later_is_not_yet(tmp_path):
-    store = Store(tmp_path / FILE_NAME)
+def test_what_switches_run_is_news_once_and_what_came_later_is_not_yet(store):
     records = {}
-    for stream_id, state, placed in (
+    for stream_id, of_stream, placed in (
         ("new", State.PLANNED, True),
         ("gone", State.REMOVING, False),
         ("waiting", State.PLANNED, False),
         ("later", State.MODIFIED, True),
     ):
         with store.deciding(ITSELF, "stream.put", "") as made:
-            its = StreamRecord("plc", stream_id, stream_id, {}, state, placed, made.number)
+            its = StreamRecord("plc", stream_id, stream_id, {}, of_stream, placed, made.number)
             made.put_stream(its)
             records[stream_id] = its
     with store.deciding(ITSELF, "rollout", "") as made:
@@ -141,4 +138,3 @@ def test_what_switches_run_is_news_once_and_what_came_later_is_not_yet(tmp_path)
     assert store.stream("plc", "gone") is None
     assert store.stream("plc", "waiting") == records["waiting"]
     assert store.stream("plc", "later") == records["later"]
-    store.close()

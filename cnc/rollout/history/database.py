@@ -9,43 +9,17 @@ from __future__ import annotations
 import os
 import sqlite3
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from threading import Lock
+from typing import Any
 
-from cnc.errors import CncError
+from cnc.errors import CncError, RolloutError
+from cnc.rollout.history.lock import ControllerLock, holder, is_held
+from cnc.rollout.history.schema import SQLITE, VERSION
 
-VERSION = 1
 _BUSY_TIMEOUT_S = 10.0
-_SCHEMA = (
-    """
-    CREATE TABLE rollout (
-        number       INTEGER PRIMARY KEY AUTOINCREMENT,
-        id           TEXT NOT NULL UNIQUE,
-        network      TEXT NOT NULL,
-        operator     TEXT NOT NULL,
-        what         TEXT NOT NULL,
-        started      TEXT NOT NULL,     -- ISO 8601, UTC, as every time here
-        confirm_by   TEXT NOT NULL,
-        base_time_ns INTEGER NOT NULL,
-        phase        TEXT NOT NULL,
-        ended        TEXT,
-        detail       TEXT NOT NULL,
-        plan         BLOB               -- see cnc.rollout.history.encoding
-    ) STRICT
-    """,
-    """
-    CREATE TABLE switch_change (
-        rollout INTEGER NOT NULL REFERENCES rollout (number),
-        switch  TEXT NOT NULL,
-        change  BLOB NOT NULL,          -- see cnc.rollout.history.encoding
-        outcome TEXT NOT NULL,
-        detail  TEXT NOT NULL,
-        PRIMARY KEY (rollout, switch)
-    ) STRICT, WITHOUT ROWID
-    """,
-)
 _ELSEWHERE = "or keep the history in another directory with --state-dir"
 _HINTS = {
     sqlite3.SQLITE_FULL: f"free some space, {_ELSEWHERE}",
@@ -60,8 +34,21 @@ DAMAGED_HINT = (
 )
 
 
+class Statements:
+    """The statements of one transaction, as `place.Rows`."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def rows(self, statement: str, /, **values: object) -> Sequence[Mapping[str, Any]]:
+        return [dict(row) for row in self._connection.execute(statement, values)]
+
+    def changed(self, statement: str, /, **values: object) -> int:
+        return self._connection.execute(statement, values).rowcount
+
+
 class Database:
-    """An open history file.
+    """An open history file, as `place.Place`.
 
     Directory and file are accessible to their owner alone (0700, 0600). Raises CncError
     with the reason if the file cannot be opened or written, is damaged, or is of a newer `cnc`.
@@ -92,17 +79,40 @@ class Database:
         with self._lock:
             self._connection.close()
 
-    @contextmanager
-    def reading(self) -> Iterator[sqlite3.Connection]:
-        """The block reads one consistent snapshot."""
-        with self._transaction("BEGIN") as connection:
-            yield connection
+    @property
+    def name(self) -> str:
+        return str(self._path)
 
     @contextmanager
-    def writing(self) -> Iterator[sqlite3.Connection]:
-        """What the block writes is on the disk when it ends; nothing is written if it raises."""
+    def reading(self) -> Iterator[Statements]:
+        with self._transaction("BEGIN") as connection:
+            yield Statements(connection)
+
+    @contextmanager
+    def writing(self) -> Iterator[Statements]:
         with self._transaction("BEGIN IMMEDIATE") as connection:
-            yield connection
+            yield Statements(connection)
+
+    def lock(self, number: int) -> ControllerLock:
+        path = self._lock_path(number)
+        try:
+            return ControllerLock(path)
+        except BlockingIOError as error:
+            raise in_progress(number, f"process {holder(path)}") from error
+        except OSError as error:
+            raise CncError(
+                f"{path}: cannot acquire the lock of a rollout: {error.strerror}",
+                hint="make the directory writable, or choose another one with --state-dir",
+            ) from error
+
+    def is_held(self, number: int) -> bool:
+        return is_held(self._lock_path(number))
+
+    def end_others(self) -> None:
+        """Nobody: a file has one service."""
+
+    def _lock_path(self, number: int) -> Path:
+        return self._path.with_name(f"{self._path.name}-rollout-{number}.lock")
 
     def _prepare(self) -> None:
         with self._explained():
@@ -144,6 +154,14 @@ class Database:
             ) from error
 
 
+def in_progress(number: int, controller: str) -> RolloutError:
+    """Why a rollout cannot be ended by another controller than the one that runs it."""
+    return RolloutError(
+        f"rollout {number} is in progress: its controller, {controller}, runs",
+        hint="wait until it has ended, or stop that process and try again",
+    )
+
+
 def _create(path: Path) -> None:
     """Create an empty history atomically: another process may be creating it, too."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -153,7 +171,7 @@ def _create(path: Path) -> None:
     try:
         with closing(sqlite3.connect(temporary, isolation_level=None)) as connection:
             connection.execute("PRAGMA journal_mode = WAL")
-            for statement in (*_SCHEMA, f"PRAGMA user_version = {VERSION}"):
+            for statement in (*SQLITE, f"PRAGMA user_version = {VERSION}"):
                 connection.execute(statement)
         with suppress(FileExistsError):
             path.hardlink_to(temporary)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Self
 
-from cnc.rollout.history.database import Database
-from cnc.rollout.history.lock import ControllerLock
+from cnc.errors import RolloutError
+from cnc.rollout.history.place import Held, Place
 from cnc.rollout.history.record import Outcome, Phase
 
 
@@ -21,39 +21,65 @@ class Journal:
     Until `end` or `close` the rollout is in progress, and no other process can `reopen` it.
     """
 
-    def __init__(self, database: Database, lock: ControllerLock, number: int, id: str) -> None:  # noqa: A002
-        self._database = database
+    def __init__(self, place: Place, lock: Held, number: int, id: str) -> None:  # noqa: A002
+        self._place = place
         self._lock = lock
         self.number = number
         self.id = id
 
     def decide(self) -> None:
-        """Record the decision to keep the rollout: from here on confirming commits may be sent."""
-        with self._database.writing() as connection:
-            connection.execute(
-                "UPDATE rollout SET phase = ? WHERE number = ?", (Phase.CONFIRMING, self.number)
+        """Record the decision to keep the rollout: from here on confirming commits may be sent.
+
+        Raises RolloutError where another controller has ended it.
+        """
+        with self._place.writing() as rows:
+            decided = rows.changed(
+                "UPDATE rollout SET phase = :phase WHERE number = :number AND phase = :before",
+                phase=str(Phase.CONFIRMING),
+                number=self.number,
+                before=str(Phase.PREPARING),
             )
+        self._require(decided)
 
     def result(self, switch: str, outcome: Outcome, detail: str = "") -> None:
         """Record the outcome of the rollout on one of its switches, and the reason as text."""
-        with self._database.writing() as connection:
-            updated = connection.execute(
-                "UPDATE switch_change SET outcome = ?, detail = ? WHERE rollout = ? AND switch = ?",
-                (outcome, detail, self.number, switch),
+        with self._place.writing() as rows:
+            updated = rows.changed(
+                "UPDATE switch_change SET outcome = :outcome, detail = :detail"
+                " WHERE rollout = :number AND switch = :switch",
+                outcome=str(outcome),
+                detail=detail,
+                number=self.number,
+                switch=switch,
             )
-        if not updated.rowcount:
+        if not updated:
             raise KeyError(switch)
 
     def end(self, phase: Phase, detail: str = "") -> None:
-        """Record that the rollout is done or rolled back on all its switches."""
+        """Record that the rollout is done or rolled back on all its switches.
+
+        Raises RolloutError where another controller has ended it.
+        """
         if not phase.has_ended:
             raise ValueError(f"a rollout cannot end with {phase}")
-        with self._database.writing() as connection:
-            connection.execute(
-                "UPDATE rollout SET phase = ?, ended = ?, detail = ? WHERE number = ?",
-                (phase, datetime.now(UTC).isoformat(), detail, self.number),
+        with self._place.writing() as rows:
+            ended = rows.changed(
+                "UPDATE rollout SET phase = :phase, ended = :ended, detail = :detail"
+                " WHERE number = :number AND ended IS NULL",
+                phase=str(phase),
+                ended=datetime.now(UTC).isoformat(),
+                detail=detail,
+                number=self.number,
             )
         self._lock.remove()
+        self._require(ended)
+
+    def _require(self, changed: int) -> None:
+        if not changed:
+            raise RolloutError(
+                f"rollout {self.number} was ended by another controller meanwhile",
+                hint=f"cnc history {self.number}",
+            )
 
     def close(self) -> None:
         """Stop writing. A rollout that has not ended can be reopened."""

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Self
+from typing import Any, Self
 
 from cnc.errors import CncError, InputError, RolloutError
 from cnc.mechanisms.kept import UnknownPartError
@@ -16,30 +15,31 @@ from cnc.model import Plan
 from cnc.rollout.history import encoding
 from cnc.rollout.history.database import DAMAGED_HINT, Database
 from cnc.rollout.history.journal import Journal
-from cnc.rollout.history.lock import ControllerLock, holder, is_held
+from cnc.rollout.history.place import Place, Rows
 from cnc.rollout.history.record import Outcome, Phase, Rollout, SwitchChange
 from cnc.support import gc_pause
 
 FILE_NAME = "history.sqlite"
+_NUMBERS_END = 2**63  # an integer of either database
 # A rollout asks for the plan that runs, and for the one before, of which something may be left.
 PLANS_HELD = 2
 
 
 class History:
-    """The rollouts in the SQLite file `path`, which is created if it is missing.
+    """The rollouts in the SQLite file `where`, which is created if it is missing, or in another
+    place.
 
-    Without a path the history exists as long as this object. Any thread may call it, and several
-    processes may use one file. Raises CncError where the file cannot be read or written.
+    Without either the history exists as long as this object. Any thread may call it, and several
+    processes may use one place. Raises CncError where it cannot be read or written.
     """
 
-    def __init__(self, path: Path | None) -> None:
+    def __init__(self, where: Path | Place | None) -> None:
         with ExitStack() as resources:
-            if path is None:
+            if where is None:
                 directory = resources.enter_context(TemporaryDirectory(prefix="cnc-history-"))
-                path = Path(directory) / FILE_NAME
-            self._path = path
-            self._database = Database(path)
-            resources.callback(self._database.close)
+                where = Path(directory) / FILE_NAME
+            self._place: Place = Database(where) if isinstance(where, Path) else where
+            resources.callback(self._place.close)
             self._resources = resources.pop_all()
         # Those of the newest rollouts begun here, which the next one asks for.
         self._newest: dict[int, Plan] = {}
@@ -74,37 +74,42 @@ class History:
         """
         changes = {name: encoding.change_to_octets(change) for name, change in switches.items()}
         with ExitStack() as stack:
-            with self._database.writing() as connection:
+            with self._place.writing() as rows:
                 if follows is not None:
-                    _refuse_overtaken(connection, network, follows)
-                number = connection.execute(
+                    _refuse_overtaken(rows, network, follows)
+                (begun,) = rows.rows(
                     "INSERT INTO rollout (id, network, operator, what, started, confirm_by,"
-                    " base_time_ns, phase, detail, plan) VALUES (?, ?, ?, ?, ?, ?, ?, ?, '', ?)"
-                    " RETURNING number",
-                    (
-                        id,
-                        network,
-                        operator,
-                        what,
-                        datetime.now(UTC).isoformat(),
-                        confirm_by.astimezone(UTC).isoformat(),
-                        base_time_ns,
-                        Phase.PREPARING,
-                        encoding.plan_to_octets(plan) if plan else None,
-                    ),
-                ).fetchone()["number"]
-                connection.executemany(
-                    "INSERT INTO switch_change VALUES (?, ?, ?, ?, '')",
-                    [(number, name, change, Outcome.UNKNOWN) for name, change in changes.items()],
+                    " base_time_ns, phase, detail, plan) VALUES (:id, :network, :operator, :what,"
+                    " :started, :confirm_by, :base_time_ns, :phase, '', :plan) RETURNING number",
+                    id=id,
+                    network=network,
+                    operator=operator,
+                    what=what,
+                    started=datetime.now(UTC).isoformat(),
+                    confirm_by=confirm_by.astimezone(UTC).isoformat(),
+                    base_time_ns=base_time_ns,
+                    phase=str(Phase.PREPARING),
+                    plan=encoding.plan_to_octets(plan) if plan else None,
                 )
+                number: int = begun["number"]
+                for switch, change in changes.items():
+                    rows.changed(
+                        "INSERT INTO switch_change VALUES (:number, :switch, :change, :outcome,"
+                        " '')",
+                        number=number,
+                        switch=switch,
+                        change=change,
+                        outcome=str(Outcome.UNKNOWN),
+                    )
                 # Before the rollout is visible to other processes, which would regard it as
                 # abandoned.
-                lock = stack.enter_context(self._acquire_lock(number))
+                lock = self._place.lock(number)
+                stack.callback(lock.release)
             stack.pop_all()
         if plan:
             newest = [*self._newest.items(), (number, plan)]
             self._newest = dict(newest[-PLANS_HELD:])
-        return Journal(self._database, lock, number, id)
+        return Journal(self._place, lock, number, id)
 
     def rollouts(
         self,
@@ -120,20 +125,20 @@ class History:
         With `with_plan` only those that deployed a plan: not those that resolve another one, nor
         those that remove former ways. With `since` only those from this number on.
         """
-        return self._select(
-            "WHERE (?1 IS NULL OR network = ?1) AND (?2 IS NULL OR phase = ?2)"
-            " AND (NOT ?4 OR plan IS NOT NULL) AND number >= ?5 ORDER BY number DESC LIMIT ?3",
-            network,
-            phase,
-            -1 if limit is None else limit,
-            with_plan,
-            since,
-        )
+        asked = {"network": network, "phase": phase and str(phase)}
+        values: dict[str, object] = {k: its for k, its in asked.items() if its is not None}
+        conditions = ["number >= :since", *(f"{name} = :{name}" for name in values)]
+        if with_plan:
+            conditions.append("plan IS NOT NULL")
+        which = f"WHERE {' AND '.join(conditions)} ORDER BY number DESC"
+        if limit is not None:
+            which, values["limit"] = f"{which} LIMIT :limit", limit
+        return self._select(which, since=since, **values)
 
     def rollout(self, number: int) -> Rollout:
         """Raises InputError if there is no such rollout."""
-        # As text, which may be larger than SQLite's integers.
-        if rollouts := self._select("WHERE number = ?", str(number)):
+        self._require_possible(number)
+        if rollouts := self._select("WHERE number = :number", number=number):
             return rollouts[0]
         raise self._no_such(number)
 
@@ -141,17 +146,16 @@ class History:
         """The plan of a rollout, None if it was made without one."""
         if plan := self._newest.get(number):
             return plan
-        with self._database.reading() as connection:
-            row = connection.execute(
-                "SELECT plan FROM rollout WHERE number = ?", (str(number),)
-            ).fetchone()
-        if row is None:
+        self._require_possible(number)
+        with self._place.reading() as rows:
+            found = rows.rows("SELECT plan FROM rollout WHERE number = :number", number=number)
+        if not found:
             raise self._no_such(number)
-        if row["plan"] is None:
+        if found[0]["plan"] is None:
             return None
         with self._readable(number):
             try:
-                return encoding.plan_from_octets(row["plan"], f"rollout {number}")
+                return encoding.plan_from_octets(found[0]["plan"], f"rollout {number}")
             except InputError:
                 # Of a mechanism that is not installed the plan knows unknown keys, and what the
                 # switches were told, its name.
@@ -167,23 +171,26 @@ class History:
     def running(self, network: str) -> int | None:
         """The number of the newest completed rollout of a network that deployed a plan; None where
         there is none."""
-        with self._database.reading() as connection:
-            row = connection.execute(
+        with self._place.reading() as rows:
+            (found,) = rows.rows(
                 "SELECT MAX(number) AS number FROM rollout"
-                " WHERE network = ? AND phase = ? AND plan IS NOT NULL",
-                (network, Phase.DONE),
-            ).fetchone()
-        number: int | None = row["number"]
+                " WHERE network = :network AND phase = :phase AND plan IS NOT NULL",
+                network=network,
+                phase=str(Phase.DONE),
+            )
+        number: int | None = found["number"]
         return number
 
     def completed(self, network: str) -> int:
         """How many rollouts of a network are complete; it costs less than to read them."""
-        with self._database.reading() as connection:
-            row = connection.execute(
-                "SELECT COUNT(*) AS completed FROM rollout WHERE network = ? AND phase = ?",
-                (network, Phase.DONE),
-            ).fetchone()
-        return int(row["completed"])
+        with self._place.reading() as rows:
+            (found,) = rows.rows(
+                "SELECT COUNT(*) AS completed FROM rollout"
+                " WHERE network = :network AND phase = :phase",
+                network=network,
+                phase=str(Phase.DONE),
+            )
+        return int(found["completed"])
 
     def unfinished(self, addresses: Collection[str] | None = None) -> list[Rollout]:
         """The rollouts that have not ended, newest first.
@@ -200,20 +207,22 @@ class History:
     def forget_plans(self, network: str, what: str, *, keep: int) -> None:
         """Forget the plans of completed rollouts of this purpose but for the newest `keep`: of a
         service, which makes one whenever a stream comes. The rollouts stay."""
-        with self._database.writing() as connection:
-            connection.execute(
-                "UPDATE rollout SET plan = NULL WHERE network = ?1 AND what = ?2 AND phase = ?3"
-                " AND plan IS NOT NULL AND number <= (SELECT number FROM rollout WHERE"
-                " network = ?1 AND what = ?2 AND phase = ?3 AND plan IS NOT NULL"
-                " ORDER BY number DESC LIMIT 1 OFFSET ?4)",
-                (network, what, Phase.DONE, keep),
+        with self._place.writing() as rows:
+            rows.changed(
+                "UPDATE rollout SET plan = NULL WHERE network = :network AND what = :what"
+                " AND phase = :phase AND plan IS NOT NULL AND number <= (SELECT number FROM rollout"
+                " WHERE network = :network AND what = :what AND phase = :phase"
+                " AND plan IS NOT NULL ORDER BY number DESC LIMIT 1 OFFSET :keep)",
+                network=network,
+                what=what,
+                phase=str(Phase.DONE),
+                keep=keep,
             )
 
     def knows(self, id: str) -> bool:  # noqa: A002
         """Whether the rollout with this UUID is in this history."""
-        with self._database.reading() as connection:
-            row = connection.execute("SELECT 1 FROM rollout WHERE id = ?", (id,)).fetchone()
-        return row is not None
+        with self._place.reading() as rows:
+            return bool(rows.rows("SELECT 1 AS known FROM rollout WHERE id = :id", id=id))
 
     def reopen(self, number: int) -> Journal:
         """The journal of a rollout whose controller has ended, to end the rollout.
@@ -222,7 +231,8 @@ class History:
         """
         self.rollout(number)
         with ExitStack() as stack:
-            lock = stack.enter_context(self._acquire_lock(number))
+            lock = self._place.lock(number)
+            stack.callback(lock.release)
             rollout = self.rollout(number)  # again: its controller may just have ended it
             if rollout.phase.has_ended:
                 lock.remove()
@@ -230,15 +240,20 @@ class History:
                     f"rollout {number} has ended: {rollout.phase}", hint=f"cnc history {number}"
                 )
             stack.pop_all()
-        return Journal(self._database, lock, number, rollout.id)
+        return Journal(self._place, lock, number, rollout.id)
+
+    def end_other_controllers(self) -> None:
+        """Let no other controller hold a rollout any more: of a leader whose term is above theirs.
+        One that stands still would hold it for ever."""
+        self._place.end_others()
 
     @gc_pause.paused()
-    def _select(self, which: str, *values: object) -> list[Rollout]:
-        with self._database.reading() as connection:
-            rows = connection.execute(f"SELECT * FROM rollout {which}", values).fetchall()  # noqa: S608
-            return [self._rollout(row, self._switches(connection, row["number"])) for row in rows]
+    def _select(self, which: str, **values: object) -> list[Rollout]:
+        with self._place.reading() as rows:
+            found = rows.rows(f"SELECT * FROM rollout {which}", **values)  # noqa: S608
+            return [self._rollout(row, self._switches(rows, row["number"])) for row in found]
 
-    def _rollout(self, row: sqlite3.Row, switches: Mapping[str, SwitchChange]) -> Rollout:
+    def _rollout(self, row: Mapping[str, Any], switches: Mapping[str, SwitchChange]) -> Rollout:
         with self._readable(row["number"]):
             return Rollout(
                 number=row["number"],
@@ -253,19 +268,19 @@ class History:
                 phase=Phase(row["phase"]),
                 ended=_instant(row["ended"]) if row["ended"] else None,
                 detail=row["detail"],
-                under_way=row["ended"] is None and is_held(self._lock_path(row["number"])),
+                under_way=row["ended"] is None and self._place.is_held(row["number"]),
             )
 
-    def _switches(self, connection: sqlite3.Connection, number: int) -> dict[str, SwitchChange]:
-        rows = connection.execute(
-            "SELECT * FROM switch_change WHERE rollout = ? ORDER BY switch", (number,)
+    def _switches(self, rows: Rows, number: int) -> dict[str, SwitchChange]:
+        found = rows.rows(
+            "SELECT * FROM switch_change WHERE rollout = :number ORDER BY switch", number=number
         )
         with self._readable(number):
             return {
                 row["switch"]: encoding.change_from_octets(
                     row["change"], Outcome(row["outcome"]), row["detail"]
                 )
-                for row in rows
+                for row in found
             }
 
     @contextmanager
@@ -274,47 +289,35 @@ class History:
             yield
         except UnknownPartError as error:
             raise CncError(
-                f"{self._path}: rollout {number} cannot be read: {error}",
+                f"{self._place.name}: rollout {number} cannot be read: {error}",
                 hint="install the package that brings the mechanism, or a newer one",
             ) from error
         except ValueError as error:
             raise CncError(
-                f"{self._path}: rollout {number} is damaged: {error}", hint=DAMAGED_HINT
+                f"{self._place.name}: rollout {number} is damaged: {error}", hint=DAMAGED_HINT
             ) from error
 
-    def _lock_path(self, number: int) -> Path:
-        return self._path.with_name(f"{self._path.name}-rollout-{number}.lock")
-
-    def _acquire_lock(self, number: int) -> ControllerLock:
-        path = self._lock_path(number)
-        try:
-            return ControllerLock(path)
-        except BlockingIOError as error:
-            raise RolloutError(
-                f"rollout {number} is in progress: its controller, process {holder(path)}, runs",
-                hint="wait until it has ended, or stop that process and try again",
-            ) from error
-        except OSError as error:
-            raise CncError(
-                f"{path}: cannot acquire the lock of a rollout: {error.strerror}",
-                hint="make the directory writable, or choose another one with --state-dir",
-            ) from error
+    def _require_possible(self, number: int) -> None:
+        if not 0 < number < _NUMBERS_END:
+            raise self._no_such(number)
 
     def _no_such(self, number: int) -> InputError:
         return InputError(
-            f"{self._path} has no rollout {number}", hint="`cnc history` lists all rollouts"
+            f"{self._place.name} has no rollout {number}", hint="`cnc history` lists all rollouts"
         )
 
 
-def _refuse_overtaken(connection: sqlite3.Connection, network: str, follows: int) -> None:
+def _refuse_overtaken(rows: Rows, network: str, follows: int) -> None:
     """Raise RolloutError where another rollout of a plan has begun since, and was not rolled
     back."""
-    row = connection.execute(
-        "SELECT number, operator FROM rollout WHERE network = ? AND number > ? AND phase != ?"
-        " AND plan IS NOT NULL ORDER BY number",
-        (network, follows, Phase.ROLLED_BACK),
-    ).fetchone()
-    if row:
+    found = rows.rows(
+        "SELECT number, operator FROM rollout WHERE network = :network AND number > :follows"
+        " AND phase != :rolled_back AND plan IS NOT NULL ORDER BY number LIMIT 1",
+        network=network,
+        follows=follows,
+        rolled_back=str(Phase.ROLLED_BACK),
+    )
+    for row in found:
         raise RolloutError(
             f"rollout {row['number']} of {row['operator']} has begun since this change of {network}"
             f" was computed from rollout {follows}: what differs from that is not all that differs",

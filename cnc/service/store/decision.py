@@ -7,11 +7,11 @@ from collections.abc import Collection, Hashable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Connection, delete, insert, or_, select, update
-from sqlalchemy.dialects.sqlite import insert as upsert
+from sqlalchemy import Connection, bindparam, delete, insert, or_, select, update
 
 from cnc.model import Plan
 from cnc.service.store import plan_rows
+from cnc.service.store.database import upsert
 from cnc.service.store.records import Asker, Quota, State, StreamRecord, TokenRecord
 from cnc.service.store.schema import answered, audit, event, meta, plan_row, quota, stream, token
 
@@ -48,10 +48,10 @@ class Decision:
     ) -> None:
         """The plan is another one: what differs from the one before, in these streams and ports."""
         rows = [*plan_rows.changed(before, after, touched)]
-        for key, _ in rows if before else ():
-            self._connection.execute(
-                delete(plan_row).where(plan_row.c.section == key[0], plan_row.c.key == key[1])
-            )
+        if rows and before:
+            its = plan_row.c.section == bindparam("of"), plan_row.c.key == bindparam("name")
+            keys = [{"of": section, "name": name} for (section, name), _ in rows]
+            self._connection.execute(delete(plan_row).where(*its), keys)
         values = [
             {"section": section, "key": name, "value": value}
             for (section, name), value in rows
@@ -70,7 +70,7 @@ class Decision:
     def note(self, key: str, value: str) -> None:
         """One of the values of `schema.meta`."""
         self._connection.execute(
-            upsert(meta)
+            upsert(self._connection, meta)
             .values(key=key, value=value)
             .on_conflict_do_update(index_elements=["key"], set_={"value": value})
         )
@@ -90,7 +90,7 @@ class Decision:
             "rollout": its.rollout,
         }
         self._connection.execute(
-            upsert(stream)
+            upsert(self._connection, stream)
             .values(cuc=its.cuc, stream_id=its.stream_id, **values)
             .on_conflict_do_update(index_elements=["cuc", "stream_id"], set_=values)
         )
@@ -143,7 +143,7 @@ class Decision:
             "former_until": _text(its.former_until),
         }
         self._connection.execute(
-            upsert(token)
+            upsert(self._connection, token)
             .values(name=its.name, **values)
             .on_conflict_do_update(index_elements=["name"], set_=values)
         )
@@ -151,7 +151,7 @@ class Decision:
     def put_quota(self, cuc: str, its: Quota) -> None:
         values = {"streams": its.streams, "requests_per_minute": its.requests_per_minute}
         self._connection.execute(
-            upsert(quota)
+            upsert(self._connection, quota)
             .values(cuc=cuc, **values)
             .on_conflict_do_update(index_elements=["cuc"], set_=values)
         )

@@ -1,4 +1,4 @@
-"""The tables of the service.
+"""The tables of the service, on SQLite and on PostgreSQL.
 
 A decision is one transaction: its row in `audit`, whose number is that of the decision, with all
 that it changed. Times are ISO 8601, UTC. What is JSON is text.
@@ -6,9 +6,22 @@ that it changed. Times are ISO 8601, UTC. What is JSON is text.
 
 from __future__ import annotations
 
-from sqlalchemy import Boolean, Column, Index, Integer, MetaData, Table, Text, UniqueConstraint
+from sqlalchemy import (
+    Boolean,
+    Column,
+    Index,
+    Integer,
+    MetaData,
+    Table,
+    UniqueConstraint,
+)
+from sqlalchemy import Text as AnyText
+from sqlalchemy.dialects import postgresql
 
 VERSION = 1
+
+# In the order of SQLite, whatever the database's own is.
+Text = AnyText().with_variant(postgresql.TEXT(collation="C"), "postgresql")
 
 tables = MetaData()
 

@@ -26,27 +26,27 @@ _AUDIT_KEPT = timedelta(days=400)
 
 
 class Store:
-    """The file of a service. Reads come from any thread, decisions from one at a time. Raises
-    CncError where the file cannot be opened, CallRefused (UNAVAILABLE) where it fails later."""
+    """The file of a service, or its database. Reads come from any thread, decisions from one at a
+    time. Raises CncError where the file cannot be opened, CallRefused (UNAVAILABLE) where it fails
+    later."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._database = Database(path)
+    def __init__(self, where: Path | Database) -> None:
+        self.database = Database(where) if isinstance(where, Path) else where
 
     def close(self) -> None:
-        self._database.close()
+        self.database.close()
 
     @contextmanager
     def deciding(
         self, asker: Asker, call: str, subject: str, outcome: str = "done"
     ) -> Iterator[Decision]:
         """A decision: all of it is on the disk when the block ends, nothing if it raises."""
-        with self._database.writing() as connection:
+        with self.database.writing() as connection:
             yield Decision(connection, asker, call, subject, outcome)
 
     def forget_old(self) -> None:
         """Take out what nobody reads any more: at a start."""
-        with self._database.writing() as connection:
+        with self.database.writing() as connection:
             newest = connection.execute(select(func.max(event.c.number))).scalar() or 0
             connection.execute(delete(event).where(event.c.number <= newest - _EVENTS_MAX))
             before = (datetime.now(UTC) - _AUDIT_KEPT).isoformat()
@@ -56,26 +56,28 @@ class Store:
 
     def noted(self, key: str) -> str | None:
         """One of the values of `schema.meta`."""
-        with self._database.reading() as connection:
+        with self.database.reading() as connection:
             return connection.execute(select(meta.c.value).where(meta.c.key == key)).scalar()
 
     @gc_pause.paused()
     def plan(self) -> Plan | None:
         """The plan of the last decision; None before the first. Raises CncError where it cannot be
         read."""
-        rest = self.noted("plan")
-        if rest is None:
-            return None
-        with self._database.reading() as connection:
+        with self.database.reading() as connection:
+            rest = connection.execute(select(meta.c.value).where(meta.c.key == "plan")).scalar()
+            if rest is None:
+                return None
             rows = connection.execute(select(plan_row)).all()
-        return plan_rows.plan_of(rest, ((r.section, r.key, r.value) for r in rows), self.path.name)
+        return plan_rows.plan_of(
+            rest, ((r.section, r.key, r.value) for r in rows), self.database.name
+        )
 
     # --- streams of CUCs ---------------------------------------------------------------------
 
     def stream(self, cuc: str, stream_id: str) -> StreamRecord | None:
         """The stream, also while it is being removed."""
         where = stream.c.cuc == cuc, stream.c.stream_id == stream_id
-        with self._database.reading() as connection:
+        with self.database.reading() as connection:
             row = connection.execute(select(stream).where(*where)).one_or_none()
         return _stream(row) if row else None
 
@@ -84,14 +86,14 @@ class Store:
         query = select(stream).where(stream.c.state != str(State.REMOVING))
         if cuc is not None:
             query = query.where(stream.c.cuc == cuc)
-        with self._database.reading() as connection:
+        with self.database.reading() as connection:
             rows = connection.execute(query.order_by(stream.c.cuc, stream.c.stream_id)).all()
         return [_stream(row) for row in rows]
 
     def count(self, cuc: str) -> int:
         """How many streams a CUC has."""
         where = stream.c.cuc == cuc, stream.c.state != str(State.REMOVING)
-        with self._database.reading() as connection:
+        with self.database.reading() as connection:
             return (
                 connection.execute(select(func.count()).select_from(stream).where(*where)).scalar()
                 or 0
@@ -99,7 +101,7 @@ class Store:
 
     def stream_named(self, name: str) -> StreamRecord | None:
         """The stream of a CUC by its name in the plan; None: it is of the intent file."""
-        with self._database.reading() as connection:
+        with self.database.reading() as connection:
             row = connection.execute(select(stream).where(stream.c.name == name)).one_or_none()
         return _stream(row) if row else None
 
@@ -107,19 +109,19 @@ class Store:
         """How many streams are on their way: their last decision runs on no switch yet."""
         where = stream.c.state != str(State.CONFIGURED), stream.c.placed
         query = select(func.count()).select_from(stream).where(*where)
-        with self._database.reading() as connection:
+        with self.database.reading() as connection:
             return connection.execute(query).scalar() or 0
 
     def cucs(self) -> list[str]:
         """The CUCs that have streams."""
         query = select(stream.c.cuc).where(stream.c.state != str(State.REMOVING)).distinct()
-        with self._database.reading() as connection:
+        with self.database.reading() as connection:
             return sorted(connection.execute(query).scalars())
 
     # --- who, and what was answered ----------------------------------------------------------
 
     def tokens(self) -> list[TokenRecord]:
-        with self._database.reading() as connection:
+        with self.database.reading() as connection:
             rows = connection.execute(select(token).order_by(token.c.name)).all()
         return [
             TokenRecord(
@@ -138,7 +140,7 @@ class Store:
 
     def quotas(self) -> dict[str, Quota]:
         """Those that were set, by CUC."""
-        with self._database.reading() as connection:
+        with self.database.reading() as connection:
             rows = connection.execute(select(quota)).all()
         return {row.cuc: Quota(row.streams, row.requests_per_minute) for row in rows}
 
@@ -148,7 +150,7 @@ class Store:
         query = select(answered.c.digest, answered.c.answer).where(
             answered.c.who == who, answered.c.key == key, answered.c.expires > now
         )
-        with self._database.reading() as connection:
+        with self.database.reading() as connection:
             row = connection.execute(query).one_or_none()
         return (row.digest, json.loads(row.answer)) if row else None
 
@@ -159,7 +161,7 @@ class Store:
         query = select(event).where(event.c.number > after)
         if cuc is not None:
             query = query.where(or_(event.c.cuc == cuc, event.c.cuc.is_(None)))
-        with self._database.reading() as connection:
+        with self.database.reading() as connection:
             rows = connection.execute(query.order_by(event.c.number).limit(limit)).all()
         return [
             {
@@ -174,13 +176,13 @@ class Store:
 
     def newest_event(self) -> int:
         """The number of the newest event, 0 before the first."""
-        with self._database.reading() as connection:
+        with self.database.reading() as connection:
             return connection.execute(select(func.max(event.c.number))).scalar() or 0
 
     def audit(self, after: int, *, limit: int) -> list[dict[str, Any]]:
         """Decisions with a higher number, the oldest first."""
         query = select(audit).where(audit.c.number > after).order_by(audit.c.number).limit(limit)
-        with self._database.reading() as connection:
+        with self.database.reading() as connection:
             return [dict(row._mapping) for row in connection.execute(query)]  # noqa: SLF001
 
 
