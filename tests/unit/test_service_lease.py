@@ -206,7 +206,6 @@ class Controllers:
             name=name,
             url=f"https://{name}:8443",
             certificate="PEM",
-            changed=lambda: None,
             length_ns=LENGTH_NS,
             clock_ns=lambda: self.now_ns,
         )
@@ -302,10 +301,8 @@ def test_who_ends_gives_nothing_back_that_another_has(two):
 
 def test_a_change_of_who_leads_is_told(tmp_path):
     database, told = Database(tmp_path / "service.sqlite"), threading.Event()
-    keeper = Keeper(
-        database, "cell", name="a", url="", certificate="", changed=told.set, length_ns=NS_PER_S
-    )
-    keeper.start()
+    keeper = Keeper(database, "cell", name="a", url="", certificate="", length_ns=NS_PER_S)
+    keeper.start(told.set)
     assert told.wait(10)
     assert keeper.may_take()
     told.clear()

@@ -34,7 +34,7 @@ def boottime_ns() -> int:
 
 class Keeper:
     """The lease of `network` for a process called `name`, which answers at `url` by the TLS
-    `certificate` (PEM). `changed` is called, in any thread, when another leads or none."""
+    `certificate` (PEM)."""
 
     def __init__(
         self,
@@ -44,26 +44,27 @@ class Keeper:
         name: str,
         url: str,
         certificate: str,
-        changed: Callable[[], None],
         length_ns: int = LENGTH_NS,
         clock_ns: Callable[[], int] = boottime_ns,
     ) -> None:
         self._database, self._network = database, network
         self._own = Lease(name, 0, 0, length_ns, url, certificate)
-        self._changed, self._clock_ns = changed, clock_ns
+        self._clock_ns = clock_ns
         self._member = Member(name)
         self._one = threading.Lock()  # a statement at a time
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="lease", daemon=True)
+        self._thread: threading.Thread | None = None
 
-    def start(self) -> None:
-        """Look at the lease from now on."""
+    def start(self, changed: Callable[[], None]) -> None:
+        """Look at the lease from now on; `changed` is called, in another thread, when it is of
+        another, or free."""
+        self._thread = threading.Thread(target=self._run, args=[changed], name="lease", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
         """Give the lease back, where it is held: another need not wait for its end then."""
         self._stop.set()
-        if self._thread.is_alive():
+        if self._thread:
             self._thread.join(_END_S)
         term = self._member.own_term
         if term is None or not self._one.acquire(timeout=_END_S):
@@ -172,7 +173,7 @@ class Keeper:
         else:
             self._member.saw(lease, self._clock_ns())
 
-    def _run(self) -> None:
+    def _run(self, changed: Callable[[], None]) -> None:
         was: object = None
         while not self._stop.is_set():
             try:
@@ -183,7 +184,7 @@ class Keeper:
             now = held.term if held else None, seen.holder if seen else None, self.may_take()
             if now != was:
                 was = now
-                self._changed()
+                changed()
             parts = _RENEWALS if self.own_term is not None and held else _LOOKS
             self._stop.wait(self._own.length_ns / parts / NS_PER_S)
 
