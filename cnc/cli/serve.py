@@ -71,6 +71,23 @@ def _group(_context: click.Context, parameter: click.Parameter, value: str | Non
     help="Keep the state in this PostgreSQL database, postgresql://USER@HOST/DATABASE, and not in "
     "files of --state-dir. The password is read as libpq does: ~/.pgpass or $PGPASSFILE.",
 )
+@click.option(
+    "--url",
+    metavar="URL",
+    help="Where the other controllers of the database reach the workers of this one.  [default: "
+    "https:// and --listen]",
+)
+@click.option(
+    "--certificate",
+    type=FILE,
+    help="With --workers 0: what the workers show that others keep running.",
+)
+@click.option(
+    "--adopt",
+    is_flag=True,
+    help="Where switches keep what the database does not know: lead all the same if they run its "
+    "plan.",
+)
 @TAKE_OVER
 @connection
 @history_option
@@ -81,6 +98,9 @@ def serve(  # noqa: PLR0917  one parameter an option
     worker_socket: Path | None,
     worker_group: int | None,
     database: str | None,
+    url: str | None,
+    certificate: Path | None,
+    adopt: bool,
     take_over: bool,
     identity: Path,
     known_hosts: Path,
@@ -95,6 +115,10 @@ def serve(  # noqa: PLR0917  one parameter an option
     """
     if (worker_socket is None) != (worker_group is None):
         raise click.UsageError("--worker-socket and --worker-group are given together")
+    if database is None and (url or certificate or adopt):
+        raise click.UsageError(
+            "--url, --certificate and --adopt are of several controllers: give them with --database"
+        )
     try:
         from cnc.service import process  # noqa: PLC0415
     except ModuleNotFoundError as error:
@@ -116,6 +140,9 @@ def serve(  # noqa: PLR0917  one parameter an option
             else None
         ),
         database=database,
+        url=url,
+        certificate=certificate,
+        adopt=adopt,
     )
     group = click.get_current_context().find_root().command
     assert isinstance(group, click.Group)  # noqa: S101  this command is one of it

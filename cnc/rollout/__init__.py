@@ -10,7 +10,7 @@ they run; `path` follows one stream through them.
 """
 
 from cnc.data_tree.stated import StatedPorts
-from cnc.rollout.claim import claim
+from cnc.rollout.claim import Met, claim, meet
 from cnc.rollout.compare import PortStatus, status, status_without_plan
 from cnc.rollout.doctor import Visit, diagnose, states, visit
 from cnc.rollout.events import Step, StepBegun
@@ -35,6 +35,7 @@ __all__ = [
     "FormerWays",
     "History",
     "LeftOver",
+    "Met",
     "Phase",
     "PortStatus",
     "Report",
@@ -51,6 +52,7 @@ __all__ = [
     "diagnose",
     "follow",
     "left_over",
+    "meet",
     "push",
     "read_ports",
     "require_bridged",

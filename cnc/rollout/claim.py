@@ -1,4 +1,5 @@
-"""A controller that is to act for a network says so to the switches, before it decides anything.
+"""A controller that is to act for a network says so to the switches, before it decides anything,
+and asks them before that who else has.
 
 Until then a switch would still apply what the former controller has on its way. Nothing else
 changes: the switch keeps its configuration, the id of its rollout too.
@@ -7,7 +8,7 @@ changes: the switch keeps its configuration, the id of its rollout too.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from uuid import uuid4
 
 from cnc.data_tree.tree import AgentReport, KeptTerm
@@ -20,18 +21,47 @@ from cnc.switch.rollout_id import RolloutId, Term
 CONFIRM_S = 10
 
 
+@dataclass(frozen=True, slots=True)
+class Met:
+    """What a switch keeps of those who have acted for its network: the highest term, and the
+    rollout whose lists it runs; None: nothing."""
+
+    term: KeptTerm | None
+    rollout: RolloutId | None
+
+
+def meet(
+    switches: Iterable[ManagedNode], *, connect: ConnectOptions
+) -> dict[str, Met | DeviceError]:
+    """Of each of these switches that can be reached, by name; nothing is changed."""
+
+    def ask(switch: ManagedNode) -> Met:
+        with Device(switch, connect) as device:
+            return Met(_agent(device).kept_term, device.rollout_id())
+
+    return answers([*switches], ask)
+
+
 def claim(
-    switches: Iterable[ManagedNode], term: Term, *, connect: ConnectOptions, take_over: bool = False
+    switches: Iterable[ManagedNode],
+    term: Term,
+    *,
+    connect: ConnectOptions,
+    take_over: bool = False,
+    succeeds: bool = False,
 ) -> dict[str, KeptTerm | DeviceError | None]:
     """Name `term` to each of these switches that can be reached; by name the term that it keeps
     then, which is a higher one where another has taken over meanwhile.
 
     None: its agent keeps none. A DeviceError says why a switch was not told, such as that it
-    belongs to another network; `take_over` has it leave that.
+    belongs to another network; `take_over` has it leave that. Who `succeeds` a controller of the
+    same login ends what is left of its sessions, with their locks.
     """
 
     def ask(switch: ManagedNode) -> KeptTerm | None:
         with Device(switch, connect) as device:
+            if succeeds:
+                device.end_other_sessions()
             return _claim(device, term, take_over=take_over)
 
     return answers([*switches], ask)

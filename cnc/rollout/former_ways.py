@@ -17,6 +17,7 @@ from cnc.rollout.goal import Goal
 from cnc.rollout.history import History
 from cnc.rollout.left_over import NEXT_PUSH, LeftOver
 from cnc.rollout.rollout import FormerWays, Report, roll_out
+from cnc.rollout.timing import Within
 from cnc.support.format import counted
 from cnc.switch.device import ConnectOptions
 from cnc.switch.rollout_id import Term
@@ -38,6 +39,7 @@ def remove(
     take_over: bool,
     without_deadline: bool,
     term: Term | None,
+    within: Within | None,
     listener: Listener,
 ) -> Report:
     """Remove the former ways that the rollout of `goal` kept; returns its report with the outcome.
@@ -59,6 +61,7 @@ def remove(
             take_over=take_over,
             without_deadline=without_deadline,
             term=term,
+            within=within,
             listener=listener,
         )
     except KeyboardInterrupt as error:

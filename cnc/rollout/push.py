@@ -13,6 +13,7 @@ from cnc.rollout.history import History
 from cnc.rollout.left_over import left_over
 from cnc.rollout.recovery import settle
 from cnc.rollout.rollout import Report, Warn, ignore_findings, roll_out
+from cnc.rollout.timing import Within
 from cnc.support.format import counted
 from cnc.switch.device import ConnectOptions
 from cnc.switch.rollout_id import Term
@@ -27,6 +28,7 @@ def push(
     take_over: bool = False,
     without_deadline: bool = False,
     term: Term | None = None,
+    within: Within | None = None,
     what: str = "push",
     force_margin: bool = False,
     has_run: bool = False,
@@ -55,7 +57,7 @@ def push(
     before the change is confirmed.
 
     `term`: who acts for the network, of several controllers, so that switches refuse what others
-    send; see `roll_out`.
+    send, and `within`: for how long it does; see `roll_out`.
 
     Where streams of a bridged network get other ways than in the plan that runs, by the history,
     their former ways are removed by a second rollout once no frame comes by them any more: this
@@ -96,6 +98,7 @@ def push(
         take_over=take_over,
         without_deadline=without_deadline,
         term=term,
+        within=within,
         listener=listener,
         warn=warn,
     )
@@ -109,6 +112,7 @@ def push(
         take_over=take_over,
         without_deadline=without_deadline,
         term=term,
+        within=within,
         listener=listener,
     )
 

@@ -24,6 +24,7 @@ from cnc.rollout.history import (
 )
 from cnc.rollout.rollout import Report, roll_out
 from cnc.rollout.sessions import sessions
+from cnc.rollout.timing import Within
 from cnc.rollout.transaction import CHOICES
 from cnc.switch.device import ConnectOptions, Device, DeviceError, Managed, ManagedNode, bridges_in
 from cnc.switch.rollout_id import RolloutId, Term
@@ -103,6 +104,7 @@ def resume(
     take_over: bool = False,
     without_deadline: bool = False,
     term: Term | None = None,
+    within: Within | None = None,
     listener: Listener = ignore,
 ) -> Report:
     """Complete the unresolved rollout on all its switches.
@@ -121,6 +123,7 @@ def resume(
         take_over=take_over,
         without_deadline=without_deadline,
         term=term,
+        within=within,
         listener=listener,
     )
 
@@ -133,6 +136,7 @@ def roll_back(
     take_over: bool = False,
     without_deadline: bool = False,
     term: Term | None = None,
+    within: Within | None = None,
     listener: Listener = ignore,
 ) -> Report:
     """Roll back the unresolved rollout on all its switches; see `resume`."""
@@ -150,6 +154,7 @@ def roll_back(
         take_over=take_over,
         without_deadline=without_deadline,
         term=term,
+        within=within,
         listener=listener,
     )
 
@@ -163,6 +168,7 @@ def _resolve(
     take_over: bool,
     without_deadline: bool,
     term: Term | None,
+    within: Within | None,
     listener: Listener,
 ) -> Report:
     attempts = unresolved(goal.switches, history)
@@ -175,6 +181,7 @@ def _resolve(
         take_over=take_over,
         without_deadline=without_deadline,
         term=term,
+        within=within,
         listener=listener,
     )
     _save(goal, connect)

@@ -33,7 +33,7 @@ from cnc.rollout.goal import Goal
 from cnc.rollout.history import History, SwitchChange
 from cnc.rollout.preflight import Check, Finding, Verdict, examine, refuse
 from cnc.rollout.sessions import Sessions, sessions
-from cnc.rollout.timing import Deadlines, base_time_ns, margin_ns
+from cnc.rollout.timing import Deadlines, Within, base_time_ns, margin_ns
 from cnc.rollout.transaction import SwitchTimes, Transaction
 from cnc.switch.device import ConnectOptions, Device, DeviceError, StoredSwitch
 from cnc.switch.parallel import before_any_change, unanimous
@@ -118,6 +118,7 @@ def roll_out(
     take_over: bool = False,
     without_deadline: bool = False,
     term: Term | None = None,
+    within: Within | None = None,
     listener: Listener = ignore,
     warn: Warn = ignore_findings,
 ) -> Report:
@@ -127,7 +128,8 @@ def roll_out(
     look at, before anything is sent. Without a `history` the rollout is not recorded, and
     rollouts of other controllers are overwritten; with one they are refused, unless `take_over`.
     `term` is of whoever acts for the network, and switches refuse a lower one than they have met,
-    and none; to `take_over` without one is to name the next that they have not met.
+    and none; to `take_over` without one is to name the next that they have not met. `within` bounds
+    until when they may apply it, where that acts for a while; None: it acts alone.
     Switches whose agent applies a commit however late it comes are refused, unless
     `without_deadline`.
 
@@ -165,6 +167,7 @@ def roll_out(
             open_sessions,
             recorded_in,
             term=term,
+            within=within,
             takes_over=take_over,
             listener=listener,
             begun_ns=begun_ns,
@@ -302,6 +305,7 @@ def _change(
     history: History,
     *,
     term: Term | None,
+    within: Within | None,
     takes_over: bool,
     listener: Listener,
     begun_ns: int,
@@ -316,6 +320,8 @@ def _change(
         else:
             start_ns = base_time_ns(now_ns, slowest_ns, goal.cycles_ns())
             deadlines = Deadlines.before(start_ns, now_ns, margin_ns(slowest_ns))
+        if within:
+            deadlines = deadlines.within(within, comparison.least_tai_ns())
         _refuse_past(comparison.states, deadlines.base_time_ns)
         rollout_id = RolloutId.of_this_controller(
             goal.stored_clock_error_ns, deadlines.apply_before_ns, term

@@ -22,8 +22,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, replace
 
 from cnc.data_tree.list_times import first_start_ns
 from cnc.errors import RolloutError
@@ -50,6 +50,10 @@ AT_ONCE_MIN_NS = 150_000_000
 AT_ONCE_CONFIRM_MIN_S = 5
 # The least part of the wait that must remain for the confirming commits.
 CONFIRM_SHARE = 4
+
+# Of a controller that leads its network for a while, asked with how long is wanted: for how long
+# from then on switches may apply what it sends, in nanoseconds. Raises RolloutError: not at all.
+Within = Callable[[int], int]
 
 
 def base_time_ns(now_tai_ns: int, slowest_answer_ns: int, cycles_ns: Iterable[int]) -> int:
@@ -85,13 +89,15 @@ class Deadlines:
 
     No switch applies it after `apply_before_ns`, and one that has waits `timeout_s` for its
     confirmation. At `runs_ns` all lists run, which is waited for before they are read back; None:
-    they are read back while they wait for the base time.
+    they are read back while they wait for the base time. `is_of_lease`: they might apply it later
+    if its controller led the network for longer.
     """
 
     base_time_ns: int
     apply_before_ns: int
     timeout_s: int
     runs_ns: int | None = None
+    is_of_lease: bool = False
 
     @property
     def starts_ns(self) -> int:
@@ -116,6 +122,15 @@ class Deadlines:
         timeout_s = min(left_ns // 2 // NS_PER_S, CONFIRM_MAX_S)
         return cls(base_time_ns, base_time_ns - margin_ns - timeout_s * NS_PER_S, timeout_s)
 
+    def within(self, its: Within, least_tai_ns: int) -> Deadlines:
+        """The same, but that no switch applies it later than `its` controller leads the network;
+        `least_tai_ns` is the earliest that any switch's clock can be now. Raises RolloutError."""
+        # Whatever delays this process between the two, its lease ends no later for that.
+        end_ns = least_tai_ns + its(self.apply_before_ns - least_tai_ns)
+        if end_ns >= self.apply_before_ns:
+            return self
+        return replace(self, apply_before_ns=end_ns, is_of_lease=True)
+
     def window(self, now_tai_ns: int) -> ConfirmWindow:
         """The wait for confirmation of commits that are sent now.
 
@@ -123,9 +138,13 @@ class Deadlines:
         """
         late_ns = now_tai_ns - self.apply_before_ns
         if late_ns >= 0:
+            instant = (
+                "the end of the lease by which this controller leads the network"
+                if self.is_of_lease
+                else "the instant until which they could be committed"
+            )
             raise RolloutError(
-                f"all switches have their new lists {late_ns / NS_PER_S:.3f} s after the instant "
-                "until which they could be committed",
+                f"all switches have their new lists {late_ns / NS_PER_S:.3f} s after {instant}",
                 hint=SLOWER,
             )
         return ConfirmWindow(self.timeout_s, time.monotonic() + self.timeout_s)

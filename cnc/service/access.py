@@ -42,12 +42,16 @@ class Access:
     """The tokens and quotas of a service, as the store has them."""
 
     def __init__(self, tokens: Iterable[TokenRecord], quotas: Mapping[str, Quota]) -> None:
+        self._spent: dict[str, float] = {}  # by CUC, until when its rate is used up
+        self.reload(tokens, quotas)
+
+    def reload(self, tokens: Iterable[TokenRecord], quotas: Mapping[str, Quota]) -> None:
+        """All of them, as another controller may have changed them."""
         self._tokens = {its.name: its for its in tokens}
         self._by_digest: dict[str, TokenRecord] = {}
         for its in self._tokens.values():
             self._index(its)
         self._quotas = dict(quotas)
-        self._spent: dict[str, float] = {}  # by CUC, until when its rate is used up
 
     @property
     def tokens(self) -> list[TokenRecord]:

@@ -26,6 +26,8 @@ An argument with `?` may be left out or null. A call with one that is not here i
     token.list                              tokens: [name, role, cuc, created, expires, revoked]
     token.rotate  name, days?               as token.add; the former is good for minutes more
     token.revoke  name                      name
+    forward      method, path, headers: {name: text}, body      status, headers, body: a request of
+                                            HTTP that the controller which leads has answered
     quota.set    cuc, streams?, requests_per_minute?    cuc, streams, requests_per_minute
 
 STREAM: `cuc`, `stream_id`, `name` (in the plan), `body` (as it was put), `etag`, `state`
@@ -63,7 +65,8 @@ from cnc.service.refused import CallRefused, Code
 CUC_PATTERN = r"^[A-Za-z](_?[A-Za-z0-9-]){0,18}$"
 # 802.1Qcc 46.2.3.1, as the typedef stream-id-type of ieee802-dot1q-tsn-types has it.
 STREAM_ID_PATTERN = r"^[0-9a-fA-F]{2}(-[0-9a-fA-F]{2}){5}:[0-9a-fA-F]{2}-[0-9a-fA-F]{2}$"
-_WORD_MAX, _WORDS_MAX = 256, 32
+_HEADER_PATTERN = r"^[ -~]{0,1024}$"
+_WORD_MAX, _WORDS_MAX, _PATH_MAX = 256, 32, 4096
 _TAG_MAX, _KEY_MAX, _STREAMS_MAX, _DAYS_MAX, _QUOTA_MAX = 64, 128, 10_000, 3650, 1_000_000
 
 
@@ -90,6 +93,9 @@ _Word = Annotated[str, Field(max_length=_WORD_MAX)]
 _Days = Annotated[int, Field(ge=1, le=_DAYS_MAX)]
 _Quota = Annotated[int, Field(ge=0, le=_QUOTA_MAX)]
 _TokenName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$")]
+VIA = "1.1 tsn-cnc"  # of a request that was forwarded (RFC 9110 7.6.3)
+# Of a request that a standby forwards: no other header changes what it asks for.
+ForwardedHeader = Literal["accept", "content-type", "idempotency-key", "if-match", "if-none-match"]
 DocumentName = Literal[
     "topology",
     "plan",
@@ -201,6 +207,15 @@ class QuotaSet(OfCuc):
     requests_per_minute: _Quota | None = None
 
 
+class Forward(Arguments):
+    """A request for the controller that leads, as it came; `path` with its query."""
+
+    method: Literal["PUT", "POST", "PATCH", "DELETE"]
+    path: Annotated[str, Field(pattern=r"^/[!-~]*$", max_length=_PATH_MAX)]
+    headers: dict[ForwardedHeader, Annotated[str, Field(pattern=_HEADER_PATTERN)]]
+    body: str
+
+
 @dataclass(frozen=True, slots=True)
 class Call:
     """Who may make a call, what its arguments are, and whether it changes something, which the
@@ -227,6 +242,7 @@ CALLS: Mapping[str, Call] = {
     "intent.put": Call(OPERATORS, IntentPut, changes=True),
     "push": Call(OPERATORS, Arguments, changes=True),
     "rollback": Call(OPERATORS, Rollback, changes=True),
+    "forward": Call(ALL, Forward),
     "token.add": Call(ADMINS, TokenAdd, changes=True),
     "token.list": Call(ADMINS, Arguments),
     "token.rotate": Call(ADMINS, TokenRotate, changes=True),

@@ -40,6 +40,17 @@ def ensure(directory: Path, address: str = "localhost") -> tuple[Path, Path]:
     return certificate, key
 
 
+def names_of(certificate: Path) -> frozenset[str]:
+    """The names and addresses that a certificate is for. Raises OSError, ValueError."""
+    its = x509.load_pem_x509_certificate(certificate.read_bytes())
+    try:
+        found = its.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return frozenset()
+    addresses = (str(each) for each in found.get_values_for_type(x509.IPAddress))
+    return frozenset({*found.get_values_for_type(x509.DNSName), *addresses})
+
+
 def _make(certificate: Path, key: Path, address: str) -> None:
     private = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "tsn-cnc")])

@@ -1,232 +1,125 @@
 """The core: one asyncio process, one writer. Every call comes here, and is checked here.
 
-Reads look at the decided plan, which never changes in place, and at the store. Decisions are made
-one at a time, in a thread of their own: placed, judged, on the disk, then answered.
+It answers what changes nothing at any time, and decides while it leads its network. One that has
+the state for itself leads as long as it runs; of several controllers one does (`succession`).
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
-from typing import Any, TypeVar
+from collections.abc import Callable
+from typing import Any
 
-from cnc.service import administration, intent_put, streams
-from cnc.service.access import Access, token_shown
+from cnc.model import Plan
 from cnc.service.admission import Admission
-from cnc.service.aside import Aside
-from cnc.service.calls import (
-    Arguments,
-    CommandRun,
-    DocumentGet,
-    EventsFollow,
-    Role,
-    arguments_of,
-)
-from cnc.service.channel import Following, Request
+from cnc.service.calls import CALLS, Forward, arguments_of
+from cnc.service.channel import Request
 from cnc.service.commands import Commands
-from cnc.service.deciding import Deciding, Reading
+from cnc.service.decisions import ITSELF, Decisions
 from cnc.service.documents import Documents
+from cnc.service.forwarding import forwarded
+from cnc.service.lease.member import Lease
+from cnc.service.reads import Reads
 from cnc.service.refused import CallRefused, Code
-from cnc.service.roller import Push, Rolled, Roller
-from cnc.service.store import Asker, Store
+from cnc.service.roller import Push
+from cnc.service.store import Store
 from cnc.service.watching import Watching
 
-LOG = logging.getLogger(__name__)
-
-ITSELF = Asker("service", Role.ADMIN, None, "")
-_EVENTS_AT_ONCE = 500
-_Result = TypeVar("_Result")
-_Decide = Callable[[Deciding, Any], Any]
+__all__ = ["ITSELF", "Core"]
 
 
 class Core:
-    """The service of one network, until `close`."""
+    """The service of one network, until `close`. `leader` says who leads while this one does not;
+    None: nobody."""
 
     def __init__(
         self,
         store: Store,
-        admission: Admission,
         *,
-        push: Push,
         documents: Documents,
         commands: Commands,
         watching: Watching,
+        leader: Callable[[], Lease | None] = lambda: None,
     ) -> None:
-        self._store, self._admission = store, admission
-        self._documents, self._commands = documents, commands
-        self._watching = watching
-        self._access = Access(store.tokens(), store.quotas())
-        self._writer = ThreadPoolExecutor(1, "writer")
-        # Of their own: those that ask switches would hold up all other reads.
-        self._long_reads = ThreadPoolExecutor(2, "documents")
-        self._news = asyncio.Event()
-        self._deciding: set[asyncio.Task[Any]] = set()
-        self._decided = admission.plan, int(store.noted("decided") or 0)
-        self._roller = Roller(
-            lambda: self._decided, push, done=self._rolled_out, failed=self._not_rolled_out
-        )
-        self._running: asyncio.Task[None] | None = None
-        self._calls: Mapping[str, Callable[[Asker, Any], Awaitable[Any]]] = {
-            "who": self._who,
-            "document.get": self._document,
-            "events.follow": self._follow,
-            "command.run": self._command,
-            "push": self._push,
-            **{name: partial(self._read, function) for name, function in streams.READS.items()},
-            **{
-                name: partial(self._decide, name, its)
-                for table in (streams, administration, intent_put)
-                for name, its in table.DECISIONS.items()
-            },
-            "token.list": self._tokens,
-        }
+        self._reads = Reads(store, documents=documents, commands=commands, watching=watching)
+        self._leader = leader
+        self._decisions: Decisions | None = None
+        self._why_not: CallRefused | None = None
 
-    def start(self) -> None:
-        """Begin to roll out, first what was decided and no switch runs yet."""
-        self._running = asyncio.create_task(self._roller.run())
-        if self._store.noted("running") != str(self._decided[1]):
-            self._roller.want()
-        else:
-            self._watching.runs(self._decided[0])
+    @property
+    def decided(self) -> tuple[Plan, int] | None:
+        """The plan that was decided last, and the number of its decision."""
+        return self._reads.decided
+
+    def lead(self, admission: Admission, push: Push) -> None:
+        """Decide from now on, beginning with the plan that is decided, and roll out."""
+        self._decisions, self._why_not = Decisions(self._reads, admission, push), None
+        self._decisions.start()
+
+    async def stand_by(self, why_not: CallRefused | None = None) -> None:
+        """Decide nothing any more; a rollout that is on its way ends first. `why_not`: what stands
+        in the way of decisions, if not that another leads."""
+        self._why_not = why_not
+        ended, self._decisions = self._decisions, None
+        if ended:
+            await ended.close()
+
+    def look_who(self) -> None:
+        """Know the tokens and quotas that the store has. From any thread. Raises CncError."""
+        self._reads.look_who()
+
+    async def look(self) -> None:
+        """While another leads: what it has decided since. Raises CncError."""
+        await self._reads.look()
 
     def raise_if_failed(self) -> None:
-        """Raise what has ended the rollouts, which is a fault of this program, or what has parted
-        the store from what is in memory: a service that is started again is better than one that
-        decides in vain."""
-        self._store.database.raise_if_unknown()
-        if self._running and self._running.done():
-            self._running.result()
+        """Raise what has ended the rollouts, or what has parted the store from what is in memory: a
+        service that is started again is better than one that decides in vain."""
+        self._reads.store.database.raise_if_unknown()
+        if self._decisions:
+            self._decisions.raise_if_failed()
 
     async def close(self) -> None:
         """End; a rollout that is on its way ends first."""
-        if self._running:
-            self._running.cancel()
-            await asyncio.gather(self._running, *self._deciding, return_exceptions=True)
-        await asyncio.to_thread(self._watching.close)
-        for each in (self._writer, self._long_reads):
-            await asyncio.to_thread(each.shutdown, cancel_futures=True)
+        await self.stand_by()
+        await self._reads.close()
 
     async def answer(self, request: Request) -> Any:
         """The result of a call, or a Following. Raises CallRefused."""
-        asker = self._access.asker(request.token, request.source)
+        access = self._reads.access
+        asker = access.asker(request.token, request.source)
         arguments = arguments_of(request.call, request.arguments)
-        self._access.check(asker, request.call, arguments)
-        return await self._calls[request.call](asker, arguments)
+        access.check(asker, request.call, arguments)
+        if isinstance(arguments, Forward):
+            leader = self._leader()
+            if leader is None or self._decisions:
+                raise self._nobody()
+            return await asyncio.to_thread(forwarded, arguments, leader, request.token)
+        if not CALLS[request.call].changes:
+            return await self._reads.calls[request.call](asker, arguments)
+        if self._decisions is None:
+            raise self._not_here()
+        return await self._decisions.calls[request.call](asker, arguments)
 
-    # --- reads -------------------------------------------------------------------------------
+    def _not_here(self) -> CallRefused:
+        if self._why_not:
+            return self._why_not
+        leader = self._leader()
+        if leader is None:
+            return self._nobody()
+        return CallRefused(
+            Code.UNAVAILABLE,
+            f"this controller stands by; {leader.url} leads the network, and decides",
+            hint=f"ask {leader.url}",
+            details={"elsewhere": leader.url, "retry_after_s": 1},
+        )
 
-    async def _who(self, asker: Asker, _: Arguments) -> dict[str, Any]:
-        expires = self._access.named(asker.name).expires
-        return {
-            "name": asker.name,
-            "role": str(asker.role),
-            "cuc": asker.cuc,
-            "expires": expires.isoformat() if expires else None,
-        }
-
-    async def _read(self, function: streams.Read, asker: Asker, arguments: Any) -> Any:
-        reading = Reading(self._store, self._decided[0], asker)
-        return await asyncio.to_thread(function, reading, arguments)
-
-    async def _document(self, asker: Asker, arguments: DocumentGet) -> Any:
-        if arguments.name == "audit" and asker.role is Role.VIEWER:
-            raise CallRefused(Code.FORBIDDEN, "the audit log is not for tokens of the role viewer")
-        if Aside.has(arguments):
-            return await self._documents.aside.get(arguments, self._decided[1])
-        loop = asyncio.get_running_loop()
-        make = partial(self._documents.get, arguments, self._decided[0])
-        return await loop.run_in_executor(self._long_reads, make)
-
-    async def _tokens(self, _asker: Asker, _: Arguments) -> dict[str, Any]:
-        return {"tokens": [token_shown(its) for its in self._access.tokens]}
-
-    async def _follow(self, asker: Asker, arguments: EventsFollow) -> Following:
-        async def items() -> AsyncGenerator[dict[str, Any], None]:
-            seen = arguments.after
-            if seen is None:
-                seen = await asyncio.to_thread(self._store.newest_event)
-            while True:
-                news = self._news
-                read = partial(self._store.events, seen, cuc=asker.cuc, limit=_EVENTS_AT_ONCE)
-                found = await asyncio.to_thread(read)
-                self._access.check_still(asker)
-                for each in found:
-                    yield each
-                    seen = each["number"]
-                if len(found) < _EVENTS_AT_ONCE:
-                    await news.wait()
-
-        return Following(items())
-
-    async def _command(self, _: Asker, arguments: CommandRun) -> Following:
-        streams_of_cucs = await asyncio.to_thread(self._store.streams)
-        plan = self._decided[0]
-        names = [its.name for its in streams_of_cucs if its.name in plan.intent.streams]
-        return Following(self._commands.run(arguments, plan, names))
-
-    # --- decisions ---------------------------------------------------------------------------
-
-    async def _push(self, asker: Asker, _: Arguments) -> dict[str, Any]:
-        def note() -> int:
-            with self._store.deciding(asker, "push", ""):
-                return self._store.newest_event()
-
-        after = await self._in_writer(note)
-        self._roller.want()
-        return {"accepted": True, "after": after}
-
-    async def _decide(self, call: str, function: _Decide, asker: Asker, arguments: Any) -> Any:
-        """Done to its end, also when its asker has gone."""
-        deciding = Deciding(self._store, self._admission, self._access, asker, call)
-        work = partial(deciding.once, arguments, partial(function, deciding, arguments))
-        task = asyncio.create_task(self._decided_by(deciding, work))
-        self._deciding.add(task)
-        task.add_done_callback(self._deciding.discard)
-        return await asyncio.shield(task)
-
-    async def _decided_by(self, deciding: Deciding, work: Callable[[], Any]) -> Any:
-        try:
-            return await self._in_writer(work)
-        finally:
-            if deciding.number is not None and deciding.has_plan:
-                self._decided = self._admission.plan, deciding.number
-                self._roller.want()
-            self._tell()
-
-    def _tell(self) -> None:
-        """Those who follow look for what is new."""
-        self._news.set()
-        self._news = asyncio.Event()
-
-    async def _in_writer(self, work: Callable[[], _Result]) -> _Result:
-        return await asyncio.get_running_loop().run_in_executor(self._writer, work)
-
-    async def _rolled_out(self, number: int, rolled: Rolled) -> None:
-        def note() -> None:
-            with self._store.deciding(ITSELF, "rollout", "", "done") as decision:
-                news = decision.configured(number, rolled.rollout)
-                for cuc, stream_id, is_gone in news:
-                    kind = "stream-removed" if is_gone else "stream-configured"
-                    decision.tell(kind, cuc, stream_id=stream_id, rollout=rolled.rollout)
-                decision.tell("rollout-done", rollout=rolled.rollout, streams=len(news))
-
-        await self._in_writer(note)
-        plan, decided = self._decided
-        if decided == number:
-            self._watching.runs(plan)
-        self._tell()
-
-    async def _not_rolled_out(self, error: Exception, next_try_s: float) -> None:
-        reason, hint = str(error), getattr(error, "hint", None)
-        LOG.warning("rollout failed, next attempt in %g s: %s", next_try_s, reason)
-
-        def note() -> None:
-            with self._store.deciding(ITSELF, "rollout", "", f"failed: {reason}") as decision:
-                decision.not_configured(reason)
-                decision.tell("rollout-failed", reason=reason, hint=hint, next_try_s=next_try_s)
-
-        await self._in_writer(note)
-        self._tell()
+    @staticmethod
+    def _nobody() -> CallRefused:
+        return CallRefused(
+            Code.UNAVAILABLE,
+            "no controller leads the network at the moment: the one that did has ended or lost its "
+            "database, and another takes its place when its lease is over",
+            hint="ask again, with the same Idempotency-Key",
+            details={"retry_after_s": 1},
+        )

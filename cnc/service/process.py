@@ -8,55 +8,45 @@ import logging
 import os
 import signal
 import socket
-import sys
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import (
+    AbstractAsyncContextManager,
+    ExitStack,
+    asynccontextmanager,
+    contextmanager,
+    suppress,
+)
 from functools import partial
 from pathlib import Path
 
 from click import Group
 
 from cnc.errors import CncError
-from cnc.service import access, certificate, owner, state, watching
+from cnc.rollout import History
+from cnc.service import access, certificate, controllers, owner, state, watching
+from cnc.service.admission import Admission
 from cnc.service.calls import Role
 from cnc.service.channel import serving
 from cnc.service.commands import Commands
-from cnc.service.core import ITSELF, Core
+from cnc.service.core import Core
+from cnc.service.decisions import ITSELF
 from cnc.service.documents import Documents
 from cnc.service.pushing import Pushing, term_of
+from cnc.service.roller import Push
+from cnc.service.settings import SOCKET, Settings, socket_in
 from cnc.service.store import Store
-from cnc.switch import ConnectOptions
+from cnc.service.workers import listening_socket, worker_socket, workers
 from cnc.watch import service_manager
+
+__all__ = ["ADMIN_TOKEN", "SOCKET", "Settings", "run", "socket_in"]
 
 LOG = logging.getLogger(__name__)
 
-SOCKET, LOCK, ADMIN_TOKEN = "core.sock", "service.lock", "admin.token"
-_SOCKET_PATH_MAX = 107  # unix(7)
+LOCK, ADMIN_TOKEN = "service.lock", "admin.token"
 _ALIVE_EVERY_S = 0.5
-_WORKER = "cnc.service.web"
-_BACKLOG = 256
-_AGAIN_S = 1.0  # a worker that has ended is started again after this
-_WORKERS_END_S = 5.0
 
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """How a service runs: where its workers listen and how many they are, where its state is, how
-    it reaches the switches. `take_over`: also those that another controller's rollout runs on.
-    `worker_socket`: a socket for workers that others keep running, and the group that may connect.
-    `database`: the URL of the database that has the state, in the place of files.
-    """
-
-    file: Path
-    state_dir: Path
-    connect: ConnectOptions
-    address: str
-    port: int
-    workers: int
-    take_over: bool = False
-    worker_socket: tuple[Path, int] | None = None
-    database: str | None = None
+# Makes a core lead while the block runs; what it yields raises what ends the service.
+Leading = Callable[[Core], AbstractAsyncContextManager[Callable[[], None]]]
 
 
 def run(settings: Settings, offered: Group, say: Callable[[str], None]) -> None:
@@ -70,77 +60,82 @@ def run(settings: Settings, offered: Group, say: Callable[[str], None]) -> None:
     with ExitStack() as stack:
         stack.enter_context(_alone(directory))
         state.note_database(directory, settings.database)
-        listening = stack.enter_context(_listening(settings))
-        store, history = stack.enter_context(state.opened(directory))
-        store.forget_old()
-        first_plan = owner.FirstPlan(settings.connect, history)
-        admission = owner.begin(settings.file, store, first_plan)
-        _first_token(store, directory, say)
+        listening = stack.enter_context(listening_socket(settings))
+        keeper = stack.enter_context(controllers.keeper(settings)) if settings.database else None
+        fence = keeper.fence if keeper else None
+        store, history = stack.enter_context(state.opened(directory, fence))
         watch = watching.watching(settings.connect, history)
-        documents = Documents(store, history, settings.connect, watch, directory)
-        take_over = settings.take_over
-        term = term_of(store, admission.plan, ITSELF, connect=settings.connect, take_over=take_over)
-        push = Pushing(settings.connect, history, term, take_over=take_over)
+
+        def first() -> Admission:
+            first_plan = owner.FirstPlan(settings.connect, history)
+            admission = owner.begin(settings.file, store, first_plan)
+            _first_token(store, directory, say)
+            return admission
+
+        leading: Leading
+        if keeper is None:
+            leading = _always(*_alone_with(settings, store, history, first, watch.around))
+        else:
+            ways = controllers.Ways(store, history, settings.connect, first, watch.around)
+            leading = partial(controllers.leading, settings, keeper, ways)
         make = partial(
             Core,
             store,
-            admission,
-            push=watch.around(push),
-            documents=documents,
+            documents=Documents(store, history, settings.connect, watch, directory),
             watching=watch,
             commands=Commands(offered, settings.connect, directory),
+            leader=keeper.leader if keeper else lambda: None,
         )
-        asyncio.run(_serve(settings, listening, make))
+        asyncio.run(_serve(settings, listening, make, leading))
 
 
 async def _serve(
-    settings: Settings, listening: socket.socket | None, make: Callable[[], Core]
+    settings: Settings,
+    listening: socket.socket | None,
+    make: Callable[[], Core],
+    leading: Leading,
 ) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     core = make()
-    async with serving(socket_in(settings.state_dir), core.answer):
-        core.start()
-        async with _workers(settings, listening), _worker_socket(settings, core):
+    async with serving(socket_in(settings.state_dir), core.answer), leading(core) as raise_if_ended:
+        async with workers(settings, listening), worker_socket(settings, core.answer):
             service_manager.notify("READY=1")
             watchdog = service_manager.Watchdog()
             while not stop.is_set():
                 watchdog.alive()
                 core.raise_if_failed()
+                raise_if_ended()
                 with suppress(TimeoutError):
                     await asyncio.wait_for(stop.wait(), _ALIVE_EVERY_S)
             service_manager.notify("STOPPING=1")
-    await core.close()
+        await core.close()
 
 
-@asynccontextmanager
-async def _worker_socket(settings: Settings, core: Core) -> AsyncIterator[None]:
-    if settings.worker_socket is None:
-        yield
-        return
-    path, group = settings.worker_socket
-    async with AsyncExitStack() as stack:
-        try:
-            await stack.enter_async_context(serving(path, core.answer, group))
-        except OSError as error:
-            raise CncError(
-                f"{path}: no socket for workers can be made there: {error.strerror}",
-                hint="name a path that may be written, and a group that this user is in",
-            ) from error
-        yield
+def _alone_with(
+    settings: Settings,
+    store: Store,
+    history: History,
+    first: Callable[[], Admission],
+    around: Callable[[Push], Push],
+) -> tuple[Admission, Push]:
+    """What a controller leads with that has the state for itself."""
+    store.forget_old()
+    admission = first()
+    connect, take_over = settings.connect, settings.take_over
+    term = term_of(store, admission.plan, ITSELF, connect=connect, take_over=take_over)
+    return admission, around(Pushing(connect, history, term, take_over=take_over))
 
 
-def socket_in(directory: Path) -> Path:
-    """The core's socket. Raises CncError where its path is longer than a socket's may be."""
-    path = directory / SOCKET
-    if len(os.fsencode(path)) > _SOCKET_PATH_MAX:
-        raise CncError(
-            f"{path}: longer than the {_SOCKET_PATH_MAX} octets that the path of a socket has",
-            hint="name a directory with a shorter path with --state-dir",
-        )
-    return path
+def _always(admission: Admission, push: Push) -> Leading:
+    @asynccontextmanager
+    async def leading(core: Core) -> AsyncIterator[Callable[[], None]]:
+        core.lead(admission, push)
+        yield lambda: None
+
+    return leading
 
 
 @contextmanager
@@ -169,67 +164,3 @@ def _first_token(store: Store, directory: Path, say: Callable[[str], None]) -> N
     if "JOURNAL_STREAM" not in os.environ:  # what systemd has of it is kept, for many to read
         say(f"token of the admin, told this once: {token}")
     say(f"the token of the admin is in {path}, which its owner alone may read")
-
-
-@asynccontextmanager
-async def _workers(settings: Settings, listening: socket.socket | None) -> AsyncIterator[None]:
-    """The processes that end TLS and parse what strangers send; one that ends is started again."""
-    if listening is None:
-        yield
-        return
-    certificate_file, key = certificate.ensure(settings.state_dir, settings.address)
-    command = [
-        *(sys.executable, "-m", _WORKER),
-        *("--core", str(socket_in(settings.state_dir)), "--fd", str(listening.fileno())),
-        *("--certificate", str(certificate_file), "--key", str(key)),
-    ]
-    tasks = [
-        asyncio.create_task(_kept_running(command, listening.fileno()))
-        for _ in range(settings.workers)
-    ]
-    try:
-        yield
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-
-async def _kept_running(command: list[str], listening: int) -> None:
-    # They hold no database: nor what libpq reads of one.
-    environment = {k: its for k, its in os.environ.items() if not k.startswith("PG")}
-    while True:
-        process = await asyncio.create_subprocess_exec(
-            *command, pass_fds=(listening,), env=environment
-        )
-        try:
-            code = await process.wait()
-        except asyncio.CancelledError:
-            process.terminate()
-            try:
-                await asyncio.wait_for(process.wait(), _WORKERS_END_S)
-            except TimeoutError:
-                process.kill()
-                await process.wait()
-            raise
-        LOG.warning("a worker has ended with %d; it is started again", code)
-        await asyncio.sleep(_AGAIN_S)
-
-
-@contextmanager
-def _listening(settings: Settings) -> Iterator[socket.socket | None]:
-    """Where all workers accept; None without workers. Raises CncError if it cannot be listened on.
-    What comes before the workers have started waits there."""
-    if not settings.workers:
-        yield None
-        return
-    try:
-        where = socket.getaddrinfo(settings.address, settings.port, type=socket.SOCK_STREAM)[0]
-        listening = socket.create_server(where[4][:2], family=where[0], backlog=_BACKLOG)
-    except OSError as error:
-        raise CncError(
-            f"cannot listen on {settings.address}:{settings.port}: {error.strerror}",
-            hint="check that the address belongs to this machine and that the port is free",
-        ) from error
-    with listening:
-        yield listening

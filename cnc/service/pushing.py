@@ -4,16 +4,21 @@ any mixture of before and after keeps what was promised.
 
 from __future__ import annotations
 
+import logging
+
 from cnc import rollout
 from cnc.check.change import Judged
 from cnc.data_tree.tree import KeptTerm
 from cnc.errors import RolloutError
 from cnc.model import NS_PER_S, Plan
-from cnc.rollout import History
+from cnc.rollout import History, Report
+from cnc.rollout.timing import Within
 from cnc.service.roller import Rolled
 from cnc.service.store import Asker, Store
 from cnc.switch import ConnectOptions
 from cnc.switch.rollout_id import Term
+
+LOG = logging.getLogger(__name__)
 
 _WHAT = "service"
 _TERM = "term"
@@ -24,13 +29,21 @@ class Pushing:
     """A push for each plan that comes after another. From one thread at a time.
 
     The first one after a start compares all switches, whatever the history says that they run.
+    `within` is of a controller that leads for a while, of several: it takes no decision of an
+    operator to complete what was decided before and is not on all switches.
     """
 
     def __init__(
-        self, connect: ConnectOptions, history: History, term: Term, *, take_over: bool
+        self,
+        connect: ConnectOptions,
+        history: History,
+        term: Term,
+        *,
+        take_over: bool,
+        within: Within | None = None,
     ) -> None:
         self._connect, self._history, self._term = connect, history, term
-        self._take_over = take_over
+        self._take_over, self._within = take_over, within
         self._runs: Judged | None = None  # the plan that the switches run
         self._was_late = False
 
@@ -39,17 +52,7 @@ class Pushing:
         runs = self._runs
         at_once = runs is not None and not self._was_late and not runs.compatible(plan)
         try:
-            report = rollout.push(
-                plan,
-                connect=self._connect,
-                history=self._history,
-                take_over=self._take_over,
-                term=self._term,
-                what=_WHAT,
-                change_is_judged=at_once,
-                touched=runs is not None,
-                at_once=at_once,
-            )
+            report = self._pushed(plan, at_once=at_once)
         except RolloutError:
             # A switch that is too busy for the next cycle is given a lead.
             self._was_late = at_once
@@ -64,6 +67,38 @@ class Pushing:
             newest = self._history.rollouts(plan.intent.name, phase=rollout.Phase.DONE, limit=1)
             number = newest[0].number if newest else None
         return Rolled(number, max(0, report.all_start_in_ns) / NS_PER_S)
+
+    def _pushed(self, plan: Plan, *, at_once: bool) -> Report:
+        try:
+            return self._push(plan, at_once=at_once)
+        except RolloutError as error:
+            managed = plan.intent.network.managed.values()
+            if not self._within or not rollout.unresolved(managed, self._history):
+                raise
+            LOG.warning("%s; it was decided, so it is completed", error)
+        rollout.resume(
+            network=plan.intent.name,
+            connect=self._connect,
+            history=self._history,
+            take_over=self._take_over,
+            term=self._term,
+            within=self._within,
+        )
+        return self._push(plan, at_once=False)
+
+    def _push(self, plan: Plan, *, at_once: bool) -> Report:
+        return rollout.push(
+            plan,
+            connect=self._connect,
+            history=self._history,
+            take_over=self._take_over,
+            term=self._term,
+            within=self._within,
+            what=_WHAT,
+            change_is_judged=at_once,
+            touched=self._runs is not None,
+            at_once=at_once,
+        )
 
 
 def term_of(

@@ -9,7 +9,7 @@ import getpass
 import logging
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Self, TypedDict, TypeVar
 
@@ -224,6 +224,14 @@ class Device:
         """End another session, which releases its locks and discards its changes (RFC 6241 7.9)."""
         with self._request("kill-session"):
             self._session.kill_session(session_id)
+
+    def end_other_sessions(self) -> None:
+        """End the other sessions of this login that hold a lock, of a controller that stands still
+        or is gone."""
+        its = (lock for lock in self.server().locks if lock.user == self._user)
+        for number in {lock.session_id for lock in its} - {self.session_id}:
+            with suppress(DeviceError):  # it has ended since
+                self.end_session(number)
 
     def edit(self, config: Element) -> None:
         """Write a `<config>` to the candidate datastore and let the server validate it."""

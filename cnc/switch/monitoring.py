@@ -23,12 +23,13 @@ _NAMESPACES = {"m": MONITORING, "y": YANG_LIBRARY}
 
 @dataclass(frozen=True, slots=True)
 class Lock:
-    """A datastore that a session has locked; `holder` describes the session as far as it is
-    known."""
+    """A datastore that a session has locked; `holder` describes the session as far as it is known,
+    and `user` is whose it is."""
 
     datastore: str
     session_id: str
     holder: str
+    user: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,9 @@ def server_report(data: Element) -> ServerReport:
     for datastore in reply.entries(data, datastores, _NAMESPACES, LOCKS_MAX):
         for lock in reply.entries(datastore, "m:locks/m:global-lock", _NAMESPACES, LOCKS_MAX):
             number = _text(lock, "m:locked-by-session")
-            locks.append(Lock(_text(datastore, "m:name"), number, _holder(sessions.get(number))))
+            session = sessions.get(number)
+            user = "" if session is None else _text(session, "m:username")
+            locks.append(Lock(_text(datastore, "m:name"), number, _holder(session), user))
     modules: dict[str, frozenset[str]] = {}
     for module in reply.entries(data, "y:yang-library/y:module-set/y:module", _NAMESPACES):
         features = {

@@ -17,7 +17,7 @@ import sys
 from cnc.__main__ import main
 from cnc.rollout.history import Journal
 from cnc.rollout.transaction import Transaction
-from cnc.service import core, deciding
+from cnc.service import deciding, decisions
 from cnc.service.pushing import Pushing
 from cnc.service.store import Decision
 
@@ -79,7 +79,8 @@ def arrange(fate):
         await rolled_out(self, number, rolled)
         fate.reach("noted")
 
-    rolled_out, core.Core._rolled_out = core.Core._rolled_out, fateful_rolled_out
+    owner = decisions.Decisions
+    rolled_out, owner._rolled_out = owner._rolled_out, fateful_rolled_out
     Decision.take_plan, deciding.Deciding.once = fateful_take_plan, fateful_once
     Pushing.__call__ = fateful_push
     around(Transaction, "_stage", fate, after="staged")

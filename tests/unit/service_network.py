@@ -20,6 +20,7 @@ from cnc.service.commands import Commands
 from cnc.service.core import ITSELF, Core
 from cnc.service.documents import Documents
 from cnc.service.roller import Rolled
+from cnc.service.store import Store
 from cnc.service.watching import watching
 from cnc.switch import ConnectOptions
 
@@ -54,8 +55,8 @@ class Switches:
 class Asking:
     """Calls to a core as the tokens of the roles make them."""
 
-    def __init__(self, core: Core, tokens: Mapping[str, str]) -> None:
-        self.core, self.tokens = core, dict(tokens)
+    def __init__(self, core: Core, store: Store, tokens: Mapping[str, str]) -> None:
+        self.core, self.store, self.tokens = core, store, dict(tokens)
 
     async def call(self, call: str, arguments: Any = None, *, by: str = CUC) -> Any:
         token = self.tokens.get(by, by)
@@ -80,7 +81,7 @@ class Asking:
     async def until_quiet(self) -> None:
         """Once the switches run all that is decided."""
         following = await self.call("events.follow", {"after": 0}, by="admin")
-        store, decided = self.core._store, self.core._decided
+        store, decided = self.store, self.core.decided
         async for event in following.items:
             done = event["kind"] == "rollout-done"
             if done and store.noted("running") == str(decided[1]):
@@ -113,14 +114,12 @@ async def service(
         watch = watching(connect, history)
         core = Core(
             store,
-            admission,
-            push=switches.push,
             documents=Documents(store, history, connect, watch, directory),
             commands=Commands(cnc, connect, directory),
             watching=watch,
         )
-        core.start()
+        core.lead(admission, switches.push)
         try:
-            yield Asking(core, tokens)
+            yield Asking(core, store, tokens)
         finally:
             await core.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -9,20 +10,21 @@ import pytest
 from cnc import intent as intents
 from cnc.data_tree.tree import KeptTerm
 from cnc.errors import RolloutError
-from cnc.model import Plan
+from cnc.model import NS_PER_S, Plan
 from cnc.planner import plan as compute
 from cnc.rollout import (
     Term,
     push,
     resume,
     roll_back,
+    timing,
 )
 from cnc.rollout.history import History
 from cnc.switch import ConnectOptions
 from cnc.switch.device import DeviceError, StoredSwitch
 from cnc.switch.payload import edit_config
 from cnc.switch.rollout_id import RolloutId, rollout_id_element, rollout_id_in
-from tests.unit.fake_devices import stand_in
+from tests.unit.fake_devices import TAI_MINUS_MONOTONIC_NS, stand_in
 
 LINE3 = Path(__file__).parents[2] / "schedules" / "line3.yaml"
 CONNECT = ConnectOptions(Path("key"), Path("known_hosts"))
@@ -133,3 +135,43 @@ def test_what_is_written_is_read_again():
     assert rollout_id_in(edit_config({}, 0, {}, its)) == its
     plain = RolloutId("5f0c", "ann@noc", KEPT.taken)
     assert len(rollout_id_element(plain)) == 3
+
+
+def told_until_ns(devices):
+    (told_ns,) = {device.running.rollout_id.apply_before_ns for device in devices.values()}
+    return told_ns
+
+
+def test_no_switch_may_apply_a_rollout_after_the_end_of_its_leaders_lease(plan, devices):
+    end_ns = time.monotonic_ns() + 2 * NS_PER_S
+    wanted = []
+
+    def within(wanted_ns):
+        wanted.append(wanted_ns)
+        return end_ns - time.monotonic_ns()
+
+    push(plan, connect=CONNECT, term=SERVICE, within=within)
+    assert told_until_ns(devices) <= end_ns + TAI_MINUS_MONOTONIC_NS
+    assert wanted[0] > 2 * NS_PER_S
+
+
+def test_a_lease_that_lasts_longer_changes_nothing(plan, devices):
+    report = push(plan, connect=CONNECT, term=SERVICE, within=lambda wanted_ns: wanted_ns)
+    left_ns = report.base_time_ns - told_until_ns(devices)
+    assert left_ns == timing.MIN_MARGIN_NS + 3 * NS_PER_S
+
+
+def test_by_a_lease_that_is_over_nothing_is_sent(plan, devices):
+    with pytest.raises(RolloutError, match="no switch was changed"):
+        push(plan, connect=CONNECT, term=SERVICE, within=_over)
+    assert not any(device.running.rollout_id for device in devices.values())
+
+
+def _over(_wanted_ns):
+    raise RolloutError("the lease is over")
+
+
+def test_switches_that_are_too_slow_for_the_lease_are_told_so(plan, devices):
+    with pytest.raises(RolloutError, match="after the end of the lease by which this controller"):
+        push(plan, connect=CONNECT, term=SERVICE, within=lambda _wanted_ns: 0)
+    assert not any(device.running.rollout_id for device in devices.values())

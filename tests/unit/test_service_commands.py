@@ -54,7 +54,7 @@ async def printed(
 def test_a_command_prints_what_it_prints_of_the_decided_plan_here(tmp_path):
     async def ask(service: Asking) -> tuple[Any, str]:
         await service.put(ONE, KEYS)
-        app.dump_plan(service.core._decided[0], tmp_path / "line3.json")
+        app.dump_plan(service.core.decided[0], tmp_path / "line3.json")
         return await printed(service, "talkers", "--csv"), "talkers"
 
     (code, out, err), name = run(tmp_path, ask)
@@ -141,7 +141,7 @@ def test_a_command_ends_when_its_asker_has_gone(tmp_path):
         assert len(processes_of(tmp_path)) == 1
         await following.items.aclose()
         assert processes_of(tmp_path) == []
-        assert not service.core._commands._running
+        assert not service.core._reads._commands._running
 
     run(tmp_path, ask)
 

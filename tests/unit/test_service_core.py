@@ -330,7 +330,7 @@ def test_nothing_is_accepted_while_the_store_cannot_be_written(tmp_path, monkeyp
 
     async def ask(service: Asking) -> None:
         await service.until_quiet()
-        store = service.core._store
+        store = service.store
         monkeypatch.setattr(store, "deciding", _full)
         error = await refused(service.put(ONE, KEYS))
         assert error.code is Code.UNAVAILABLE
@@ -349,7 +349,7 @@ def test_an_outcome_that_the_store_cannot_take_is_noted_once_it_can(tmp_path, mo
         await service.until_quiet()
         switches.hold = threading.Event()
         await service.put(ONE, KEYS)
-        monkeypatch.setattr(service.core._store, "deciding", _full)
+        monkeypatch.setattr(service.store, "deciding", _full)
         switches.hold.set()
         while len(switches.plans) < 2:  # noqa: ASYNC110
             await asyncio.sleep(0.02)
@@ -452,11 +452,11 @@ def test_an_operator_puts_another_intent_and_the_streams_of_cucs_stay(tmp_path):
     async def ask(service: Asking) -> Any:
         await service.put(ONE, KEYS)
         await service.until_quiet()
-        before = service.core._decided[0].streams
+        before = service.core.decided[0].streams
         answer = await service.call("intent.put", put, by="operator")
         await service.until_quiet()
         assert (await service.call("intent.put", put, by="operator"))["change"] == ""
-        return before, answer["change"], service.core._decided[0]
+        return before, answer["change"], service.core.decided[0]
 
     before, answer, plan = run(tmp_path, ask, switches=switches)
     assert answer == "added late; removed valves"
@@ -468,7 +468,7 @@ def test_an_operator_puts_another_intent_and_the_streams_of_cucs_stay(tmp_path):
 
 
 async def decided(service: Asking) -> Any:
-    return service.core._decided[0]
+    return service.core.decided[0]
 
 
 def intent_with(former: str, text: str) -> str:
@@ -486,10 +486,10 @@ def intent_with(former: str, text: str) -> str:
 )
 def test_an_intent_that_cannot_be_taken_changes_nothing(tmp_path, text, why):
     async def ask(service: Asking) -> Any:
-        before = service.core._decided
+        before = service.core.decided
         asked = {"file": "cell.yaml", "text": text}
         error = await refused(service.call("intent.put", asked, by="admin"))
-        assert service.core._decided == before
+        assert service.core.decided == before
         return error
 
     error = run(tmp_path, ask)

@@ -7,6 +7,7 @@ that it changed. Times are ISO 8601, UTC. What is JSON is text.
 from __future__ import annotations
 
 from sqlalchemy import (
+    BigInteger,
     Boolean,
     Column,
     Index,
@@ -113,6 +114,19 @@ answered = Table(
     Column("digest", Text, nullable=False),
     Column("answer", Text, nullable=False),
     Column("expires", Text, nullable=False),
+)
+
+# Which of several controllers leads, see `cnc.service.lease`.
+lease = Table(
+    "lease",
+    tables,
+    Column("network", Text, primary_key=True),
+    Column("holder", Text, nullable=False),
+    Column("term", BigInteger, nullable=False),
+    Column("counter", BigInteger, nullable=False),
+    Column("length_ns", BigInteger, nullable=False),
+    Column("url", Text, nullable=False),
+    Column("certificate", Text, nullable=False),
 )
 
 Index("answered_expires", answered.c.expires)

@@ -179,6 +179,11 @@ class Store:
         with self.database.reading() as connection:
             return connection.execute(select(func.max(event.c.number))).scalar() or 0
 
+    def newest_decision(self) -> int:
+        """The number of the newest decision of any kind, 0 before the first."""
+        with self.database.reading() as connection:
+            return connection.execute(select(func.max(audit.c.number))).scalar() or 0
+
     def audit(self, after: int, *, limit: int) -> list[dict[str, Any]]:
         """Decisions with a higher number, the oldest first."""
         query = select(audit).where(audit.c.number > after).order_by(audit.c.number).limit(limit)

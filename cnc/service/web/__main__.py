@@ -13,11 +13,12 @@ from pathlib import Path
 
 from starlette.middleware import Middleware
 
+from cnc.service.certificate import names_of
 from cnc.service.web import page
 from cnc.service.web.app import application
 from cnc.service.web.asking import Asking
 from cnc.service.web.schema import model
-from cnc.service.web.server import Server, names_of, tls
+from cnc.service.web.server import Server, tls
 from cnc.service.web.session import CookieAsToken, Sessions
 
 _FILES_MAX = 4096

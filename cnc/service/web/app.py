@@ -18,6 +18,7 @@ from cnc.service.web.commands import Commands
 from cnc.service.web.discovery import EVENTS, Discovery
 from cnc.service.web.errors import RestconfError, refused
 from cnc.service.web.events import Events
+from cnc.service.web.forwarding import Forwarding
 from cnc.service.web.guard import Guard
 from cnc.service.web.operations import Operations
 from cnc.service.web.resources import ROOT, Resources
@@ -66,7 +67,7 @@ def application(
                 for each in OPERATIONS
             ),
         ],
-        middleware=[Middleware(Guard, names=names), *before],
+        middleware=[Middleware(Guard, names=names), *before, Middleware(Forwarding, asking=asking)],
         exception_handlers={
             RestconfError: _restconf_error,
             CallRefused: _refused,

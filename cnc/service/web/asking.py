@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from cnc.service.channel import Channel, connected
+from cnc.service.refused import CallRefused
 
 PAUSE_S = 15.0  # after this something is sent, so that a client that has gone is found
 
@@ -33,6 +34,14 @@ async def with_pauses(items: AsyncGenerator[Any, None]) -> AsyncGenerator[Any, N
         await items.aclose()
 
 
+class Elsewhere(Exception):
+    """Another controller leads the network, and this call is for it."""
+
+    def __init__(self, refused: CallRefused) -> None:
+        super().__init__(str(refused))
+        self.refused = refused
+
+
 class Asking:
     """Calls to the core that listens on a socket, over one connection for all requests."""
 
@@ -45,9 +54,14 @@ class Asking:
     async def call(
         self, call: str, arguments: Mapping[str, Any] | None = None, *, token: str, source: str
     ) -> Any:
-        """The result. Raises CallRefused."""
+        """The result. Raises CallRefused, and Elsewhere."""
         channel = await self._found()
-        return await channel.call(call, arguments, token=token, source=source)
+        try:
+            return await channel.call(call, arguments, token=token, source=source)
+        except CallRefused as refused:
+            if "elsewhere" in refused.details:
+                raise Elsewhere(refused) from refused
+            raise
 
     async def follow(
         self, call: str, arguments: Mapping[str, Any] | None = None, *, token: str, source: str

@@ -12,7 +12,6 @@ from socket import socket
 from typing import Any, cast
 
 import uvicorn
-from cryptography import x509
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -150,14 +149,3 @@ def tls(certificate: Path, key: Path) -> ssl.SSLContext:
     context.load_cert_chain(certificate, key)
     context.set_alpn_protocols(["http/1.1"])
     return context
-
-
-def names_of(certificate: Path) -> frozenset[str]:
-    """The names and addresses that a certificate is for. Raises OSError, ValueError."""
-    its = x509.load_pem_x509_certificate(certificate.read_bytes())
-    try:
-        found = its.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    except x509.ExtensionNotFound:
-        return frozenset()
-    addresses = (str(each) for each in found.get_values_for_type(x509.IPAddress))
-    return frozenset({*found.get_values_for_type(x509.DNSName), *addresses})

@@ -1,0 +1,133 @@
+"""The calls that change something, of a controller that leads its network; and its rollouts.
+
+Decisions are made one at a time, in a thread of their own: placed, judged, on the disk, then
+answered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, TypeVar
+
+from cnc.model import Plan
+from cnc.service import administration, intent_put, streams
+from cnc.service.admission import Admission
+from cnc.service.calls import Arguments, Role
+from cnc.service.deciding import Deciding
+from cnc.service.reads import Reads
+from cnc.service.roller import Push, Rolled, Roller
+from cnc.service.store import Asker
+
+LOG = logging.getLogger(__name__)
+
+ITSELF = Asker("service", Role.ADMIN, None, "")
+_Result = TypeVar("_Result")
+_Decide = Callable[[Deciding, Any], Any]
+
+
+class Decisions:
+    """From `start` to `close`. What it decides, `reads` shows."""
+
+    def __init__(self, reads: Reads, admission: Admission, push: Push) -> None:
+        self._reads, self._store, self._admission = reads, reads.store, admission
+        self._writer = ThreadPoolExecutor(1, "writer")
+        self._deciding: set[asyncio.Task[Any]] = set()
+        self._decided: tuple[Plan, int]
+        self._take(int(self._store.noted("decided") or 0))
+        self._roller = Roller(
+            lambda: self._decided, push, done=self._rolled_out, failed=self._not_rolled_out
+        )
+        self._running: asyncio.Task[None] | None = None
+        self.calls: Mapping[str, Callable[[Asker, Any], Awaitable[Any]]] = {
+            "push": self._push,
+            **{
+                name: partial(self._decide, name, its)
+                for table in (streams, administration, intent_put)
+                for name, its in table.DECISIONS.items()
+            },
+        }
+
+    def start(self) -> None:
+        """Begin to roll out, first what was decided and no switch runs yet."""
+        self._running = asyncio.create_task(self._roller.run())
+        if self._store.noted("running") != str(self._decided[1]):
+            self._roller.want()
+        else:
+            self._reads.watching.runs(self._decided[0])
+
+    def raise_if_failed(self) -> None:
+        """Raise what has ended the rollouts, which is a fault of this program: a service that is
+        started again is better than one that decides in vain."""
+        if self._running and self._running.done():
+            self._running.result()
+
+    async def close(self) -> None:
+        """End; a rollout that is on its way ends first."""
+        if self._running:
+            self._running.cancel()
+            await asyncio.gather(self._running, *self._deciding, return_exceptions=True)
+        await asyncio.to_thread(self._writer.shutdown, cancel_futures=True)
+
+    def _take(self, number: int) -> None:
+        self._reads.decided = self._decided = self._admission.plan, number
+
+    async def _push(self, asker: Asker, _: Arguments) -> dict[str, Any]:
+        def note() -> int:
+            with self._store.deciding(asker, "push", ""):
+                return self._store.newest_event()
+
+        after = await self._in_writer(note)
+        self._roller.want()
+        return {"accepted": True, "after": after}
+
+    async def _decide(self, call: str, function: _Decide, asker: Asker, arguments: Any) -> Any:
+        """Done to its end, also when its asker has gone."""
+        deciding = Deciding(self._store, self._admission, self._reads.access, asker, call)
+        work = partial(deciding.once, arguments, partial(function, deciding, arguments))
+        task = asyncio.create_task(self._decided_by(deciding, work))
+        self._deciding.add(task)
+        task.add_done_callback(self._deciding.discard)
+        return await asyncio.shield(task)
+
+    async def _decided_by(self, deciding: Deciding, work: Callable[[], Any]) -> Any:
+        try:
+            return await self._in_writer(work)
+        finally:
+            if deciding.number is not None and deciding.has_plan:
+                self._take(deciding.number)
+                self._roller.want()
+            self._reads.tell()
+
+    async def _in_writer(self, work: Callable[[], _Result]) -> _Result:
+        return await asyncio.get_running_loop().run_in_executor(self._writer, work)
+
+    async def _rolled_out(self, number: int, rolled: Rolled) -> None:
+        def note() -> None:
+            with self._store.deciding(ITSELF, "rollout", "", "done") as decision:
+                news = decision.configured(number, rolled.rollout)
+                for cuc, stream_id, is_gone in news:
+                    kind = "stream-removed" if is_gone else "stream-configured"
+                    decision.tell(kind, cuc, stream_id=stream_id, rollout=rolled.rollout)
+                decision.tell("rollout-done", rollout=rolled.rollout, streams=len(news))
+
+        await self._in_writer(note)
+        plan, decided = self._decided
+        if decided == number:
+            self._reads.watching.runs(plan)
+        self._reads.tell()
+
+    async def _not_rolled_out(self, error: Exception, next_try_s: float) -> None:
+        reason, hint = str(error), getattr(error, "hint", None)
+        LOG.warning("rollout failed, next attempt in %g s: %s", next_try_s, reason)
+
+        def note() -> None:
+            with self._store.deciding(ITSELF, "rollout", "", f"failed: {reason}") as decision:
+                decision.not_configured(reason)
+                decision.tell("rollout-failed", reason=reason, hint=hint, next_try_s=next_try_s)
+
+        await self._in_writer(note)
+        self._reads.tell()
