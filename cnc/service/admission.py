@@ -19,11 +19,9 @@ from cnc.errors import InputError, Unschedulable
 from cnc.intent.beside import Beside
 from cnc.model import Intent, Plan, PortRef
 from cnc.planner import Live
+from cnc.service.failures import Failure, of_problems, of_unschedulable
 from cnc.service.refused import CallRefused, Code
 
-# 802.1Q-2022 table 46-15.
-_INSUFFICIENT_BANDWIDTH = 1
-_FEATURE_NOT_SUPPORTED = 25
 _MS_NS = 1_000_000
 
 
@@ -119,7 +117,7 @@ class Admission:
         try:
             return self._beside.having(intent, wanted, source)
         except InputError as error:
-            details = {"failure_code": _FEATURE_NOT_SUPPORTED}
+            details = {"failure_code": of_problems(error)}
             raise CallRefused(Code.INVALID, str(error), hint=error.hint, details=details) from error
 
     @contextmanager
@@ -140,11 +138,16 @@ def recovery_step_ns(plan: Plan) -> int:
 
 def _no_place(error: Unschedulable) -> CallRefused:
     text = "; ".join(f"{name}: {why}" for name, why in error.reasons.items())
+    codes = of_unschedulable(error)
     return CallRefused(
         Code.CONFLICT,
         text,
         hint=error.hint or "ask for a longer period, a smaller frame or a longer max-latency",
-        details={"failure_code": _INSUFFICIENT_BANDWIDTH, "reasons": error.reasons},
+        details={
+            "failure_code": next(iter(codes.values()), int(Failure.BANDWIDTH)),
+            "failure_codes": codes,
+            "reasons": error.reasons,
+        },
     )
 
 
@@ -154,5 +157,5 @@ def _refused_by_judge(violations: Sequence[Violation]) -> CallRefused:
         Code.CONFLICT,
         f"the judge refuses the plan with it: {first.where}: {first.text} ({first.code})",
         hint="this is a defect of the planner; please report it with the intent file",
-        details={"failure_code": _INSUFFICIENT_BANDWIDTH},
+        details={"failure_code": int(Failure.BANDWIDTH)},
     )

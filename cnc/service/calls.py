@@ -39,11 +39,12 @@ EVENT: `number` (from 1, by which `after` counts), `time` (ISO 8601, UTC), `kind
 
 | kind | more |
 |---|---|
-| stream-placed, stream-refused | cuc, stream_id, reason |
+| stream-placed | cuc, stream_id, reason: null |
+| stream-refused | cuc, stream_id, reason, failure_code |
 | stream-configured, stream-removed | cuc, stream_id, rollout |
 | rollout-done | rollout, streams: count |
 | rollout-failed | reason, hint, next_try_s |
-| computed | cuc, streams: [stream-id], failed: {stream-id: reason} |
+| computed | cuc, streams: [stream-id], failed: {stream-id: reason}, failure_codes: {id: code} |
 
 `etag` is text without quotes. `if_none_match: "*"` refuses (STALE) what is there already.
 """
@@ -203,17 +204,19 @@ class QuotaSet(OfCuc):
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """Who may make a call, what its arguments are, and whether it changes something, which the
-    audit log then has."""
+    """Who may make a call, what its arguments are, whether it changes something, which the audit
+    log then has, and whether a worker makes it first, to know the token, so that another call of
+    the same request follows."""
 
     roles: frozenset[Role]
     arguments: type[Arguments]
     changes: bool = False
+    comes_first: bool = False
 
 
 CALLS: Mapping[str, Call] = {
-    "who": Call(ALL, Arguments),
-    "domain.get": Call(ALL, Arguments),
+    "who": Call(ALL, Arguments, comes_first=True),
+    "domain.get": Call(ALL, Arguments, comes_first=True),
     "domain.set": Call(OPERATORS, DomainSet, changes=True),
     "cuc.get": Call(ALL, OfCuc),
     "cuc.delete": Call(STREAMS, CucDelete, changes=True),

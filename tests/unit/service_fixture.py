@@ -131,7 +131,7 @@ class FixtureCore:
                 raise CallRefused(Code.CONFLICT, refused, details={"failure_code": 3})
         for stream_id in asked:
             self.streams[arguments.cuc, stream_id]["placed"] = True
-        await self._tell("computed", cuc=arguments.cuc, streams=asked, failed={})
+        await self._tell("computed", cuc=arguments.cuc, streams=asked, failed={}, failure_codes={})
         return {"placed": asked}
 
     async def document_get(self, arguments: DocumentGet) -> Any:

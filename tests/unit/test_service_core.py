@@ -116,6 +116,17 @@ def test_what_has_no_place_is_refused_with_port_and_reason_and_nothing_changes(t
     assert error.details["failure_code"]
 
 
+def test_a_refusal_is_an_event_with_its_code_and_of_its_cuc(tmp_path):
+    async def ask(service: Asking) -> None:
+        error = await refused(service.put(ONE, {**KEYS, "max-latency": "20us"}))
+        await refused(service.put(TWO, {**KEYS, "talker": "nobody"}))  # says nothing of the network
+        (told,) = [its for its in await service.events() if its["kind"] == "stream-refused"]
+        assert (told["cuc"], told["stream_id"], told["reason"]) == (CUC, ONE, str(error))
+        assert told["failure_code"] == error.details["failure_code"] == 21
+
+    run(tmp_path, ask)
+
+
 @pytest.mark.parametrize(
     ("keys", "said"),
     [

@@ -20,7 +20,7 @@ from collections.abc import Collection, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 
-from cnc.errors import InputError, Unschedulable
+from cnc.errors import InputError, Lack, Unschedulable
 from cnc.loops import derive as loops
 from cnc.loops.model import Loops
 from cnc.mechanism import Start
@@ -127,14 +127,14 @@ class Live:
             if stream.name in self._planned
         }
         if refused:
-            raise Unschedulable(refused)
+            raise Unschedulable(refused, lacks=dict.fromkeys(refused, Lack.WAY))
         with ExitStack() as undo:
             come = self._windows.add(streams, undo, self._movable, moving_at_most)
             come = come._replace(recovery_ns=_in_steps(come.recovery_ns, self._recovery_step_ns))
             closed = self._closed({stream.name: stream for stream in streams}, come.streams)
             new = {name: its for name, its in come.streams.items() if name not in come.moved}
             if refused := self._without_room(new):
-                raise Unschedulable(refused)
+                raise Unschedulable(refused, lacks=dict.fromkeys(refused, Lack.FILTERS))
             assigned = self._addresses.add(streams, _senders(new))
             undo.pop_all()
         self._windows.accept(streams, come)
@@ -213,7 +213,7 @@ class Live:
         made = replace(self._origin, intent=intent, streams=ends)
         found = loops.delays(made)
         if late := loops.late(made, found):
-            raise Unschedulable(late)
+            raise Unschedulable(late, lacks=dict.fromkeys(late, Lack.TIME))
         return found
 
     def _count(self, planned: Mapping[str, StreamPlan]) -> None:
