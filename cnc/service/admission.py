@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from cnc.check import Violation
+from cnc.check import Judgement, Violation, judgement
 from cnc.check.change import Judged, Named
 from cnc.errors import InputError, Unschedulable
 from cnc.intent.beside import Beside
@@ -39,14 +39,18 @@ class Change:
 
 
 class Admission:
-    """The decided plan of a network, ready for changes. One thread at a time."""
+    """The decided plan of a network, ready for changes. One thread at a time.
+
+    `begun` is the judgement on the plan that it began with, as long as that is the decided one.
+    """
 
     def __init__(self, plan: Plan) -> None:
         """Raises InputError for a plan that cannot be changed stream by stream."""
         self.plan = plan
         self._step_ns = recovery_step_ns(plan)
         self._live = self._timetable(plan)
-        self._judged = Judged(plan)
+        self.begun: Judgement | None = judgement(plan)
+        self._judged = Judged(plan, self.begun)
         self._beside = Beside(plan.intent)
 
     @contextmanager
@@ -75,7 +79,7 @@ class Admission:
             if self._judged.plan is not self.plan:
                 self._judged.after(self.plan)
             raise
-        self.plan = change.plan
+        self.plan, self.begun = change.plan, None
 
     def _changed(self, wanted: Keys, gone: Collection[str], source: str, narrow: Narrow) -> Change:
         """The change, which the timetable has made."""
@@ -126,7 +130,7 @@ class Admission:
         when the block ends. Raises InputError as `Admission`."""
         begun = Admission(plan)
         yield
-        self.plan = plan
+        self.plan, self.begun = plan, begun.begun
         self._live, self._judged, self._beside = begun._live, begun._judged, begun._beside
 
 

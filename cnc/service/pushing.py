@@ -5,6 +5,7 @@ any mixture of before and after keeps what was promised.
 from __future__ import annotations
 
 from cnc import rollout
+from cnc.check import Judgement, judgement
 from cnc.check.change import Judged
 from cnc.data_tree.tree import KeptTerm
 from cnc.errors import RolloutError
@@ -27,16 +28,26 @@ class Pushing:
     """
 
     def __init__(
-        self, connect: ConnectOptions, history: History, term: Term, *, take_over: bool
+        self,
+        connect: ConnectOptions,
+        history: History,
+        term: Term,
+        *,
+        take_over: bool,
+        judged: Judgement | None = None,
     ) -> None:
+        """`judged` is the judgement on the plan that is decided at the start."""
         self._connect, self._history, self._term = connect, history, term
         self._take_over = take_over
         self._runs: Judged | None = None  # the plan that the switches run
+        self._judged = judged  # on the plan that they are to run first
         self._was_late = False
 
     def __call__(self, plan: Plan) -> Rolled:
         """Raises CncError."""
         runs = self._runs
+        if runs is None and (self._judged is None or self._judged.plan is not plan):
+            self._judged = judgement(plan)
         at_once = runs is not None and not self._was_late and not runs.compatible(plan)
         try:
             report = rollout.push(
@@ -49,6 +60,7 @@ class Pushing:
                 change_is_judged=at_once,
                 touched=runs is not None,
                 at_once=at_once,
+                judged=self._judged,
             )
         except RolloutError:
             # A switch that is too busy for the next cycle is given a lead.
@@ -56,7 +68,8 @@ class Pushing:
             raise
         self._was_late = self._take_over = False
         if runs is None or runs.after(plan):
-            self._runs = Judged(plan)
+            self._runs = Judged(plan, self._judged)
+            self._judged = None
         if report.number is not None:
             self._history.forget_plans(plan.intent.name, _WHAT, keep=_PLANS_KEPT)
         number = report.number
