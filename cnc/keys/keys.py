@@ -49,7 +49,7 @@ class Keys:
     of_stream: Callable[[Stream, shape.Stream, shape.Document], Stream] = (
         lambda stream, _its, _document: stream
     )
-    written: Callable[[Stream, Mapping[str, Any]], Mapping[str, Any]] = lambda _stream, _document: {}
+    written: Callable[[Stream, Mapping[str, Any]], Mapping[str, Any]] = lambda _its, _document: {}
     check: Callable[[shape.Document, Intent, Problems], None] = lambda _document, _its, _found: None
     founding: Mapping[str, type[Any]] = field(default_factory=dict)
     with_streams: Callable[[Intent, shape.Document, Collection[str]], Iterable[object]] = (

@@ -6,6 +6,7 @@
     access      tokens, roles, quotas
     admission   a request becomes a stream of the plan, or is refused
     failures    why a stream has no place, by the codes of table 46-15
+    packed      documents that are longer than a message
     roller      brings what was decided to the switches
     store       what has to outlive the process
     live, aside documents of the page: what is known now; what takes seconds, in its own process

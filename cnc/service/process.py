@@ -80,9 +80,7 @@ def run(settings: Settings, offered: Group, say: Callable[[str], None]) -> None:
         documents = Documents(store, history, settings.connect, watch)
         take_over = settings.take_over
         term = term_of(store, admission.plan, ITSELF, connect=settings.connect, take_over=take_over)
-        push = Pushing(
-            settings.connect, history, term, take_over=take_over, judged=admission.begun
-        )
+        push = Pushing(settings.connect, history, term, take_over=take_over, judged=admission.begun)
         make = partial(
             Core,
             store,

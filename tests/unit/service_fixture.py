@@ -19,6 +19,7 @@ from cnc.service.calls import (
     CucDelete,
     DocumentGet,
     EventsFollow,
+    IntentPut,
     OfCuc,
     OfStream,
     Role,
@@ -136,6 +137,9 @@ class FixtureCore:
 
     async def document_get(self, arguments: DocumentGet) -> Any:
         return {"format": f"cnc-{arguments.name}/1"}
+
+    async def intent_put(self, arguments: IntentPut) -> Any:
+        return {"change": f"{len(arguments.content())} characters", "after": 0}
 
     async def events_follow(self, arguments: EventsFollow) -> Following:
         async def items() -> AsyncIterator[Any]:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from cnc.service.packed import DOCUMENT_MAX_OCTETS
 from cnc.service.web.bodies import BODY_MAX_OCTETS, DEPTH_MAX
 from cnc.service.web.guard import HEAD_MAX_OCTETS
 from cnc.service.web.server import CONNECTIONS_MAX_OF_ADDRESS, HEAD_WITHIN_S
@@ -70,6 +71,29 @@ def test_a_body_in_chunks_without_an_end_is_refused(web: Worker) -> None:
             for _ in range(8):
                 connection.sendall(chunk)
         assert b" 413 " in connection.recv(4096)
+
+
+@pytest.mark.parametrize(
+    ("role", "octets", "status"),
+    [
+        ("operator", 2_000_000, HTTPStatus.OK),
+        ("operator", DOCUMENT_MAX_OCTETS, HTTPStatus.REQUEST_ENTITY_TOO_LARGE),
+        ("viewer", 1_000_000, HTTPStatus.REQUEST_ENTITY_TOO_LARGE),
+        ("plc", 2 * BODY_MAX_OCTETS, HTTPStatus.REQUEST_ENTITY_TOO_LARGE),
+        ("nobody", 100, HTTPStatus.UNAUTHORIZED),
+    ],
+)
+def test_only_operators_send_documents_of_megabytes(
+    web: Worker, role: str, octets: int, status: HTTPStatus
+) -> None:
+    """An intent of 10,000 streams has two."""
+    content = {"file": "cell.yaml", "text": "# {[( \n" * (octets // 8)}
+    answer = web.ask("PUT", "/api/v1/intent", content, by=role)
+    assert answer.status == status
+    if status is HTTPStatus.OK:
+        assert answer.json["change"] == f"{len(content['text'])} characters"
+    elif status is HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
+        assert "octets at most" in answer.error["error-message"]
 
 
 @pytest.mark.parametrize("opening", ["[", '{"a":'])
