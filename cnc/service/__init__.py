@@ -1,5 +1,6 @@
 """The CNC as a service: one process that owns a network, and answers those who ask for streams.
 
+    connections how many somebody may have, to a worker or to the core
     channel     framed JSON on a Unix socket, between the workers and the core
     calls       what may be asked, by whom, and what is refused how
     core        one writer: dispatches calls, decides
