@@ -268,7 +268,9 @@ def _around(
             "change what the reasons name, take a stream out, or allow the streams that run to "
             "move: cnc push --reoptimise"
         )
-        raise Unschedulable(error.reasons, hint=hint, summary=error.summary) from None
+        raise Unschedulable(
+            error.reasons, hint=hint, summary=error.summary, lacks=error.lacks
+        ) from None
 
 
 # --- plan ----------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ The command line prints `str(error)` and, below it, the hint: what to do next.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import Enum, auto
 
 
 class CncError(Exception):
@@ -39,18 +40,36 @@ class InputError(CncError):
         self.quoted = quoted or {}
 
 
+class Lack(Enum):
+    """What there is too little of for a stream."""
+
+    ROOM = auto()  # on links, in queues, or for frames that are late after a disturbance
+    TIME = auto()  # even alone it takes longer than it may
+    WAY = auto()  # to a listener
+    SECOND_WAY = auto()  # for its second copies
+    LIST = auto()  # entries of a gate control list
+    FILTERS = auto()  # stream filters of a switch
+    ENTRIES = auto()  # filtering entries of a bridge
+
+
 class Unschedulable(CncError):
-    """Some streams cannot be placed; `reasons` maps each to the operator's explanation. What
-    several have in common, `summary`, is told before the hint."""
+    """Some streams cannot be placed; `reasons` maps each to the operator's explanation, and `lacks`
+    some to what they lack: others have no room. What several have in common, `summary`, is told
+    before the hint."""
 
     def __init__(
-        self, reasons: dict[str, str], *, hint: str | None = None, summary: str = ""
+        self,
+        reasons: dict[str, str],
+        *,
+        hint: str | None = None,
+        summary: str = "",
+        lacks: Mapping[str, Lack] | None = None,
     ) -> None:
         lines = [f"{name}: {why}" for name, why in reasons.items()]
         super().__init__("cannot schedule every stream:\n  " + "\n  ".join(lines), hint=hint)
         if summary:
             self.hint = f"{summary}. {hint[0].upper()}{hint[1:]}" if hint else summary
-        self.reasons, self.summary = reasons, summary
+        self.reasons, self.summary, self.lacks = reasons, summary, dict(lacks or {})
 
 
 class PlanRejected(CncError):

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import NamedTuple
 
-from cnc.errors import InputError, Unschedulable
+from cnc.errors import InputError, Lack, Unschedulable
 from cnc.model import (
     AddressRange,
     Elimination,
@@ -239,6 +239,7 @@ class LiveAddresses:
         if not self._bridged:
             return {}
         refused = self._crowded_out(streams, senders)
+        lacks = dict.fromkeys(refused, Lack.ENTRIES)
         assigned: dict[str, StreamAddress] = {}
         for stream in streams:
             address = self._pick(stream)
@@ -251,7 +252,7 @@ class LiveAddresses:
             for address in assigned.values():
                 del self._owners[address]
             self._unused = _Unused(self._intent, self._is_taken)  # from their beginnings again
-            raise Unschedulable(refused)
+            raise Unschedulable(refused, lacks=lacks)
         for address in assigned.values():
             self._left.pop(address, None)
         self._of |= assigned

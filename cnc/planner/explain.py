@@ -94,7 +94,7 @@ def _named(names: Sequence[str]) -> str:
 def hopeless(problem: Problem, route: Route) -> str | None:
     """Why the stream would not even fit an empty network on this route, if so."""
     stream = problem.stream(route.member)
-    if route.least_latency_ns > stream.max_latency_ns:
+    if is_too_long(problem, route):
         return floor(problem, route).reason(problem.intent)
     if unsteady := _too_unsteady(problem, route):
         return unsteady
@@ -118,6 +118,11 @@ def hopeless(problem: Problem, route: Route) -> str | None:
             "a faster link would help"
         )
     return _without_share(problem, route) if problem.shares_ppb else None
+
+
+def is_too_long(problem: Problem, route: Route) -> bool:
+    """Whether the stream would be too late on this route even alone."""
+    return route.least_latency_ns > problem.stream(route.member).max_latency_ns
 
 
 def _without_share(problem: Problem, route: Route) -> str | None:

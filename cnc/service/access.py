@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 import time
+from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -24,6 +25,7 @@ _TOKEN_OCTETS = 32
 _DAYS = 365
 _ROTATION = timedelta(minutes=5)
 _BURST_S = 10  # a CUC may be so many seconds ahead of its rate
+_BEHIND_S = 10  # until the second call of a request: its body has come by then
 
 
 def digest_of(token: str) -> str:
@@ -43,6 +45,8 @@ class Access:
 
     def __init__(self, tokens: Iterable[TokenRecord], quotas: Mapping[str, Quota]) -> None:
         self._spent: dict[str, float] = {}  # by CUC, until when its rate is used up
+        # By CUC, when it made calls that are counted for the next one as well.
+        self._first: defaultdict[str, deque[float]] = defaultdict(deque)
         self.reload(tokens, quotas)
 
     def reload(self, tokens: Iterable[TokenRecord], quotas: Mapping[str, Quota]) -> None:
@@ -89,7 +93,7 @@ class Access:
             raise CallRefused(
                 Code.FORBIDDEN, f"token {asker.name} is for the CUC {asker.cuc} alone"
             )
-        self._spend(asker.cuc or "")
+        self._spend(asker.cuc or "", comes_first=CALLS[call].comes_first)
 
     def check_still(self, asker: Asker) -> None:
         """Raises CallRefused where the token of who follows is none any more."""
@@ -160,12 +164,17 @@ class Access:
         for digest in filter(None, (its.digest, its.former_digest)):
             self._by_digest[digest] = its
 
-    def _spend(self, cuc: str) -> None:
-        """One request of a CUC's rate."""
+    def _spend(self, cuc: str, *, comes_first: bool) -> None:
+        """One request of a CUC's rate, once for the call that came first and the one behind it."""
+        first, now = self._first[cuc], time.monotonic()
+        while first and now - first[0] > _BEHIND_S:
+            first.popleft()
+        if first and not comes_first:
+            first.popleft()
+            return
         most = self.quota(cuc).requests_per_minute
         if not most:
             raise CallRefused(Code.TOO_MANY, f"the CUC {cuc} may make no requests")
-        now = time.monotonic()
         begun, each_s = max(self._spent.get(cuc, 0.0), now), 60 / most
         if begun - now > max(_BURST_S, each_s):
             raise CallRefused(
@@ -175,6 +184,8 @@ class Access:
                 details={"retry_after_s": round(begun - now) or 1},
             )
         self._spent[cuc] = begun + each_s
+        if comes_first:
+            first.append(now)
 
 
 def token_shown(its: TokenRecord) -> dict[str, Any]:

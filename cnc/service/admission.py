@@ -13,17 +13,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from cnc.check import Violation
+from cnc.check import Judgement, Violation, judgement
 from cnc.check.change import Judged, Named
 from cnc.errors import InputError, Unschedulable
 from cnc.intent.beside import Beside
 from cnc.model import Intent, Plan, PortRef
 from cnc.planner import Live
+from cnc.service.failures import Failure, of_problems, of_unschedulable
 from cnc.service.refused import CallRefused, Code
 
-# 802.1Q-2022 table 46-15.
-_INSUFFICIENT_BANDWIDTH = 1
-_FEATURE_NOT_SUPPORTED = 25
 _MS_NS = 1_000_000
 
 
@@ -41,14 +39,18 @@ class Change:
 
 
 class Admission:
-    """The decided plan of a network, ready for changes. One thread at a time."""
+    """The decided plan of a network, ready for changes. One thread at a time.
+
+    `begun` is the judgement on the plan that it began with, as long as that is the decided one.
+    """
 
     def __init__(self, plan: Plan) -> None:
         """Raises InputError for a plan that cannot be changed stream by stream."""
         self.plan = plan
         self._step_ns = recovery_step_ns(plan)
         self._live = self._timetable(plan)
-        self._judged = Judged(plan)
+        self.begun: Judgement | None = judgement(plan)
+        self._judged = Judged(plan, self.begun)
         self._beside = Beside(plan.intent)
 
     @contextmanager
@@ -77,7 +79,7 @@ class Admission:
             if self._judged.plan is not self.plan:
                 self._judged.after(self.plan)
             raise
-        self.plan = change.plan
+        self.plan, self.begun = change.plan, None
 
     def _changed(self, wanted: Keys, gone: Collection[str], source: str, narrow: Narrow) -> Change:
         """The change, which the timetable has made."""
@@ -119,7 +121,7 @@ class Admission:
         try:
             return self._beside.having(intent, wanted, source)
         except InputError as error:
-            details = {"failure_code": _FEATURE_NOT_SUPPORTED}
+            details = {"failure_code": of_problems(error)}
             raise CallRefused(Code.INVALID, str(error), hint=error.hint, details=details) from error
 
     @contextmanager
@@ -128,7 +130,7 @@ class Admission:
         when the block ends. Raises InputError as `Admission`."""
         begun = Admission(plan)
         yield
-        self.plan = plan
+        self.plan, self.begun = plan, begun.begun
         self._live, self._judged, self._beside = begun._live, begun._judged, begun._beside
 
 
@@ -140,11 +142,16 @@ def recovery_step_ns(plan: Plan) -> int:
 
 def _no_place(error: Unschedulable) -> CallRefused:
     text = "; ".join(f"{name}: {why}" for name, why in error.reasons.items())
+    codes = of_unschedulable(error)
     return CallRefused(
         Code.CONFLICT,
         text,
         hint=error.hint or "ask for a longer period, a smaller frame or a longer max-latency",
-        details={"failure_code": _INSUFFICIENT_BANDWIDTH, "reasons": error.reasons},
+        details={
+            "failure_code": next(iter(codes.values()), int(Failure.BANDWIDTH)),
+            "failure_codes": codes,
+            "reasons": error.reasons,
+        },
     )
 
 
@@ -154,5 +161,5 @@ def _refused_by_judge(violations: Sequence[Violation]) -> CallRefused:
         Code.CONFLICT,
         f"the judge refuses the plan with it: {first.where}: {first.text} ({first.code})",
         hint="this is a defect of the planner; please report it with the intent file",
-        details={"failure_code": _INSUFFICIENT_BANDWIDTH},
+        details={"failure_code": int(Failure.BANDWIDTH)},
     )

@@ -15,9 +15,10 @@ An argument with `?` may be left out or null. A call with one that is not here i
                                                         placed: [stream-id]
     document.get  name, stream?, number?, after?        the document
     events.follow  after?                               follows: EVENT
-    command.run  words: [text], file?, text?, columns?  follows: {"out": text} or {"err": text} as a
-                                            command prints it, at last {"exit": code}
-    intent.put   file, text: an intent for the same network           change: text, after
+    command.run  words: [text], file?, text?, packed?, columns?       follows: {"out": text} or
+                                            {"err": text} as a command prints it, at last {"exit":
+                                            code}
+    intent.put   file, text or packed: an intent for the same network         change: text, after
     push                                                accepted: true, after: the outcome is the
                                             first event of a rollout with a higher number
     rollback     number?                                as push
@@ -41,11 +42,12 @@ EVENT: `number` (from 1, by which `after` counts), `time` (ISO 8601, UTC), `kind
 
 | kind | more |
 |---|---|
-| stream-placed, stream-refused | cuc, stream_id, reason |
+| stream-placed | cuc, stream_id, reason: null |
+| stream-refused | cuc, stream_id, reason, failure_code |
 | stream-configured, stream-removed | cuc, stream_id, rollout |
 | rollout-done | rollout, streams: count |
 | rollout-failed | reason, hint, next_try_s |
-| computed | cuc, streams: [stream-id], failed: {stream-id: reason} |
+| computed | cuc, streams: [stream-id], failed: {stream-id: reason}, failure_codes: {id: code} |
 
 `etag` is text without quotes. `if_none_match: "*"` refuses (STALE) what is there already.
 """
@@ -59,6 +61,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from cnc.service.packed import unpacked
 from cnc.service.refused import CallRefused, Code
 
 # What a CUC may be called, so that the names of its streams are names of an intent (`names`).
@@ -166,21 +169,30 @@ class EventsFollow(Arguments):
     after: Annotated[int, Field(ge=0)] | None = None
 
 
-class CommandRun(Arguments):
-    """A command line of `cnc`; `file` is the name in it, and `text` the content, of a document of
-    the asker's, `columns` the width of its terminal."""
+class WithDocument(Arguments):
+    """With a document of the asker's, as `text`, or `packed` (`cnc.service.packed`)."""
+
+    text: str | None = None
+    packed: str | None = None
+
+    def content(self) -> str:
+        """The text. Raises CallRefused (INVALID, TOO_LARGE)."""
+        return unpacked(self.packed) if self.packed is not None else self.text or ""
+
+
+class CommandRun(WithDocument):
+    """A command line of `cnc`; `file` is the name in it of the document, `columns` the width of
+    the asker's terminal."""
 
     words: Annotated[list[_Word], Field(min_length=1, max_length=_WORDS_MAX)]
     file: _Word | None = None
-    text: str | None = None
     columns: Annotated[int, Field(ge=20, le=1000)] | None = None
 
 
-class IntentPut(Arguments):
+class IntentPut(WithDocument):
     """An intent as YAML; `file` is its name, for the messages."""
 
     file: _Word
-    text: str
 
 
 class Rollback(Arguments):
@@ -218,17 +230,19 @@ class Forward(Arguments):
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """Who may make a call, what its arguments are, and whether it changes something, which the
-    audit log then has."""
+    """Who may make a call, what its arguments are, whether it changes something, which the audit
+    log then has, and whether a worker makes it first, to know the token, so that another call of
+    the same request follows."""
 
     roles: frozenset[Role]
     arguments: type[Arguments]
     changes: bool = False
+    comes_first: bool = False
 
 
 CALLS: Mapping[str, Call] = {
-    "who": Call(ALL, Arguments),
-    "domain.get": Call(ALL, Arguments),
+    "who": Call(ALL, Arguments, comes_first=True),
+    "domain.get": Call(ALL, Arguments, comes_first=True),
     "domain.set": Call(OPERATORS, DomainSet, changes=True),
     "cuc.get": Call(ALL, OfCuc),
     "cuc.delete": Call(STREAMS, CucDelete, changes=True),

@@ -27,17 +27,22 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from cnc.service.connections import Connections
 from cnc.service.refused import CallRefused, Code
 
 LOG = logging.getLogger(__name__)
 
 _LENGTH = struct.Struct("!I")
+_PEER = struct.Struct("3i")  # struct ucred
 # A request with a stream is some thousand octets; a worker refuses bodies that are longer itself.
 REQUEST_MAX_OCTETS = 1 << 20
 # The document of a plan with 10,000 streams of ten ports has a fifth of this.
 ANSWER_MAX_OCTETS = 64 << 20
 # Calls of one connection that wait for their answer; nothing more is read from it meanwhile.
 OPEN_CALLS_MAX = 256
+# A worker has one; whoever has taken it over takes none from others.
+CONNECTIONS_MAX_OF_PROCESS = 8
+_CONNECTIONS_MAX = 256
 _TOKEN_MAX, _SOURCE_MAX = 256, 256  # characters
 
 
@@ -72,15 +77,22 @@ async def serving(path: Path, answer: Answering, group: int | None = None) -> As
     return a Following. Members of `group` may connect, too. Raises OSError where the socket cannot
     be made."""
     tasks: set[asyncio.Task[None]] = set()
+    connections = Connections(CONNECTIONS_MAX_OF_PROCESS, _CONNECTIONS_MAX)
 
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None  # noqa: S101  asyncio starts a task for each connection
+        process = _process_behind(writer)
+        if not connections.enter(process):
+            LOG.warning("a connection of process %d is closed: it has too many", process)
+            writer.close()
+            return
         tasks.add(task)
         try:
             await _Answers(answer, writer).run(reader)
         finally:
             tasks.discard(task)
+            connections.leave(process)
 
     with _listening(path, group) as listening:
         server = await asyncio.start_unix_server(connected, sock=listening)
@@ -114,6 +126,13 @@ def _listening(path: Path, group: int | None) -> Iterator[socket.socket]:
             path.unlink(missing_ok=True)
 
 
+def _process_behind(writer: asyncio.StreamWriter) -> int:
+    """The number of the process that has connected (unix(7), SO_PEERCRED)."""
+    its = writer.get_extra_info("socket")
+    pid: int = _PEER.unpack(its.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))[0]
+    return pid
+
+
 class _Answers:
     """The core's end of one connection."""
 
@@ -121,6 +140,7 @@ class _Answers:
         self._answer, self._writer = answer, writer
         self._open: dict[int, asyncio.Task[None]] = {}
         self._room = asyncio.Semaphore(OPEN_CALLS_MAX)
+        self._sending = asyncio.Lock()
 
     async def run(self, reader: asyncio.StreamReader) -> None:
         try:
@@ -177,8 +197,10 @@ class _Answers:
             self._room.release()
 
     async def _send(self, message: Mapping[str, Any]) -> None:
-        self._writer.write(_frame(message, ANSWER_MAX_OCTETS))
-        await self._writer.drain()
+        """One answer after the other: of somebody who takes none, one waits as octets."""
+        async with self._sending:
+            self._writer.write(_frame(message, ANSWER_MAX_OCTETS))
+            await self._writer.drain()
 
 
 def _request(message: Mapping[str, Any]) -> Request:

@@ -109,7 +109,7 @@ class Commands:
         command, words = self._command(asked.words)
         said = _said(command, words, asked.file)
         if asked.file is not None:
-            text = asked.text or ""
+            text = asked.content()
             if command.name == "plan" and said.get("file") == asked.file:
                 text = _beside_cucs(asked.file, text, plan, of_cucs)
             (directory / asked.file).write_text(text, encoding="utf-8")

@@ -12,7 +12,8 @@ from typing import Any
 from cnc.model import Plan
 from cnc.service.access import Access
 from cnc.service.admission import Admission
-from cnc.service.calls import Arguments
+from cnc.service.calls import Arguments, StreamPut
+from cnc.service.failures import Failure
 from cnc.service.refused import CallRefused, Code
 from cnc.service.store import Asker, Decision, Store
 
@@ -68,7 +69,7 @@ class Deciding:
         except CallRefused as refused:
             if refused.code in _AUDITED:
                 with suppress(CallRefused):  # of the store: the asker gets the first reason
-                    self._audit_refused(refused, _subject(arguments))
+                    self._note_refused(refused, arguments)
             raise
 
     @contextmanager
@@ -85,9 +86,17 @@ class Deciding:
             decision.remember(self.asker.name, key, digest, answer)
         return answer
 
-    def _audit_refused(self, refused: CallRefused, subject: str) -> None:
-        with self.store.deciding(self.asker, self.call, subject, f"refused: {refused}"):
-            pass
+    def _note_refused(self, refused: CallRefused, arguments: Arguments) -> None:
+        outcome = f"refused: {refused}"
+        with self.store.deciding(self.asker, self.call, _subject(arguments), outcome) as made:
+            if isinstance(arguments, StreamPut):
+                made.tell(
+                    "stream-refused",
+                    arguments.cuc,
+                    stream_id=arguments.stream_id,
+                    reason=str(refused),
+                    failure_code=refused.details.get("failure_code", int(Failure.FEATURE)),
+                )
 
 
 def _subject(arguments: Arguments) -> str:

@@ -17,7 +17,7 @@ def _intent_put(deciding: Deciding, arguments: IntentPut) -> dict[str, Any]:
     """Streams of the file come, go and change as those of CUCs do; none of these is touched."""
     file, admission = arguments.file, deciding.admission
     try:
-        intent = intent_of(source.parse(arguments.text.encode(), file))
+        intent = intent_of(source.parse(arguments.content().encode(), file))
         if intent.name != admission.plan.intent.name:
             raise InputError(
                 f"{file}: the network {intent.name}, and the service owns "

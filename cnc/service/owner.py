@@ -87,6 +87,15 @@ def begin(file: Path, store: Store, first_plan: Callable[[Intent], Plan]) -> Adm
             hint="name another directory with --state-dir",
         )
     admission = Admission(plan)
+    if admission.begun and admission.begun.violations:
+        first = admission.begun.violations[0]
+        LOG.warning(
+            "the judge finds wrong with the plan that is stored, so that it refuses what is asked "
+            "for: %s: %s (%s)",
+            first.where,
+            first.text,
+            first.code,
+        )
     # A file that is as it was at the last start says nothing new, whatever was pushed since.
     if json.loads(store.noted("disk") or store.noted("file") or "{}") != intent.document:
         change = change_to(intent, store)
@@ -119,8 +128,8 @@ class FirstPlan:
 
 def _first(file: Path, intent: Intent, store: Store, plan: Plan) -> Admission:
     plan = with_room(plan, recovery_step_ns(plan))
-    require_sound(plan, hint=_DEFECT)
     admission = Admission(plan)
+    require_sound(plan, hint=_DEFECT, judged=admission.begun)
     with store.deciding(_itself(file), "intent file", intent.name, "placed") as made:
         made.replace_plan(plan)
         made.note("network", intent.name)

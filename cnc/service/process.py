@@ -126,7 +126,8 @@ def _alone_with(
     admission = first()
     connect, take_over = settings.connect, settings.take_over
     term = term_of(store, admission.plan, ITSELF, connect=connect, take_over=take_over)
-    return admission, around(Pushing(connect, history, term, take_over=take_over))
+    push = Pushing(connect, history, term, take_over=take_over, judged=admission.begun)
+    return admission, around(push)
 
 
 def _always(admission: Admission, push: Push) -> Leading:

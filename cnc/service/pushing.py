@@ -7,6 +7,7 @@ from __future__ import annotations
 import logging
 
 from cnc import rollout
+from cnc.check import Judgement, judgement
 from cnc.check.change import Judged
 from cnc.data_tree.tree import KeptTerm
 from cnc.errors import RolloutError
@@ -41,15 +42,20 @@ class Pushing:
         *,
         take_over: bool,
         within: Within | None = None,
+        judged: Judgement | None = None,
     ) -> None:
+        """`judged` is the judgement on the plan that is decided at the start."""
         self._connect, self._history, self._term = connect, history, term
         self._take_over, self._within = take_over, within
         self._runs: Judged | None = None  # the plan that the switches run
+        self._judged = judged  # on the plan that they are to run first
         self._was_late = False
 
     def __call__(self, plan: Plan) -> Rolled:
         """Raises CncError."""
         runs = self._runs
+        if runs is None and (self._judged is None or self._judged.plan is not plan):
+            self._judged = judgement(plan)
         at_once = runs is not None and not self._was_late and not runs.compatible(plan)
         try:
             report = self._pushed(plan, at_once=at_once)
@@ -59,7 +65,8 @@ class Pushing:
             raise
         self._was_late = self._take_over = False
         if runs is None or runs.after(plan):
-            self._runs = Judged(plan)
+            self._runs = Judged(plan, self._judged)
+            self._judged = None
         if report.number is not None:
             self._history.forget_plans(plan.intent.name, _WHAT, keep=_PLANS_KEPT)
         number = report.number
@@ -98,6 +105,7 @@ class Pushing:
             change_is_judged=at_once,
             touched=self._runs is not None,
             at_once=at_once,
+            judged=self._judged,
         )
 
 

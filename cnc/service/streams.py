@@ -23,6 +23,7 @@ from cnc.service.calls import (
     StreamsCompute,
 )
 from cnc.service.deciding import Deciding, Reading
+from cnc.service.failures import Failure
 from cnc.service.keys import OWN_WORDS, in_words_of, keys_of, narrowed, status_of
 from cnc.service.names import plan_name
 from cnc.service.refused import CallRefused, Code
@@ -149,7 +150,7 @@ def _streams_compute(deciding: Deciding, arguments: StreamsCompute) -> dict[str,
             made.put_stream(
                 replace(each, placed=True, decision=made.number, reason=None, failure_code=0)
             )
-        made.tell("computed", cuc, streams=ids_asked, failed={})
+        made.tell("computed", cuc, streams=ids_asked, failed={}, failure_codes={})
         return {"placed": ids_asked}
 
     bodies = {each.name: each.body for each in asked}
@@ -252,11 +253,14 @@ def _note_failed(deciding: Deciding, asked: list[StreamRecord], refused: CallRef
     have one but for the others wait for these."""
     reasons: Mapping[str, str] = refused.details.get("reasons", {})
     failed = {each.stream_id: reasons.get(each.name, str(refused)) for each in asked}
-    code = int(refused.details.get("failure_code", 0))
+    code = int(refused.details.get("failure_code", Failure.FEATURE))
+    by_name: Mapping[str, int] = refused.details.get("failure_codes", {})
+    codes = {each.stream_id: by_name.get(each.name, code) for each in asked}
     with deciding.decision(asked[0].cuc, f"refused: {refused}") as made:
         for each in asked:
-            made.put_stream(replace(each, reason=failed[each.stream_id], failure_code=code))
-        made.tell("computed", asked[0].cuc, streams=[], failed=failed)
+            its_id = each.stream_id
+            made.put_stream(replace(each, reason=failed[its_id], failure_code=codes[its_id]))
+        made.tell("computed", asked[0].cuc, streams=[], failed=failed, failure_codes=codes)
 
 
 def _refuse_body(deciding: Deciding, body: Mapping[str, Any]) -> None:

@@ -193,6 +193,7 @@ class Succession:
             term,
             take_over=bool(choice),
             within=self._keeper.within,
+            judged=admission.begun,
         )
         return admission, ways.around(push)
 

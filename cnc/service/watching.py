@@ -35,8 +35,12 @@ class Watching:
     def __init__(self, make: Callable[[Plan, Callable[[Event], None]], Watcher]) -> None:
         self._make = make
         self._lock = threading.Lock()
+        self._beginning = threading.Lock()  # to follow a plan takes seconds, of a large network
         self._waiting: threading.Timer | None = None
         self._watcher: Watcher | None = None
+        self._runs: Plan | None = None
+        self._followed: Plan | None = None
+        self._held = 0
         self._thread: threading.Thread | None = None
         self._has_closed = False
 
@@ -44,24 +48,23 @@ class Watching:
         """The switches run another plan: it is the one to watch unless another follows within some
         seconds."""
         with self._lock:
-            if self._waiting:
-                self._waiting.cancel()
-            if not self._has_closed:
-                self._waiting = threading.Timer(_QUIET_S, self._begin, [plan])
-                self._waiting.daemon = True
-                self._waiting.start()
+            self._runs = plan
+            self._wait(plan)
 
     def around(self, push: Push) -> Push:
         """A push that the watch knows of: what switches run meanwhile is not held against them."""
 
         def pushed(plan: Plan) -> Rolled:
-            if watcher := self._watcher:
-                watcher.hold()
+            with self._lock:
+                self._stop_waiting()
+                if self._watcher:
+                    self._held = self._watcher.hold()
             try:
                 return push(plan)
             except BaseException:
-                if watcher:
-                    watcher.release()
+                with self._lock:
+                    if self._runs is not None:  # and still is what they run
+                        self._wait(self._runs)
                 raise
 
         return pushed
@@ -94,25 +97,46 @@ class Watching:
             thread.join(_END_S)
 
     def _end(self) -> None:
-        if self._waiting:
-            self._waiting.cancel()
+        self._stop_waiting()
         if self._watcher:
             self._watcher.stop()
-        self._waiting = self._watcher = None
+        self._watcher = None
+
+    def _wait(self, plan: Plan) -> None:
+        """Begin to watch a plan in some seconds, unless a push or another plan comes before."""
+        self._stop_waiting()
+        if not self._has_closed:
+            self._waiting = threading.Timer(_QUIET_S, self._begin, [plan])
+            self._waiting.daemon = True
+            self._waiting.start()
+
+    def _stop_waiting(self) -> None:
+        """One that has begun already finds out by itself."""
+        if self._waiting:
+            self._waiting.cancel()
+        self._waiting = None
 
     def _begin(self, plan: Plan) -> None:
         mine = threading.current_thread()
-        former = self._watcher
-        watcher = former or self._make(plan, _log)
-        if former:
-            former.follow(plan)
+        with self._beginning:
+            with self._lock:
+                if self._waiting is not mine:
+                    return
+                watcher, held = self._watcher, self._held
+            if watcher is None:
+                watcher = self._make(plan, _log)
+                self._start(watcher, plan, mine)
+            elif plan is self._followed:
+                watcher.release(held)
+            else:
+                watcher.follow(plan, held)
+                self._followed = plan
+
+    def _start(self, watcher: Watcher, plan: Plan, mine: threading.Thread) -> None:
         with self._lock:
             if self._waiting is not mine:
                 return
-            if former is not None and former is self._watcher:
-                self._waiting = None
-                return
-            self._waiting, self._watcher = None, watcher
+            self._watcher, self._followed = watcher, plan
             self._thread = threading.Thread(target=self._run, args=[watcher], daemon=True)
             self._thread.start()
 

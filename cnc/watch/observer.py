@@ -76,6 +76,7 @@ class Observer:
         self._cabling = Cabling(network)
         self._unresolved = 0
         self._judged_from: datetime | None = datetime.min.replace(tzinfo=UTC)
+        self._held = 0
 
     def take(self, observation: Observation) -> list[Event]:
         """The events of this observation."""
@@ -114,22 +115,26 @@ class Observer:
             desired=self._desired,
         )
 
-    def hold(self) -> None:
+    def hold(self) -> int:
         """Another plan is being brought to the switches: which of the two they run is not judged
-        until `follow`, or `release` where they have kept the former one."""
+        until `follow`, or `release` where they have kept the former one. Returns the number of the
+        hold, which these end."""
         self._judged_from = None
+        self._held += 1
+        return self._held
 
-    def release(self, at: datetime) -> None:
-        """What switches have reported since then is judged again."""
-        self._judged_from = at
+    def release(self, at: datetime, held: int) -> None:
+        """What switches have reported since then is judged again, unless there is a later hold."""
+        if held == self._held:
+            self._judged_from = at
 
-    def follow(self, plan: Plan, at: datetime) -> None:
+    def follow(self, plan: Plan, at: datetime, held: int) -> None:
         """From then on the switches are to run another plan of the same network, whose classes and
-        managed nodes are the same."""
+        managed nodes are the same. A later hold stays."""
         self._settings = desired_nodes(plan)
         self._desired = self._settings
         self._promises = Promises(plan)
-        self.release(at)
+        self.release(at, held)
 
     def _take_poll(self, poll: Poll) -> list[Event]:
         desired = self._desired[poll.switch]

@@ -73,20 +73,21 @@ class Watcher:
         with self._lock:
             return self._observer.snapshot()
 
-    def hold(self) -> None:
-        """Another plan is on its way to the switches; from any thread, as what ends it."""
+    def hold(self) -> int:
+        """Another plan is on its way to the switches; from any thread, as what ends it. Returns the
+        number of this hold: a later one goes on."""
         with self._lock:
-            self._observer.hold()
+            return self._observer.hold()
 
-    def release(self) -> None:
+    def release(self, held: int) -> None:
         """It did not get there: they run what they ran before."""
         with self._lock:
-            self._observer.release(datetime.now(UTC))
+            self._observer.release(datetime.now(UTC), held)
 
-    def follow(self, plan: Plan) -> None:
+    def follow(self, plan: Plan, held: int) -> None:
         """It is there. Its network is the one that is watched."""
         with self._lock:
-            self._observer.follow(plan, datetime.now(UTC))
+            self._observer.follow(plan, datetime.now(UTC), held)
 
     def stop(self) -> None:
         """Let `run` return soon. It may be called in a signal handler."""

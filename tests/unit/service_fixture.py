@@ -19,6 +19,7 @@ from cnc.service.calls import (
     CucDelete,
     DocumentGet,
     EventsFollow,
+    IntentPut,
     OfCuc,
     OfStream,
     Role,
@@ -131,11 +132,14 @@ class FixtureCore:
                 raise CallRefused(Code.CONFLICT, refused, details={"failure_code": 3})
         for stream_id in asked:
             self.streams[arguments.cuc, stream_id]["placed"] = True
-        await self._tell("computed", cuc=arguments.cuc, streams=asked, failed={})
+        await self._tell("computed", cuc=arguments.cuc, streams=asked, failed={}, failure_codes={})
         return {"placed": asked}
 
     async def document_get(self, arguments: DocumentGet) -> Any:
         return {"format": f"cnc-{arguments.name}/1"}
+
+    async def intent_put(self, arguments: IntentPut) -> Any:
+        return {"change": f"{len(arguments.content())} characters", "after": 0}
 
     async def events_follow(self, arguments: EventsFollow) -> Following:
         async def items() -> AsyncIterator[Any]:

@@ -158,6 +158,28 @@ def test_a_cuc_that_asks_too_often_is_told_when_to_come_again_and_others_are_ser
     assert error.details["retry_after_s"] > 0
 
 
+def test_the_call_that_looks_at_the_token_and_the_one_behind_it_are_one_request(tmp_path):
+    """As a worker makes them for each PUT; more than twice as many calls are no way around."""
+
+    async def ask(service: Asking) -> None:
+        await service.call("quota.set", {"cuc": CUC, "requests_per_minute": 1}, by="admin")
+        stream = {"cuc": CUC, "stream_id": ONE}
+        calls = [("domain.get", {}), ("stream.get", stream), ("stream.get", stream)]
+        codes = []
+        for call, arguments in calls * 10:
+            try:
+                await service.call(call, arguments)
+            except CallRefused as error:
+                codes.append(error.code)
+            else:
+                codes.append(None)
+        served = [code is not Code.TOO_MANY for code in codes]
+        assert served[:6] == [True, True, True, False, False, False]
+        assert not any(served[6:])
+
+    run(tmp_path, ask)
+
+
 def test_what_frames_are_policed_by_is_not_for_a_cuc_to_say(tmp_path):
     async def ask(service: Asking) -> CallRefused:
         return await refused(service.put(ONE, {**KEYS, "policing": "off"}))

@@ -7,6 +7,7 @@ import os
 import stat
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -178,6 +179,105 @@ def test_who_sends_what_is_not_agreed_is_cut_off(tmp_path, octets):
         return answer
 
     assert asyncio.run(asyncio.wait_for(both(), 20)) == b""
+
+
+def test_who_takes_no_answers_has_one_of_them_made(tmp_path, monkeypatch):
+    """Else each of its calls would cost as much memory as the longest document has."""
+    made = []
+    frame = channels._frame
+
+    def counted(message: Any, most: int) -> bytes:
+        octets = frame(message, most)
+        made.append(len(octets))
+        return octets
+
+    async def answer(_: Request) -> Any:
+        return "x" * (1 << 22)
+
+    async def both() -> None:
+        path = tmp_path / "core.sock"
+        async with serving(path, answer), connected(path) as another:
+            _, writer = await asyncio.open_unix_connection(path)
+            calls = [
+                frame({"id": n, "token": "", "call": "who", "arguments": {}}, 1 << 20)
+                for n in range(channels.OPEN_CALLS_MAX)
+            ]
+            monkeypatch.setattr(channels, "_frame", counted)
+            writer.write(b"".join(calls))
+            await writer.drain()
+            assert len(await another.call("who", token="")) == 1 << 22
+            writer.close()
+
+    asyncio.run(asyncio.wait_for(both(), 20))
+    assert len([its for its in made if its > 1 << 22]) == 2  # its own, and the other's
+
+
+def test_who_floods_the_core_with_calls_holds_up_nobody(tmp_path):
+    """Counted: for each call of another, no more of the flood is answered than may be open."""
+    flooded = 0
+
+    async def answer(request: Request) -> Any:
+        nonlocal flooded
+        flooded += request.source == "flood"
+        return await FixtureCore().answer(request)
+
+    async def both() -> int:
+        path = tmp_path / "core.sock"
+        async with serving(path, answer), connected(path) as another:
+            reader, writer = await asyncio.open_unix_connection(path)
+
+            async def flood() -> None:
+                number = 0
+                while True:
+                    call = {"id": number, "token": "", "call": "who", "arguments": {}}
+                    call["source"] = "flood"
+                    writer.write(channels._frame(call, 1 << 20))
+                    await writer.drain()
+                    number += 1
+
+            async def forget() -> None:
+                while await reader.read(1 << 16):
+                    pass
+
+            tasks = [asyncio.create_task(its) for its in (flood(), forget())]
+            await another.call("who", token=VIEWER)
+            before = flooded
+            for _ in range(50):
+                await another.call("who", token=VIEWER)
+            meanwhile = flooded - before
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            writer.close()
+        return meanwhile
+
+    meanwhile = asyncio.run(asyncio.wait_for(both(), 60))
+    assert 0 < meanwhile <= 50 * 4 * channels.OPEN_CALLS_MAX
+
+
+def test_a_process_has_so_many_connections_and_leaves_room_for_others(tmp_path):
+    async def both() -> list[bytes]:
+        path = tmp_path / "core.sock"
+        call = channels._frame({"id": 1, "token": VIEWER, "call": "who", "arguments": {}}, 1 << 20)
+        async with serving(path, FixtureCore().answer):
+            held = [
+                await asyncio.open_unix_connection(path)
+                for _ in range(channels.CONNECTIONS_MAX_OF_PROCESS + 4)
+            ]
+            answers = []
+            for reader, writer in held:
+                with suppress(OSError):
+                    writer.write(call)
+                    answers.append(await reader.read(4))
+            for _, writer in held:
+                writer.close()
+            await asyncio.sleep(0)
+            async with connected(path) as again:
+                await again.call("who", token=VIEWER)
+        return answers
+
+    answers = asyncio.run(asyncio.wait_for(both(), 20))
+    assert sum(bool(its) for its in answers) == channels.CONNECTIONS_MAX_OF_PROCESS
 
 
 def test_no_service_is_said_with_where_it_was_sought(tmp_path):

@@ -115,6 +115,17 @@ def test_what_has_no_place_is_refused_with_port_and_reason_and_nothing_changes(t
     assert error.details["failure_code"]
 
 
+def test_a_refusal_is_an_event_with_its_code_and_of_its_cuc(tmp_path):
+    async def ask(service: Asking) -> None:
+        error = await refused(service.put(ONE, {**KEYS, "max-latency": "20us"}))
+        await refused(service.put(TWO, {**KEYS, "talker": "nobody"}))  # says nothing of the network
+        (told,) = [its for its in await service.events() if its["kind"] == "stream-refused"]
+        assert (told["cuc"], told["stream_id"], told["reason"]) == (CUC, ONE, str(error))
+        assert told["failure_code"] == error.details["failure_code"] == 21
+
+    run(tmp_path, ask)
+
+
 @pytest.mark.parametrize(
     ("keys", "said"),
     [
@@ -205,6 +216,23 @@ def test_a_repeated_request_with_the_same_key_is_done_once(tmp_path):
         assert (await refused(service.get(ONE))).code is Code.ABSENT
         other = await refused(service.put(TWO, KEYS, idempotency_key="k1"))
         assert other.code is Code.CONFLICT
+
+    run(tmp_path, ask)
+
+
+def test_the_key_of_another_token_is_another_key(tmp_path):
+    """Who replays somebody else's request makes it himself, and learns nothing of the answer."""
+
+    async def ask(service: Asking) -> None:
+        first = await service.put(ONE, KEYS, idempotency_key="k1")
+        await service.call("stream.delete", {"cuc": CUC, "stream_id": ONE})
+        viewer = await refused(service.put(ONE, KEYS, idempotency_key="k1", by="viewer"))
+        assert viewer.code is Code.FORBIDDEN
+        operator = await service.put(ONE, KEYS, idempotency_key="k1", by="operator")
+        assert operator["etag"] != first["etag"]
+        assert (await service.get(ONE))["etag"] == operator["etag"]
+        again = await service.put(ONE, KEYS, idempotency_key="k1")
+        assert again == first  # its own answer is still there
 
     run(tmp_path, ask)
 

@@ -126,3 +126,4 @@ def test_of_streams_that_are_computed_together_each_is_told_its_own_reason(tmp_p
     event = run(tmp_path, ask)
     assert event["kind"] == "computed"
     assert "asks for too much" in event["failed"][TWO]
+    assert event["failure_codes"] == {ONE: 24, TWO: 24}

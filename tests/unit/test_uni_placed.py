@@ -213,7 +213,10 @@ def test_a_stream_without_a_place_says_why_by_code_and_in_a_sentence() -> None:
         ({"kind": "stream-placed", "stream_id": STREAM_ID}, "compute_streams_completed"),
         ({"kind": "stream-configured", "stream_id": STREAM_ID}, "configure_streams_completed"),
         ({"kind": "stream-removed", "stream_id": STREAM_ID}, "remove_streams_completed"),
-        ({"kind": "computed", "streams": [STREAM_ID], "failed": {}}, "compute_streams_completed"),
+        (
+            {"kind": "computed", "streams": [STREAM_ID], "failed": {}, "failure_codes": {}},
+            "compute_streams_completed",
+        ),
     ],
 )
 def test_events_of_streams_are_notifications(event: dict[str, Any], kind: str) -> None:
@@ -222,6 +225,28 @@ def test_events_of_streams_are_notifications(event: dict[str, Any], kind: str) -
     (domain,) = told["ietf-restconf:notification"][f"ieee802-dot1q-cnc-config:{kind}"]["domain"]
     streams = [{"stream-id": STREAM_ID, "failure-code": 0}]
     assert domain == {"domain-id": "cell", "cuc": [{"cuc-id": "plc", "stream": streams}]}
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        {"kind": "stream-refused", "stream_id": STREAM_ID, "reason": "late", "failure_code": 21},
+        {
+            "kind": "computed",
+            "streams": [],
+            "failed": {STREAM_ID: "late"},
+            "failure_codes": {STREAM_ID: 21},
+        },
+    ],
+)
+def test_a_refusal_is_notified_with_its_code(event: dict[str, Any]) -> None:
+    told = notification({"time": "2026-01-01T00:00:00+00:00", "cuc": "plc", **event}, "cell")
+    assert told is not None
+    completed = told["ietf-restconf:notification"][
+        "ieee802-dot1q-cnc-config:compute_streams_completed"
+    ]
+    (stream_,) = completed["domain"][0]["cuc"][0]["stream"]
+    assert stream_ == {"stream-id": STREAM_ID, "failure-code": 21, "tsn-cnc:reason": "late"}
 
 
 def test_other_events_are_no_notification() -> None:

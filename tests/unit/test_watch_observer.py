@@ -361,3 +361,13 @@ def test_a_pending_schedule_agrees(observer):
 
     assert observer.take(poll("s2", 0, ports=pending)) == []
     assert report(None)[GatesReport].newest is None
+
+
+def test_what_switches_run_is_not_judged_while_another_plan_is_under_way(observer):
+    lost = {"ports": lambda reports: bare(reports, "s3")}
+    first = observer.hold()
+    second = observer.hold()  # the next push has begun before the last one was taken up
+    observer.follow(PLAN, poll("s2", 5).at, first)
+    assert observer.take(poll("s2", 10, **lost)) == []
+    observer.release(poll("s2", 15).at, second)
+    assert told(observer.take(poll("s2", 20, **lost))) == began("drift", "s2", "s3")

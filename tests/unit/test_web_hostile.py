@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import http.client
 import json
+import resource
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 from http import HTTPStatus
 from typing import Any
 
 import pytest
 
+from cnc.service.packed import DOCUMENT_MAX_OCTETS
 from cnc.service.web.bodies import BODY_MAX_OCTETS, DEPTH_MAX
 from cnc.service.web.guard import HEAD_MAX_OCTETS
-from cnc.service.web.server import CONNECTIONS_MAX_OF_ADDRESS, HEAD_WITHIN_S
+from cnc.service.web.guesses import GUESSES_MAX
+from cnc.service.web.guests import CONNECTIONS_MAX_OF_HOST
+from cnc.service.web.server import HEAD_WITHIN_S
 from tests.unit.test_web_restconf import DOMAIN, MODULE, STREAM, asked
 from tests.unit.uni_bodies import STREAM_ID
-from tests.unit.web_worker import Worker, worker
+from tests.unit.web_worker import START_S, Worker, worker
 
 _SOON_S = 2.0
 
@@ -70,6 +75,29 @@ def test_a_body_in_chunks_without_an_end_is_refused(web: Worker) -> None:
             for _ in range(8):
                 connection.sendall(chunk)
         assert b" 413 " in connection.recv(4096)
+
+
+@pytest.mark.parametrize(
+    ("role", "octets", "status"),
+    [
+        ("operator", 2_000_000, HTTPStatus.OK),
+        ("operator", DOCUMENT_MAX_OCTETS, HTTPStatus.REQUEST_ENTITY_TOO_LARGE),
+        ("viewer", 1_000_000, HTTPStatus.REQUEST_ENTITY_TOO_LARGE),
+        ("plc", 2 * BODY_MAX_OCTETS, HTTPStatus.REQUEST_ENTITY_TOO_LARGE),
+        ("nobody", 100, HTTPStatus.UNAUTHORIZED),
+    ],
+)
+def test_only_operators_send_documents_of_megabytes(
+    web: Worker, role: str, octets: int, status: HTTPStatus
+) -> None:
+    """An intent of 10,000 streams has two."""
+    content = {"file": "cell.yaml", "text": "# {[( \n" * (octets // 8)}
+    answer = web.ask("PUT", "/api/v1/intent", content, by=role)
+    assert answer.status == status
+    if status is HTTPStatus.OK:
+        assert answer.json["change"] == f"{len(content['text'])} characters"
+    elif status is HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
+        assert "octets at most" in answer.error["error-message"]
 
 
 @pytest.mark.parametrize("opening", ["[", '{"a":'])
@@ -148,17 +176,49 @@ def test_a_head_that_is_too_long_is_refused(web: Worker) -> None:
         assert connection.recv(4096).split()[1] in {b"400", b"431"}
 
 
-def test_one_address_has_so_many_connections_and_others_go_on(web: Worker) -> None:
+def is_closed(connection: socket.socket) -> bool:
+    """Whether the worker has ended a connection on which nothing has been said."""
+    connection.settimeout(START_S)
+    try:
+        return not connection.recv(1)
+    except OSError:
+        return True
+
+
+@pytest.fixture
+def many_descriptors() -> Iterator[None]:
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, before[1]), before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+def test_one_host_has_so_many_connections_from_before_their_handshake_on(web: Worker) -> None:
     with ExitStack() as held:
-        most = CONNECTIONS_MAX_OF_ADDRESS + 8
-        mine = [held.enter_context(web.connect()) for _ in range(most)]
-        refused = 0
-        for each in mine[CONNECTIONS_MAX_OF_ADDRESS:]:
-            each.settimeout(_SOON_S)
-            with suppress(OSError):
-                each.sendall(head("GET", DOMAIN))
-            refused += not until_closed(each)
-        assert refused == len(mine) - CONNECTIONS_MAX_OF_ADDRESS
+        mine = [
+            held.enter_context(web.silent("127.0.0.2")) for _ in range(CONNECTIONS_MAX_OF_HOST + 8)
+        ]
+        assert all(is_closed(each) for each in mine[CONNECTIONS_MAX_OF_HOST:])
+        assert web.ask("GET", DOMAIN, source="127.0.0.3").status == HTTPStatus.OK
+
+
+def test_a_thousand_connections_of_many_hosts_make_room_for_who_has_a_token(
+    web: Worker, many_descriptors: None
+) -> None:
+    """And one that has shown its token stays, however many strangers come."""
+    known = http.client.HTTPSConnection("localhost", web.port, context=web.context, timeout=START_S)
+    known.connect()
+    served = 0
+    with ExitStack() as held, closing(known):
+        for number in range(1_000):
+            if not number % 100:
+                known.request("GET", DOMAIN, headers={"Authorization": "Bearer admin"})
+                answer = known.getresponse()
+                assert answer.read()
+                served += answer.status == HTTPStatus.OK
+            held.enter_context(web.silent(f"127.0.1.{number // 60 + 1}"))
+        assert served == 10
+        assert web.ask("GET", DOMAIN, source="127.0.0.3").status == HTTPStatus.OK
 
 
 @pytest.mark.parametrize("host", ["evil.example", "localhost.evil.example", "", "192.0.2.1:443"])
@@ -231,6 +291,32 @@ def test_a_guessed_token_learns_nothing(web: Worker) -> None:
     replies = {web.ask("GET", DOMAIN, by=f"guess-{n}").octets for n in range(20)}
     assert len(replies) == 1
     assert json.loads(replies.pop())["ietf-restconf:errors"]
+
+
+def test_a_host_that_guesses_waits_and_others_do_not(web: Worker) -> None:
+    for _ in range(10 * GUESSES_MAX):
+        refused = web.ask("GET", DOMAIN, by="guess", source="127.0.0.4")
+        if refused.status != HTTPStatus.UNAUTHORIZED:
+            break
+    assert refused.status == HTTPStatus.TOO_MANY_REQUESTS
+    assert int(refused.headers["retry-after"]) >= 1
+    assert web.ask("GET", DOMAIN, source="127.0.0.5").status == HTTPStatus.OK
+
+
+def test_a_host_with_a_good_token_goes_on_beside_a_script_with_an_old_one(web: Worker) -> None:
+    assert web.ask("GET", DOMAIN, source="127.0.0.6").status == HTTPStatus.OK
+    for _ in range(2 * GUESSES_MAX):
+        web.ask("GET", DOMAIN, by="expired", source="127.0.0.6")
+    assert web.ask("GET", DOMAIN, source="127.0.0.6").status == HTTPStatus.OK
+
+
+@pytest.mark.parametrize("path", ["/login", "/.well-known/host-meta", "/api/v1/openapi.json"])
+def test_what_everybody_may_read_makes_no_token_of_a_guess(web: Worker, path: str) -> None:
+    source = f"127.0.2.{len(path)}"
+    for _ in range(2 * GUESSES_MAX):
+        web.ask("GET", DOMAIN, by="guess", source=source)
+        refused = web.ask("GET", path, by="guess", source=source)
+    assert refused.status == HTTPStatus.TOO_MANY_REQUESTS
 
 
 def test_a_core_that_is_gone_is_said_by_503(tmp_path: Any) -> None:

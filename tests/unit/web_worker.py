@@ -51,11 +51,15 @@ class Worker:
     def __init__(self, port: int, trusted: Path) -> None:
         self.port, self.trusted = port, trusted
         self.url = f"https://localhost:{port}"
-        self._context = ssl.create_default_context(cafile=str(trusted))
+        self.context = ssl.create_default_context(cafile=str(trusted))
 
-    def connect(self) -> ssl.SSLSocket:
-        plain = socket.create_connection(("127.0.0.1", self.port), timeout=START_S)
-        return self._context.wrap_socket(plain, server_hostname="localhost")
+    def silent(self, source: str) -> socket.socket:
+        """A connection from this address, on which nothing has been said."""
+        server = "127.0.0.1", self.port
+        return socket.create_connection(server, timeout=START_S, source_address=(source, 0))
+
+    def connect(self, source: str = "127.0.0.1") -> ssl.SSLSocket:
+        return self.context.wrap_socket(self.silent(source), server_hostname="localhost")
 
     def ask(
         self,
@@ -64,6 +68,7 @@ class Worker:
         body: Any = None,
         *,
         by: str | None = "admin",
+        source: str = "127.0.0.1",
         **headers: str,
     ) -> Reply:
         """`body` is sent as it is where it is octets; underscores of `headers` are hyphens."""
@@ -72,7 +77,11 @@ class Worker:
             sent["Authorization"] = f"Bearer {by}"
         octets = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
         connection = http.client.HTTPSConnection(
-            "localhost", self.port, context=self._context, timeout=START_S
+            "localhost",
+            self.port,
+            context=self.context,
+            timeout=START_S,
+            source_address=(source, 0),
         )
         try:
             connection.request(method, path, octets, sent)
@@ -115,7 +124,7 @@ def worker(
     """A worker before a core that runs in a thread of the test."""
     path = directory / "core.sock"
     trusted, key = certificate.ensure(directory, "127.0.0.1")
-    with _served(path, core), socket.create_server(("127.0.0.1", 0)) as listening:
+    with served(path, core), socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
         command = [
             *(sys.executable, "-m", "cnc.service.web", "--core", str(path)),
@@ -131,7 +140,7 @@ def worker(
 
 
 @contextmanager
-def _served(path: Path, core: Callable[[], AbstractAsyncContextManager[Answer]]) -> Iterator[None]:
+def served(path: Path, core: Callable[[], AbstractAsyncContextManager[Answer]]) -> Iterator[None]:
     loop = asyncio.new_event_loop()
     stop, ready = asyncio.Event(), threading.Event()
 

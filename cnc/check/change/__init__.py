@@ -34,8 +34,10 @@ class Judged:
     Not for several threads at a time.
     """
 
-    def __init__(self, plan: Plan) -> None:
-        judged = judgement(plan)
+    def __init__(self, plan: Plan, judged: Judgement | None = None) -> None:
+        """`judged` is the judgement on this very plan, if the caller has it."""
+        if judged is None or judged.plan is not plan:
+            judged = judgement(plan)
         self.plan = plan  # what the next one is compared with
         self.violations = judged.violations
         self._known = None if judged.violations else _known(judged)

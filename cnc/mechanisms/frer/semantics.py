@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cnc.keys.keys import Keys, Level
 from cnc.keys.problems import KeyPath, Problems
@@ -24,6 +24,13 @@ def _of_stream(stream: Stream, its: shape.Stream, document: shape.Document) -> S
         return stream
     stated = its[StreamKeys].elimination or document.defaults[DefaultsKeys].elimination
     return replace(stream, elimination=stated) if stated else stream
+
+
+def _written(stream: Stream, document: Mapping[str, Any]) -> Mapping[str, Any]:
+    is_stated = "elimination" in document.get("defaults", {})
+    if stream.paths == 1 or (stream.elimination is Elimination.LISTENER and not is_stated):
+        return {}
+    return {"elimination": str(stream.elimination)}
 
 
 def _stated(document: shape.Document) -> Iterator[tuple[KeyPath, object]]:
@@ -88,5 +95,8 @@ def _obstacles(
 
 
 KEYS = Keys(
-    {Level.DEFAULTS: DefaultsKeys, Level.STREAM: StreamKeys}, of_stream=_of_stream, check=_check
+    {Level.DEFAULTS: DefaultsKeys, Level.STREAM: StreamKeys},
+    of_stream=_of_stream,
+    written=_written,
+    check=_check,
 )

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, replace
 from ipaddress import ip_address
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cnc.keys.keys import Keys, Level
 from cnc.keys.mac_addresses import check_extent, reserved_for
@@ -49,6 +49,19 @@ def _identification(its: StreamKeys) -> Identification | None:
     if stated.source_mac is not None:
         return SourceMacIdentification(stated.source_mac)
     return NullIdentification(stated.destination_mac) if stated.destination_mac else None
+
+
+def _written(stream: Stream, _document: Mapping[str, Any]) -> Mapping[str, Any]:
+    known_by = stream.identification
+    if known_by is None:
+        return {}
+    stated = {
+        key.replace("_", "-"): str(its) if isinstance(its, NextProtocol) else its
+        for key, its in asdict(known_by).items()
+        if its is not None
+    }
+    is_ip = isinstance(known_by, IpIdentification)
+    return {"identification": {"ip": stated} if is_ip else stated}
 
 
 def _ip(its: Ip) -> IpIdentification:
@@ -254,4 +267,4 @@ def _check_range(intent: Intent, problems: Problems) -> None:
             )
 
 
-KEYS = Keys({Level.STREAM: StreamKeys}, of_stream=_of_stream, check=_check)
+KEYS = Keys({Level.STREAM: StreamKeys}, of_stream=_of_stream, written=_written, check=_check)

@@ -20,7 +20,8 @@ from collections.abc import Collection, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 
-from cnc.errors import InputError, Unschedulable
+from cnc.errors import InputError, Lack, Unschedulable
+from cnc.keys.written import keys_of
 from cnc.loops import derive as loops
 from cnc.loops.model import Loops
 from cnc.mechanism import Start
@@ -72,6 +73,7 @@ class Live:
         self._origin = plan
         self._plan: Plan | None = plan
         self._streams = dict(plan.intent.streams)
+        self._written = dict(plan.intent.document.get("streams", {}))
         self._planned = dict(plan.streams)
         self._refused = dict(plan.refused)
         self._assigned = dict(plan.addresses)
@@ -90,11 +92,14 @@ class Live:
 
     @property
     def plan(self) -> Plan:
-        """The plan as it is now. Of the streams that it has refused it keeps the reasons."""
+        """The plan as it is now, complete for `dump_plan`. Of the streams that it has refused it
+        keeps the reasons."""
         if self._plan is None:
+            intent = self._origin.intent
+            document = {**intent.document, "streams": dict(self._written)}
             made = replace(
                 self._origin,
-                intent=replace(self._origin.intent, streams=dict(self._streams)),
+                intent=replace(intent, streams=dict(self._streams), document=document),
                 streams=dict(self._planned),
                 gates=dict(self._windows.gates),
                 refused=dict(self._refused),
@@ -127,19 +132,20 @@ class Live:
             if stream.name in self._planned
         }
         if refused:
-            raise Unschedulable(refused)
+            raise Unschedulable(refused, lacks=dict.fromkeys(refused, Lack.WAY))
         with ExitStack() as undo:
             come = self._windows.add(streams, undo, self._movable, moving_at_most)
             come = come._replace(recovery_ns=_in_steps(come.recovery_ns, self._recovery_step_ns))
             closed = self._closed({stream.name: stream for stream in streams}, come.streams)
             new = {name: its for name, its in come.streams.items() if name not in come.moved}
             if refused := self._without_room(new):
-                raise Unschedulable(refused)
+                raise Unschedulable(refused, lacks=dict.fromkeys(refused, Lack.FILTERS))
             assigned = self._addresses.add(streams, _senders(new))
             undo.pop_all()
         self._windows.accept(streams, come)
         for stream in streams:
             self._streams[stream.name] = stream
+            self._written[stream.name] = keys_of(stream, self._origin.intent.document)
             self._refused.pop(stream.name, None)
         ports = _ports([*come.streams.values(), *(self._planned[name] for name in come.moved)])
         self._planned |= come.streams
@@ -178,6 +184,8 @@ class Live:
         for its in (self._streams, self._planned, self._refused, self._assigned, self._jitter_ns):
             for name in names:
                 its.pop(name, None)
+        for name in names:
+            self._written.pop(name, None)
         for loop in self._origin.intent[Loops].by_name.values():
             if loop.sensor in names or loop.actuator in names:
                 self._loops.pop(loop.name, None)
@@ -213,7 +221,7 @@ class Live:
         made = replace(self._origin, intent=intent, streams=ends)
         found = loops.delays(made)
         if late := loops.late(made, found):
-            raise Unschedulable(late)
+            raise Unschedulable(late, lacks=dict.fromkeys(late, Lack.TIME))
         return found
 
     def _count(self, planned: Mapping[str, StreamPlan]) -> None:

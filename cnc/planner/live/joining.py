@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise, product
 from typing import NamedTuple
 
+from cnc.errors import Lack
 from cnc.model import Stream
 from cnc.planner.floor import us
 from cnc.planner.graph import Tree
@@ -37,7 +38,7 @@ class OfClass(NamedTuple):
 
 class Joining:
     """The ways for a stream to take part in the windows of a class; `problem` has it and all that
-    run. `why` says why there are none, once `tried` is through."""
+    run. `why` and `lacks` say why there are none, once `tried` is through."""
 
     def __init__(
         self, problem: Problem, there: OfClass, stream: Stream, trees: Sequence[Tree]
@@ -48,11 +49,12 @@ class Joining:
         self._trees = trees
         self._times = Times(problem)
         self._slot_ns = there.stated.slot_ns
-        self.why = ""
+        self.why, self.lacks = "", Lack.ROOM
 
     def tried(self) -> Iterator[RunningLayout]:
         """Layouts that hold, with all streams in time."""
         self.why = _NO_ROOM
+        self.lacks = Lack.ROOM
         for is_behind, slot in product((False, True), self._slots()):
             for sent_ns in self._starts_ns(slot):
                 layout = self._with(slot, sent_ns, is_behind=is_behind)
@@ -60,12 +62,13 @@ class Joining:
                     continue
                 bound_ns = layout.bound_ns(self._stream.name)
                 if bound_ns > self._stream.max_latency_ns:
+                    self.lacks = Lack.TIME
                     self.why = (
                         f"no window that frames share brings it in time: it would take up to "
                         f"{us(bound_ns)}, its max-latency is {us(self._stream.max_latency_ns)}"
                     )
                 elif reason := layout.impossible(self._stream.name):
-                    self.why = reason
+                    self.why, self.lacks = reason, Lack.ROOM
                 else:
                     self.why = ""
                     yield layout

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from math import lcm
 
-from cnc.errors import Unschedulable
+from cnc.errors import Lack, Unschedulable
 from cnc.model import GateControlList, Plan, PortRef, Stream
 from cnc.planner import explain, incremental
 from cnc.planner.algorithm import DEFAULT_BUDGET
@@ -117,21 +117,28 @@ class OwnWindows:
         search = Greedy(
             problem, DEFAULT_BUDGET, paced=False, waiting=True, beat=True, table=self._table
         )
-        refused = {}
-        for member, route in search.routes.items():
-            if reason := explain.hopeless(problem, route):
-                refused[member.stream] = reason
+        refused = {
+            member.stream: reason
+            for member, route in search.routes.items()
+            if (reason := explain.hopeless(problem, route))
+        }
+        lacks = {
+            member.stream: Lack.TIME
+            for member, route in search.routes.items()
+            if explain.is_too_long(problem, route)
+        }
         if not refused:
             search.run()
         refused |= {
             member.stream: explain.no_place(self._table, search.routes[member])
             for member in search.unplaced
         }
-        refused |= {
+        apart = {
             stream.name: explain.no_second_path(stream, self._router.forwarding)
             for stream in streams
             if stream.name not in trees
         }
+        refused |= apart
         before: dict[Member, Placement] = {}
         if most and search.unplaced and refused.keys() == {its.stream for its in search.unplaced}:
             moved = make_room(self._table, search, movable(), most)
@@ -147,7 +154,7 @@ class OwnWindows:
         for member in placed:
             undo.callback(self._table.remove, member)
         if refused:
-            raise Unschedulable(refused)
+            raise Unschedulable(refused, lacks=lacks | dict.fromkeys(apart, Lack.SECOND_WAY))
         return problem, placed, before
 
     def _renewed(
@@ -162,7 +169,8 @@ class OwnWindows:
         links = self._lists.gated_by([*come, *gone])
         lists = self._lists.made(links)
         if crowded := lists.crowded():
-            raise Unschedulable({f"port {port}": why for port, why in crowded.items()})
+            refused = {f"port {port}": why for port, why in crowded.items()}
+            raise Unschedulable(refused, lacks=dict.fromkeys(refused, Lack.LIST))
         ports = sorted(self._table.problem.links[link].source for link in links)
         gates = {port: lists.lists.get(port) for port in ports}
         undo.callback(self._lists.run, self._lists.before(gates))

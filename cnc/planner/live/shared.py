@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import NamedTuple
 
-from cnc.errors import InputError, Unschedulable
+from cnc.errors import InputError, Lack, Unschedulable
 from cnc.model import GateControlList, Intent, Plan, PortRef, Stream, StreamPlan, Windows
 from cnc.planner import explain
 from cnc.planner.floor import us
@@ -83,7 +83,7 @@ class SharedWindows:
         for stream in streams:
             if stream.name not in trees:
                 why = explain.no_second_path(stream, self._router.forwarding)
-                raise Unschedulable({stream.name: why})
+                raise Unschedulable({stream.name: why}, lacks={stream.name: Lack.SECOND_WAY})
             number = self._join(stream, trees[stream.name])
             joining[stream.name] = number
         planned: dict[str, StreamPlan] = {}
@@ -175,16 +175,20 @@ class SharedWindows:
         taken = _taken_by(problem, self._now.classes, number)
         joining = Joining(problem, OfClass(number, stated, layout, taken), stream, trees)
         refused = {stream.name: "no window that frames share has room for it"}
+        lacks: dict[str, Lack] = {}
         for tried in joining.tried():
             classes = {**self._now.classes, number: tried}
             state, lists = self._state(intent, dict(sorted(classes.items())))
             refused = {f"port {port}": why for port, why in lists.crowded().items()}
+            lacks = dict.fromkeys(refused, Lack.LIST)
             refused = refused or self._broken(state.bounds_ns)
             refused = refused or self._without_bound(stream.name, state)
             if not refused:
                 self._now = state
                 return number
-        raise Unschedulable({stream.name: joining.why} if joining.why else refused)
+        if joining.why:
+            refused, lacks = {stream.name: joining.why}, {stream.name: joining.lacks}
+        raise Unschedulable(refused, lacks=lacks)
 
     def _without_bound(self, name: str, state: _State) -> dict[str, str]:
         network = state.intent.network

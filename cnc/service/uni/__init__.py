@@ -1,6 +1,6 @@
 """The UNI of IEEE 802.1Qdj in the words of the intent, and back: pure functions.
 
-    refused    why a request has no place: codes of table 46-15, each with a sentence
+    refused    a request that the network does not carry: a code of table 46-15 and a sentence
     asked      a stream as a CUC writes it, read once
     ground     a network, looked up by what CUCs name
     stations   MAC addresses to end stations

@@ -17,8 +17,6 @@ _KINDS = {
     "stream-configured": "configure_streams_completed",
     "stream-removed": "remove_streams_completed",
 }
-# 802.1Q-2022 table 46-15 has no code for a failure of which nothing more is known.
-_FAILED = 25
 Shown = dict[str, Any]
 
 
@@ -62,9 +60,11 @@ def notification(event: Mapping[str, Any], domain: str) -> Shown | None:
     if event["kind"] == "computed":
         failed: Mapping[str, str] = event["failed"]
         streams = [_told(stream_id, None) for stream_id in event["streams"]]
-        streams += [_told(stream_id, why) for stream_id, why in failed.items()]
+        codes: Mapping[str, int] = event["failure_codes"]
+        streams += [_told(stream_id, why, codes[stream_id]) for stream_id, why in failed.items()]
     else:
-        streams = [_told(event["stream_id"], event.get("reason"))]
+        code = event.get("failure_code", 0)
+        streams = [_told(event["stream_id"], event.get("reason"), code)]
     told = {"domain-id": domain, "cuc": [{"cuc-id": event["cuc"], "stream": streams}]}
     return {
         "ietf-restconf:notification": {
@@ -74,8 +74,8 @@ def notification(event: Mapping[str, Any], domain: str) -> Shown | None:
     }
 
 
-def _told(stream_id: str, reason: str | None) -> Shown:
-    told: Shown = {"stream-id": stream_id, "failure-code": _FAILED if reason else 0}
+def _told(stream_id: str, reason: str | None, code: int = 0) -> Shown:
+    told: Shown = {"stream-id": stream_id, "failure-code": code}
     if reason:
         told[f"{OURS}:reason"] = reason
     return told

@@ -1,5 +1,6 @@
 """The workers of a service: they end TLS and parse what strangers send.
 
+    confinement what the process gives up first
     server      the process: connections, their limits, uvicorn
     guard       what every request must be before anything reads it
     app         the routes of all rooms as one application

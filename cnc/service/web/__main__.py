@@ -14,12 +14,14 @@ from pathlib import Path
 from starlette.middleware import Middleware
 
 from cnc.service.certificate import names_of
-from cnc.service.web import page
+from cnc.service.web import confinement, page
 from cnc.service.web.app import application
 from cnc.service.web.asking import Asking
 from cnc.service.web.schema import model
 from cnc.service.web.server import Server, tls
 from cnc.service.web.session import CookieAsToken, Sessions
+
+LOG = logging.getLogger(__name__)
 
 _FILES_MAX = 4096
 
@@ -37,6 +39,10 @@ def main() -> int:
     _allow_files()
     model()  # before the first request waits for it
     asking, sessions = Asking(options.core), Sessions(options.key.read_bytes())
+    try:
+        confinement.confine()
+    except (confinement.Unavailable, OSError) as error:
+        LOG.warning("not confined beyond what its user may do: %s", error)
     app = application(
         asking,
         names,

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AsyncExitStack
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
 from cnc.service.channel import Channel, connected
-from cnc.service.refused import CallRefused
+from cnc.service.refused import CallRefused, Code
+
+# Told of each token that the core has looked at, in the context of a request.
+token_was_good: ContextVar[Callable[..., None]] = ContextVar(
+    "token_was_good", default=lambda **_: None
+)
+
+# By which the channel refuses what the core has not seen.
+_BEFORE_THE_CORE = frozenset({Code.UNAVAILABLE, Code.TOO_LARGE})
 
 PAUSE_S = 15.0  # after this something is sent, so that a client that has gone is found
 
@@ -57,11 +66,15 @@ class Asking:
         """The result. Raises CallRefused, and Elsewhere."""
         channel = await self._found()
         try:
-            return await channel.call(call, arguments, token=token, source=source)
+            found = await channel.call(call, arguments, token=token, source=source)
         except CallRefused as refused:
             if "elsewhere" in refused.details:
                 raise Elsewhere(refused) from refused
+            if refused.code not in _BEFORE_THE_CORE:
+                token_was_good.get()(is_good=refused.code is not Code.UNAUTHENTICATED)
             raise
+        token_was_good.get()(is_good=True)
+        return found
 
     async def follow(
         self, call: str, arguments: Mapping[str, Any] | None = None, *, token: str, source: str

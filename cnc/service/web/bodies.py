@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from typing import Any
 
 from starlette.requests import ClientDisconnect, Request
@@ -13,10 +14,15 @@ from cnc.service.web.errors import YANG_JSON, RestconfError
 BODY_MAX_OCTETS = 64 << 10
 DEPTH_MAX = 32  # a stream of the UNI is 8 deep below its list
 BODY_WITHIN_S = 10.0
+_LONG = 256 << 10  # octets that hold up others while they are parsed
+# Strings as a whole, also one without an end, so that it is looked at once.
+_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*+"?|[\[\]{}]', re.DOTALL)
 _JSON = frozenset({YANG_JSON, "application/json"})
 
 
-async def json_of(request: Request, *, at_most: int = BODY_MAX_OCTETS) -> dict[str, Any]:
+async def json_of(
+    request: Request, *, at_most: int = BODY_MAX_OCTETS, within_s: float = BODY_WITHIN_S
+) -> dict[str, Any]:
     """The body of a request, a JSON object of so many octets `at_most`. Raises RestconfError."""
     media = request.headers.get("content-type", YANG_JSON).partition(";")[0].strip().lower()
     if media not in _JSON:
@@ -26,16 +32,20 @@ async def json_of(request: Request, *, at_most: int = BODY_MAX_OCTETS) -> dict[s
             f"bodies are {YANG_JSON}, by RFC 7951; XML is not supported",
             kind="protocol",
         )
-    octets = await _octets(request, at_most)
+    octets = await _octets(request, at_most, within_s)
     try:
-        text = octets.decode()
-        _check_depth(text)
-        found = json.loads(text, parse_constant=_no_number, object_pairs_hook=_once)
+        found = await asyncio.to_thread(_parsed, octets) if len(octets) > _LONG else _parsed(octets)
     except (ValueError, RecursionError) as error:
         raise _malformed(f"the body is no JSON: {error}") from error
     if not isinstance(found, dict):
         raise _malformed("the body is no JSON object")
     return found
+
+
+def _parsed(octets: bytes) -> Any:
+    text = octets.decode()
+    _check_depth(text)
+    return json.loads(text, parse_constant=_no_number, object_pairs_hook=_once)
 
 
 def accept_json(request: Request, *others: str) -> None:
@@ -52,10 +62,10 @@ def accept_json(request: Request, *others: str) -> None:
         )
 
 
-async def _octets(request: Request, at_most: int) -> bytes:
+async def _octets(request: Request, at_most: int, within_s: float) -> bytes:
     octets = bytearray()
     try:
-        async with asyncio.timeout(BODY_WITHIN_S):
+        async with asyncio.timeout(within_s):
             async for chunk in request.stream():
                 octets += chunk
                 if len(octets) > at_most:
@@ -67,7 +77,7 @@ async def _octets(request: Request, at_most: int) -> bytes:
                     )
     except TimeoutError:
         raise RestconfError(
-            408, "operation-failed", f"no whole body in {BODY_WITHIN_S:g} s", kind="transport"
+            408, "operation-failed", f"no whole body in {within_s:g} s", kind="transport"
         ) from None
     except ClientDisconnect:
         raise _malformed("the body ends before its end") from None
@@ -75,15 +85,14 @@ async def _octets(request: Request, at_most: int) -> bytes:
 
 
 def _check_depth(text: str) -> None:
-    """Raises ValueError. Before the parser, whose stack grows with it; brackets in strings are
-    counted as well, which can only refuse more."""
+    """Raises ValueError. Before the parser, whose stack grows with it."""
     depth = 0
-    for character in text:
-        if character in "[{":
+    for its in _BRACKETS.finditer(text):
+        if its[0] in "[{":
             depth += 1
             if depth > DEPTH_MAX:
                 raise ValueError(f"nested more than {DEPTH_MAX} deep")
-        elif character in "]}":
+        elif its[0] in "]}":
             depth -= 1
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
@@ -10,14 +11,22 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
+from cnc.service.calls import Role
+from cnc.service.packed import DOCUMENT_MAX_OCTETS, packed
 from cnc.service.refused import CallRefused
 from cnc.service.web.api import refusal
 from cnc.service.web.asking import Asking, with_pauses
-from cnc.service.web.bodies import json_of
+from cnc.service.web.bodies import BODY_MAX_OCTETS, json_of
 from cnc.service.web.resources import source, token_of
 
-# An intent of some thousand streams, in JSON: less than a message to the core may have.
-DOCUMENT_MAX_OCTETS = 768 << 10
+# What commands are sent, by the role of the token; of a CUC, which may send none, no more than
+# any body has.
+_MOST_OCTETS = {
+    Role.VIEWER: 768 << 10,
+    Role.OPERATOR: DOCUMENT_MAX_OCTETS,
+    Role.ADMIN: DOCUMENT_MAX_OCTETS,
+}
+_WITHIN_S = 60.0
 _LINES = "application/x-ndjson"
 
 
@@ -50,9 +59,12 @@ class Commands:
         return JSONResponse(found)
 
     async def _arguments(self, request: Request) -> dict[str, Any]:
-        """Only of who may ask: others send no more than any body has."""
-        await self._asking.call("who", token=token_of(request), source=source(request))
-        return await json_of(request, at_most=DOCUMENT_MAX_OCTETS)
+        asker = await self._asking.call("who", token=token_of(request), source=source(request))
+        most = _MOST_OCTETS.get(Role(asker["role"]), BODY_MAX_OCTETS)
+        arguments = await json_of(request, at_most=most, within_s=_WITHIN_S)
+        if isinstance(text := arguments.pop("text", None), str):
+            arguments["packed"] = await asyncio.to_thread(packed, text)
+        return arguments
 
 
 async def _lines(first: Any, items: AsyncGenerator[Any, None]) -> AsyncIterator[str]:

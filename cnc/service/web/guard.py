@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection
+from functools import partial
 from urllib.parse import parse_qsl
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from cnc.service.web.errors import RestconfError
+from cnc.service.refused import CallRefused, Code
+from cnc.service.web.asking import token_was_good
+from cnc.service.web.errors import RestconfError, refused
+from cnc.service.web.guesses import Guesses
+from cnc.service.web.guests import Guest
 
 SEND_WITHIN_S = 30.0  # until a client has taken what was sent so far
 HEAD_MAX_OCTETS = 16 << 10
@@ -32,11 +38,14 @@ class Guard:
 
     def __init__(self, app: ASGIApp, names: Collection[str]) -> None:
         self._app, self._names = app, frozenset(each.lower() for each in names)
+        self._guesses = Guesses()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+
+        guest: Guest | None = scope.get("state", {}).get("guest")
 
         async def guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -49,10 +58,23 @@ class Guard:
         if wrong := self._wrong(scope):
             await wrong.response()(scope, receive, guarded)
             return
+        if guest and not guest.is_known and (wait_s := self._guesses.wait_s(guest.host)):
+            await _too_many_guesses(wait_s)(scope, receive, guarded)
+            return
+        if guest:
+            token_was_good.set(partial(self._learn, guest))
         try:
             await self._app(scope, receive, guarded)
         except TimeoutError:
             return  # a client that takes nothing: the server closes the connection
+
+    def _learn(self, guest: Guest, *, is_good: bool) -> None:
+        """What the core says of the token that a guest has sent."""
+        if is_good:
+            self._guesses.was_good(guest.host)
+            guest.knows_a_token()
+        else:
+            self._guesses.was_bad(guest.host)
 
     def _wrong(self, scope: Scope) -> RestconfError | None:
         headers = Headers(scope=scope)
@@ -86,6 +108,17 @@ def _too_long(scope: Scope) -> RestconfError | None:
     if sum(len(name) + len(value) for name, value in scope["headers"]) > HEAD_MAX_OCTETS:
         return _refused(431, f"the headers have more than {HEAD_MAX_OCTETS} octets")
     return None
+
+
+def _too_many_guesses(wait_s: int) -> Response:
+    return refused(
+        CallRefused(
+            Code.TOO_MANY,
+            "too many tokens that are none have come from this address",
+            hint=f"wait {wait_s} s, and send a token that the service knows",
+            details={"retry_after_s": wait_s},
+        )
+    )
 
 
 def _refused(status: int, message: str, *, end: bool = False) -> RestconfError:

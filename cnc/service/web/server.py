@@ -1,12 +1,12 @@
 """The process of a worker: uvicorn on a socket that all workers accept from, with limits that it
-does not have itself: connections of one address, time for a TLS handshake and for a request's head.
+does not have itself: connections of one host, time for a TLS handshake and for a request's head.
 """
 
 from __future__ import annotations
 
 import asyncio
 import ssl
-from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from socket import socket
 from typing import Any, cast
@@ -16,58 +16,26 @@ from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from cnc.service.web.guard import HEAD_MAX_OCTETS
+from cnc.service.web.guests import Guest, Guests
 from cnc.watch import service_manager
 
 HEAD_WITHIN_S = 10.0  # from the connection, or the first octet of another request, to its head
 HANDSHAKE_WITHIN_S = 10.0
 KEEP_ALIVE_S = 15
-CONNECTIONS_MAX = 512  # of one worker
-CONNECTIONS_MAX_OF_ADDRESS = 64
-_BACKLOG = 256
 _END_WITHIN_S = 3
-
-
-class Connections:
-    """How many connections each address has, of this worker."""
-
-    def __init__(self) -> None:
-        self._of: Counter[str] = Counter()
-
-    def enter(self, address: str) -> bool:
-        """Whether one more may be there."""
-        has_room = (
-            self._of[address] < CONNECTIONS_MAX_OF_ADDRESS and self._of.total() < CONNECTIONS_MAX
-        )
-        if has_room:
-            self._of[address] += 1
-        return has_room
-
-    def leave(self, address: str) -> None:
-        self._of[address] -= 1
-        if not self._of[address]:
-            del self._of[address]
+_WITHOUT_DESCRIPTORS_S = 0.1  # a pause when the process has no more of them
 
 
 class _Protocol(H11Protocol):
     """A connection that is closed when no head of a request comes in time."""
 
-    connections_of_addresses: Connections
-
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._address: str | None = None
         self._deadline: asyncio.TimerHandle | None = None
-        address = self.client[0] if self.client else ""
-        if not self.connections_of_addresses.enter(address):
-            transport.abort()
-            return
-        self._address = address
         self._await_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        if self._address is not None:
-            self.connections_of_addresses.leave(self._address)
-            self._address = None
+        self.app_state["guest"].leave()
         self._forget_deadline()
         super().connection_lost(exc)
 
@@ -94,11 +62,12 @@ class Server(uvicorn.Server):
     def __init__(self, app: ASGIApp, listening: socket, context: ssl.SSLContext) -> None:
         self._listening, self._context = listening, context
         self._watchdog = service_manager.Watchdog()
-        protocol = type("Protocol", (_Protocol,), {"connections_of_addresses": Connections()})
+        self._guests = Guests()
+        self._accepting: asyncio.Task[None] | None = None
         super().__init__(
             uvicorn.Config(
                 cast("Any", app),
-                http=protocol,
+                http=_Protocol,
                 ws="none",
                 lifespan="off",
                 loop="asyncio",
@@ -114,28 +83,58 @@ class Server(uvicorn.Server):
         )
 
     async def startup(self, sockets: list[socket] | None = None) -> None:
-        """In uvicorn's place, which does not limit the handshake."""
+        """In uvicorn's place, which counts no connection before its handshake has ended."""
         assert sockets is None  # noqa: S101  it is given one when it is made
+        await self.lifespan.startup()
+        self._listening.setblocking(False)
+        self._accepting = asyncio.create_task(self._accept())
+        self.servers = []
+        self.started = True
+        service_manager.notify("READY=1")  # where a unit runs it, and not `cnc serve`
+
+    async def shutdown(self, sockets: list[socket] | None = None) -> None:
+        if self._accepting:
+            self._accepting.cancel()
+        await super().shutdown(sockets)
+
+    async def _accept(self) -> None:
+        loop = asyncio.get_running_loop()
+        shaking_hands: set[asyncio.Task[None]] = set()
+        while True:
+            try:
+                connection, address = await loop.sock_accept(self._listening)
+            except OSError:
+                await asyncio.sleep(_WITHOUT_DESCRIPTORS_S)
+                continue
+            guest = self._guests.enter(address[0])
+            if guest is None:
+                connection.close()
+                continue
+            task = asyncio.create_task(self._welcome(connection, guest))
+            guest.end = task.cancel
+            shaking_hands.add(task)
+            task.add_done_callback(shaking_hands.discard)
+
+    async def _welcome(self, connection: socket, guest: Guest) -> None:
+        """Until the handshake has ended; then the protocol has the guest."""
 
         def protocol() -> asyncio.Protocol:
             make = cast("Any", self.config.http_protocol_class)
             made: asyncio.Protocol = make(
-                config=self.config, server_state=self.server_state, app_state={}
+                config=self.config, server_state=self.server_state, app_state={"guest": guest}
             )
             return made
 
-        await self.lifespan.startup()
-        loop = asyncio.get_running_loop()
-        server = await loop.create_server(
-            protocol,
-            sock=self._listening,
-            ssl=self._context,
-            ssl_handshake_timeout=HANDSHAKE_WITHIN_S,
-            backlog=_BACKLOG,
-        )
-        self.servers = [server]
-        self.started = True
-        service_manager.notify("READY=1")  # where a unit runs it, and not `cnc serve`
+        try:
+            transport, _ = await asyncio.get_running_loop().connect_accepted_socket(
+                protocol, connection, ssl=self._context, ssl_handshake_timeout=HANDSHAKE_WITHIN_S
+            )
+            guest.end = transport.abort
+        except BaseException:
+            connection.close()
+            guest.leave()
+            with suppress(OSError, ssl.SSLError):
+                raise
 
     async def on_tick(self, counter: int) -> bool:
         self._watchdog.alive()

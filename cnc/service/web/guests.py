@@ -1,0 +1,72 @@
+"""Who is connected to a worker: so many of one host, so many of all, and who makes room."""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+from collections.abc import Callable
+from ipaddress import IPv6Address, ip_address
+
+CONNECTIONS_MAX = 512
+CONNECTIONS_MAX_OF_HOST = 64
+_PREFIX_BITS = 64  # of IPv6: what one subscriber has
+
+
+def host_of(address: str) -> str:
+    """What counts as one host: an IPv4 address, or the /64 of an IPv6 address."""
+    try:
+        its = ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if not isinstance(its, IPv6Address):
+        return str(its)
+    if its.ipv4_mapped:
+        return str(its.ipv4_mapped)
+    return str(IPv6Address(int(its) >> _PREFIX_BITS << _PREFIX_BITS))
+
+
+class Guest:
+    """A connection, from before its TLS handshake on. `end` closes it, whatever it does."""
+
+    def __init__(self, host: str, guests: Guests) -> None:
+        self.host = host
+        self.end: Callable[[], object] = lambda: None
+        self.is_known = False
+        self._guests = guests
+
+    def knows_a_token(self) -> None:
+        """It has shown one that the core knows: it makes no room for others any more."""
+        self.is_known = True
+        self._guests.strangers.pop(self, None)
+
+    def leave(self) -> None:
+        self._guests.left(self)
+
+
+class Guests:
+    """Those of one worker. Where all places are taken, the stranger that is there longest goes:
+    whoever holds connections and shows no token holds up nobody else."""
+
+    def __init__(self) -> None:
+        self.strangers: OrderedDict[Guest, None] = OrderedDict()
+        self._of: Counter[str] = Counter()
+
+    def enter(self, address: str) -> Guest | None:
+        """One more; None where its host has too many, or where no stranger makes room."""
+        host = host_of(address)
+        if self._of[host] >= CONNECTIONS_MAX_OF_HOST:
+            return None
+        if self._of.total() >= CONNECTIONS_MAX:
+            if not self.strangers:
+                return None
+            oldest, _ = self.strangers.popitem(last=False)
+            oldest.end()
+        guest = Guest(host, self)
+        self.strangers[guest] = None
+        self._of[host] += 1
+        return guest
+
+    def left(self, guest: Guest) -> None:
+        self.strangers.pop(guest, None)
+        self._of[guest.host] -= 1
+        if not self._of[guest.host]:
+            del self._of[guest.host]
