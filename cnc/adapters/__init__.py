@@ -4,4 +4,5 @@ They hold a token and no more: what a token may do, the service decides. None of
 the service, and none imports another. What each needs beside the controller is an extra of its own.
 
 mcp    a server of the Model Context Protocol, on standard input and output
+dds    TSN deployments of DDS systems, from a file and back
 """

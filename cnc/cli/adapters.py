@@ -1,4 +1,4 @@
-"""mcp: other protocols' ways to a service."""
+"""mcp, dds: other protocols' ways to a service."""
 
 from __future__ import annotations
 
@@ -8,7 +8,11 @@ from pathlib import Path
 import click
 
 from cnc.cli import controller
-from cnc.errors import CncError
+from cnc.cli.completion import Files
+from cnc.cli.terminal import echo
+from cnc.errors import CncError, InputError
+from cnc.support import whole_file
+from cnc.support.format import counted, duration
 
 
 def _missing(command: str, extra: str, error: ModuleNotFoundError) -> CncError:
@@ -49,3 +53,57 @@ def mcp(context: click.Context, allow_changes: bool, terminal: Path | None) -> N
     opened = Terminal.opened(terminal or OWN) if allow_changes else nullcontext()
     with controller.client_of(context) as service, opened as its:
         serve(service, its)
+
+
+@click.command()
+@click.argument("file", type=Files(".xml"))
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the system with the answers here, if all streams have a place.",
+)
+@click.option(
+    "--cuc", metavar="CUC", help="Ask as this CUC; a token of the role cuc is for one alone."
+)
+@click.pass_context
+def dds(context: click.Context, file: Path, output: Path | None, cuc: str | None) -> None:
+    """Ask the service of --controller for the streams of the DDS system FILE (DDS-TSN, in XML).
+
+    Each tsn_talker with its tsn_listeners is a stream; one that is there already stays where it is.
+    What frames have to have and when they are sent goes into a copy of FILE.
+    """
+    from cnc.adapters.dds import System  # noqa: PLC0415
+    from cnc.service.refused import CallRefused  # noqa: PLC0415
+
+    system = System.read(file)
+    refused = 0
+    with controller.client_of(context) as service:
+        asking = cuc or service.ask("GET", "/api/v1/who")["cuc"]
+        if not asking:
+            raise InputError("the token is for every CUC", hint="say which one: --cuc")
+        for stream in system.streams:
+            try:
+                placed = service.put_stream(asking, stream.body)
+            except CallRefused as error:
+                refused += 1
+                echo(f"{stream.name} ({stream.stream_id}): refused: {error}")
+                continue
+            latency_ns = placed["talker"].get("accumulated-latency")
+            if latency_ns is None:
+                refused += 1
+                echo(f"{stream.name} ({stream.stream_id}): has no place, and waits to be computed")
+                continue
+            system.fill(stream, placed)
+            echo(
+                f"{stream.name} ({stream.stream_id}): {placed['stream-status']}, at all listeners "
+                f"{duration(latency_ns)} after the start of the period"
+            )
+    if refused:
+        raise CncError(
+            f"{refused} of {counted(len(system.streams), 'stream')} without a place; others stay",
+            hint="ask for less and run it again; nothing was written" if output else None,
+        )
+    if output:
+        whole_file.write(output, system.text())
+        echo(f"wrote {output}")
