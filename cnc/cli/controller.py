@@ -73,7 +73,7 @@ def _run_there(name: str) -> click.Command:
     @click.pass_context
     def run(context: click.Context, words: tuple[str, ...]) -> None:
         context.ensure_object(Invocation).as_json = "--json" in words
-        with _refusals_by_exit_code(), _client(context) as client:
+        with _refusals_by_exit_code(), client_of(context) as client:
             if name == "push":
                 _push(client, words)
             elif name == "rollback":
@@ -158,10 +158,16 @@ def _number(words: tuple[str, ...]) -> dict[str, int]:
     return {"number": int(words[0])} if words and words[0].isdecimal() else {}
 
 
-def _client(context: click.Context) -> Client:
+def client_of(context: click.Context) -> Client:
+    """A client of the service that --controller names. Raises InputError."""
     from cnc.service.client import Client  # noqa: PLC0415
 
     group = context.find_root()
+    if not group.params["controller"]:
+        raise InputError(
+            f"cnc {context.info_name} is a client of a service, and none is named",
+            hint=f"cnc --controller https://cnc.example:8443 {context.info_name}",
+        )
     certificate = Path(group.params["controller_certificate"]).expanduser()
     token = os.environ.get(TOKEN) or _token_in(certificate.with_name("controller.token"))
     return Client(group.params["controller"], token, certificate=certificate)
