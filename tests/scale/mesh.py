@@ -61,9 +61,9 @@ def mesh(count: int, bridges: int) -> Intent:
     return Intent(f"mesh{bridges}", network, CLASSES, streams, {})
 
 
-def document_of(intent: Intent) -> dict[str, Any]:
-    """A mesh whose switches bridge, as an intent file has it: without its streams, and with what is
-    the default there."""
+def document_of(intent: Intent, recovery: str) -> dict[str, Any]:
+    """A mesh whose switches bridge, as an intent file has it: without its streams, and with this
+    `recovery` as its default."""
     network = intent.network
     ports: dict[str, list[str]] = {name: [] for name in network.bridges}
     for port in network.links:
@@ -84,6 +84,7 @@ def document_of(intent: Intent) -> dict[str, Any]:
             "clock-error": f"{network.clock_error_ns}ns",
             "gate-margin": "0ns",
             "talker-interference": "none",
+            "recovery": recovery,
             "windows": "exact",
             "gates": str(bridge.gate_mode),
         },

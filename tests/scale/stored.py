@@ -29,17 +29,19 @@ _ASKER = Asker("bench", Role.ADMIN, None, "")
 @dataclass(frozen=True)
 class Start:
     """Of `cnc serve` with so many streams of CUCs in its store: seconds until its first answer over
-    TLS, and how many of CPU time it took until then."""
+    TLS, and how many of CPU time it took until then. `bounded` streams have a bound of recovery."""
 
     streams: int
+    bounded: int
     took_s: float
     cpu_s: float
 
 
-def start(count: int, switches: int, directory: Path) -> Start:
-    """Of a mesh with so many streams, in an empty directory."""
+def start(count: int, switches: int, recovery: str, directory: Path) -> Start:
+    """Of a mesh with so many streams, whose intent states this `recovery`, in an empty
+    directory."""
     wanted = mesh(count, switches)
-    document = document_of(wanted)
+    document = document_of(wanted, recovery)
     file = directory / "mesh.json"
     file.write_text(json.dumps(document))
     streams = {
@@ -55,7 +57,8 @@ def start(count: int, switches: int, directory: Path) -> Start:
     begun_s = time.monotonic()
     with served(file, state, connect) as service:
         took_s = time.monotonic() - begun_s
-        return Start(len(planned.streams), took_s, cpu_s([service.pid]))
+        bounded = len(planned.recovery_ns)
+        return Start(len(planned.streams), bounded, took_s, cpu_s([service.pid]))
 
 
 def _store(state: Path, planned: Plan, document: Mapping[str, Any]) -> None:
