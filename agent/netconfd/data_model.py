@@ -12,6 +12,7 @@ from agent.netconfd.sysrepo_errors import to_rpc_errors
 from agent.sysrepo import Context, LibyangError, schema_context
 from agent.sysrepo.data import module_names, namespaces_with
 from agent.sysrepo.errors import libyang_items
+from agent.sysrepo.operations import rpc_tags
 
 # Of a path of libyang's; a value with brackets in it leaves what is no schema path.
 _PREDICATE = re.compile(r"\[[^\]]*\]")
@@ -22,19 +23,21 @@ _CONTENT_ID = struct.Struct("!I")
 class DataModel:
     """A libyang context; `modules` maps the namespace of each module to its name.
 
-    `content_id` is sysrepo's number for this set of modules and features.
+    `content_id` is sysrepo's number for this set of modules and features, `rpcs` has the
+    `{namespace}name` of each RPC.
     """
 
     content_id: int
     context: Context
     modules: Mapping[str, str]
+    rpcs: frozenset[str]
 
     @classmethod
     def build(cls, exported: bytes) -> DataModel:
         """From what `export` returned. Raises LibyangError."""
         (content_id,) = _CONTENT_ID.unpack_from(exported)
         context = schema_context.build(exported[_CONTENT_ID.size :])
-        return cls(content_id, context, module_names(context))
+        return cls(content_id, context, module_names(context), rpc_tags(context))
 
     def rpc_errors(self, error: LibyangError) -> RpcErrors:
         """What the client is told of an error of libyang's."""

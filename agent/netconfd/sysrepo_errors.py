@@ -32,7 +32,7 @@ _TEXTS: Sequence[tuple[re.Pattern[str], str, str]] = [
     (re.compile(r'Child element "(.*)" inside a terminal node'), "unknown-element", "bad-element"),
     (re.compile(r'List instance is missing its key "(.*)"'), "missing-element", "bad-element"),
     (re.compile(r'Mandatory node "(.*)" instance does not'), "missing-element", "bad-element"),
-    (re.compile(r'Duplicate instance of "(.*)"'), "bad-element", "bad-element"),
+    (re.compile(r'Duplicate instance of "([^"]*)"'), "bad-element", "bad-element"),
     (re.compile(r'Data for both cases ".*" and "(.*)"'), "bad-element", "bad-element"),
     (re.compile(r'inside an inner node "(.*)"'), "invalid-value", "bad-element"),
     (
@@ -43,7 +43,7 @@ _TEXTS: Sequence[tuple[re.Pattern[str], str, str]] = [
     (re.compile(r'Missing mandatory prefix .*"(.*)"'), "unknown-attribute", "bad-attribute"),
 ]
 # RFC 7950 section 15 names these.
-_APP_TAGS: Sequence[tuple[re.Pattern[str], str, str]] = [
+_APP_TAGS: Sequence[tuple[re.Pattern[str], str, str | None]] = [
     (re.compile(r"Unique data leaf\(s\)"), "operation-failed", "data-not-unique"),
     (re.compile(r"Too many .* instances"), "operation-failed", "too-many-elements"),
     (re.compile(r"Too few .* instances"), "operation-failed", "too-few-elements"),
@@ -51,7 +51,10 @@ _APP_TAGS: Sequence[tuple[re.Pattern[str], str, str]] = [
     (re.compile(r"Invalid leafref"), "data-missing", "instance-required"),
     (re.compile(r"Mandatory choice"), "data-missing", "missing-choice"),
     (re.compile(r"instance to insert next to not found"), "bad-attribute", "missing-instance"),
+    (re.compile(r"Nested operation .* data parent does not exist"), "data-missing", None),
 ]
+# sysrepo's own, after those of libyang that say what is wrong.
+_SUMMARY = re.compile(r"(?:RPC|Action) (?:input|output) validation failed\.")
 
 _PATH_IN_TEXT = '(path "', '")'
 _ATTRIBUTE_STEP = re.compile(r"/([^/]+)/@(?:[\w.-]+:)?([\w.-]+)$")
@@ -64,6 +67,8 @@ def to_rpc_errors(items: Sequence[Item], modules: Mapping[str, str]) -> RpcError
     if items[0].code in {errors.EXISTS, errors.NOT_FOUND}:
         # sysrepo goes on to name what is below the node.
         items = items[:1]
+    if len(items) > 1 and _SUMMARY.fullmatch(items[-1].text):
+        items = items[:-1]
     return RpcErrors([_error(item, modules) for item in items])
 
 

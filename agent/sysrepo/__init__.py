@@ -18,6 +18,7 @@ from sysrepo import (
     SysrepoNotFoundError,
     SysrepoSysError,
     SysrepoTimeOutError,
+    SysrepoUnauthorizedError,
     SysrepoValidationFailedError,
 )
 from sysrepo.session import SysrepoSession
@@ -38,5 +39,6 @@ __all__ = [
     "SysrepoSession",
     "SysrepoSysError",
     "SysrepoTimeOutError",
+    "SysrepoUnauthorizedError",
     "SysrepoValidationFailedError",
 ]

@@ -49,13 +49,14 @@ def set_nacm_user(session: SysrepoSession, user: str | None) -> None:
     _check(LIBRARY.sr_nacm_set_user(address(session.cdata), name))
 
 
-def check_readable(session: SysrepoSession, notification: libyang.DNode) -> None:
-    """Raise SysrepoUnauthorizedError unless the session's user may receive the notification.
+def check_access(session: SysrepoSession, operation: libyang.DNode) -> None:
+    """Raise SysrepoUnauthorizedError unless the session's user may have it.
 
-    RFC 8341, section 3.4.6; `sr_nacm_check_operation`. `notification` is the top node of its tree,
-    which stays the caller's.
+    To receive a notification (RFC 8341, section 3.4.6), or to execute an RPC or action (3.4.4): of
+    an action, what it is in must be readable, too. `sr_nacm_check_operation`. `operation` is the
+    top node of its tree, which stays the caller's.
     """
-    node = int(libyang.util.ffi.cast("uintptr_t", notification.cdata))
+    node = int(libyang.util.ffi.cast("uintptr_t", operation.cdata))
     _check(LIBRARY.sr_nacm_check_operation(address(session.cdata), node))
 
 

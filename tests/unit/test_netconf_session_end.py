@@ -60,7 +60,7 @@ async def close(request):
 
 def test_a_client_that_leaves_with_the_reply_to_its_close_has_closed_the_session(monkeypatch):
     """The front kills the process of a client that has left, whatever it was about to tell."""
-    monkeypatch.setattr(netconf_session, "function_of", lambda _operation: close)
+    monkeypatch.setattr(netconf_session, "function_of", lambda _operation, _model: close)
     monkeypatch.setattr(
         NetconfSession, "_request", lambda self, _operation: SimpleNamespace(session=self._session)
     )

@@ -163,6 +163,15 @@ def _rules(rules: Sequence[Mapping[str, Any]]) -> Sequence[_Rule]:
     ]
 
 
+def access_denied(user: str, operation: str) -> RpcError:
+    """The user may not execute the operation, `MODULE:NAME`."""
+    return RpcError(
+        "access-denied",
+        f"access control (NACM) does not let {user} execute {operation}",
+        "protocol",
+    )
+
+
 class AccessControl:
     """The rules in force, and what they denied. Construction and `close` block."""
 
@@ -198,12 +207,12 @@ class AccessControl:
     def check_operation(self, account: Account, module: str, operation: str) -> None:
         """Raise RpcError access-denied if the user may not execute the operation."""
         if not self._policy.permits(account, module, operation):
-            self._denied["operations"] += 1
-            raise RpcError(
-                "access-denied",
-                f"access control (NACM) does not let {account.name} execute {module}:{operation}",
-                "protocol",
-            )
+            self.count_denied_operation()
+            raise access_denied(account.name, f"{module}:{operation}")
+
+    def count_denied_operation(self) -> None:
+        """Count an operation that its user may not execute."""
+        self._denied["operations"] += 1
 
     def count_refusal(self, errors: RpcErrors) -> None:
         """Count a denied write, if that is what failed."""

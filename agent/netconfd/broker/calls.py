@@ -128,6 +128,8 @@ class Calls:
             fields.number("content_id") != self._services.content_id()
         ):
             return Message({"other-modules": True})
+        if name == "execute":
+            return await self._execute(body)
         function = self._functions.get(name)
         if function is None:
             raise ProtocolError("there is no such call")
@@ -140,6 +142,17 @@ class Calls:
         except RpcErrors as errors:
             access.count_refusal(errors)
             raise
+
+    async def _execute(self, body: bytes) -> Message:
+        """An RPC or action of a module: which one, and whether it is permitted, its body says."""
+        session = self._session
+        try:
+            output = await session.call(session.datastores.execute, _text(body))
+        except RpcError as error:
+            if error.tag == "access-denied":
+                self._services.access.count_denied_operation()
+            raise
+        return Message({"reply": True}, output.encode())
 
     async def _read(self, fields: Fields, _: bytes) -> Message:
         datastore = fields.choice("datastore", (*DATASTORES, "operational"))

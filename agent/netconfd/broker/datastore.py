@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent.netconfd import sysrepo_errors
+from agent.netconfd.broker.access import access_denied
 from agent.netconfd.broker.data_access import ALL_RIGHTS, DataAccess, DataRights, steps_of
 from agent.netconfd.broker.edit_access import find_refused
 from agent.netconfd.broker.schemas import LIBRARY_PATH, Library
@@ -28,6 +29,7 @@ from agent.sysrepo import (
     LibyangError,
     SysrepoConnection,
     SysrepoError,
+    SysrepoUnauthorizedError,
 )
 from agent.sysrepo.data import (
     NO_CONFIG,
@@ -42,7 +44,8 @@ from agent.sysrepo.data import (
 from agent.sysrepo.edits import nodes_of
 from agent.sysrepo.errors import UNAUTHORIZED, Item, items_of
 from agent.sysrepo.instances import Instances, Step
-from agent.sysrepo.nacm import check_readable, set_nacm_user
+from agent.sysrepo.nacm import check_access, set_nacm_user
+from agent.sysrepo.operations import Operation, parse_operation, send
 from agent.sysrepo.originator import Originator, set_originator
 
 # Time for a subscriber's work in the kernel; sysrepo's default is 5 s.
@@ -62,6 +65,8 @@ _FILES = (
 CONFIG_CHANGE = "netconf-config-change"
 # Sysrepo evaluates no expression of a client's, but names, and keys that equal a constant.
 _NAME = re.compile(r"(?:[A-Za-z_][A-Za-z0-9_.-]*:)?[A-Za-z_][A-Za-z0-9_.-]*", re.ASCII)
+# It would write startup, and the server could not keep a copy of what was there before.
+_NOT_EXECUTED = frozenset({"ietf-factory-default:factory-reset"})
 # Of paths in one read. Beyond it, everything is read.
 MAX_PATHS = 256
 
@@ -219,6 +224,32 @@ class Datastores:
         with self._unrestricted(), self._in("running"):
             self._replace(snapshot)
 
+    def execute(self, xml: str) -> str:
+        """Have who has subscribed to a module's RPC or action perform it; returns its output.
+
+        Raises RpcError if the user may not execute it, or nobody performs it.
+        """
+        with self._in("operational") as session, session.get_ly_ctx() as context:
+            operation = parse_operation(context, xml)
+            try:
+                self._check_execution(operation)
+                return send(session, operation, CHANGE_TIMEOUT_MS)
+            finally:
+                operation.top.free()
+
+    def _check_execution(self, operation: Operation) -> None:
+        try:
+            check_access(self._session, operation.top)
+        except SysrepoUnauthorizedError:
+            raise access_denied(f"{self._user}", operation.name) from None
+        if operation.name in _NOT_EXECUTED:
+            raise RpcError(
+                "operation-not-supported",
+                f"{operation.name} would change startup without this server, which keeps a copy of "
+                "it: use copy-config or delete-config",
+                "protocol",
+            )
+
     def lock(self, target: str) -> None:
         """Lock a whole datastore."""
         with self._in(target) as session:
@@ -238,7 +269,7 @@ class Datastores:
         with self._in("running") as session, session.get_ly_ctx() as context:
             tree = parse_notification(context, notification)
             try:
-                check_readable(session, tree)
+                check_access(session, tree)
                 if tree.name() != CONFIG_CHANGE:
                     return notification
                 return _with_readable_edits(tree, DataAccess(context, self._rights()))

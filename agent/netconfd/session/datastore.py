@@ -124,6 +124,11 @@ class Datastores:
             if tree is not None:
                 tree.free()
 
+    async def execute(self, xml: str) -> list[etree._Element]:
+        """Have the RPC or action of a module performed; returns its output."""
+        output = await self._call("execute", xml.encode())
+        return list(element_of(output.decode(), BASIC_MODE, BASE))
+
     def notification_filter(self, filter_: etree._Element | None) -> str | None:
         """The XPath of a subscription's filter, None if it can select nothing."""
         xpath = filters.to_xpath(filter_, self._model.modules)

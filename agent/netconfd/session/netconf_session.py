@@ -26,7 +26,7 @@ from agent.netconfd.session.framing import (
 )
 from agent.netconfd.session.notifications import Filter
 from agent.netconfd.session.notifications import message as notification_message
-from agent.netconfd.session.operations import Request, function_of, parameters
+from agent.netconfd.session.operations import OPERATIONS, Request, function_of, parameters
 from agent.netconfd.session.operations.request import Session
 from agent.netconfd.session.subscriptions import Subscriptions
 from agent.netconfd.session_report import Ending
@@ -267,7 +267,7 @@ class NetconfSession:
         return messages.reply(content, attributes, nsmap)
 
     async def _perform(self, operation: etree._Element, message: bytes) -> list[etree._Element]:
-        function = function_of(operation)
+        function = function_of(operation, self._model)
         try:
             return await function(self._request(operation))
         except OtherModules:
@@ -283,10 +283,11 @@ class NetconfSession:
         datastores = Datastores(self._broker, self._model)
         return Request(
             operation,
-            parameters.parse(operation, self._model),
+            parameters.parse(operation, self._model) if operation.tag in OPERATIONS else {},
             self._session,
             self._broker,
             datastores,
+            self._model,
             self._subscriptions,
             self._limits.min_push_period_cs,
         )

@@ -1,12 +1,22 @@
-"""What a client may ask for, and the function that does it. One module for each standard."""
+"""What a client may ask for, and the function that does it. One module for each standard.
+
+What the modules of the backend define beyond, it performs itself (`of_modules`).
+"""
 
 from __future__ import annotations
 
 from lxml import etree
 
-from agent.netconfd.data_model import needed
+from agent.netconfd.data_model import DataModel, needed
 from agent.netconfd.errors import RpcError
-from agent.netconfd.session.operations import base, monitoring, nmda, subscribed, subscription
+from agent.netconfd.session.operations import (
+    base,
+    monitoring,
+    nmda,
+    of_modules,
+    subscribed,
+    subscription,
+)
 from agent.netconfd.session.operations.request import Operation, Operations, Request
 
 __all__ = ["OPERATIONS", "Request", "function_of"]
@@ -20,9 +30,11 @@ OPERATIONS: Operations = {
 }
 
 
-def function_of(operation: etree._Element) -> Operation:
+def function_of(operation: etree._Element, model: DataModel) -> Operation:
     """What performs the operation element. Raises RpcError."""
     function = OPERATIONS.get(str(operation.tag))
+    if function is None and (operation.tag == of_modules.ACTION or operation.tag in model.rpcs):
+        function = of_modules.execute
     if function is None:
         name = etree.QName(operation)
         where = f"in namespace {name.namespace}" if name.namespace else "without a namespace"

@@ -56,13 +56,13 @@ def parse(operation: etree._Element, model: DataModel) -> Mapping[str, Any]:
     try:
         namespaces.check_operation(model.context, outline, model.modules)
     except RpcError as error:
-        raise _in_request(error) from None
+        raise in_request(error) from None
     xml = etree.tostring(outline, encoding="unicode", with_tail=False)
     try:
         (parameters,) = operation_json(model.context, xml).values()
     except LibyangError as error:
         # What libyang says after its first error repeats it in other words.
-        raise _error(model.rpc_errors(error), model.context) from None
+        raise first_error(model.rpc_errors(error), model.context) from None
     return dict(parameters)
 
 
@@ -85,7 +85,13 @@ def _outline(operation: etree._Element) -> etree._Element:
         if element.tag == _FILTER:
             # ncclient writes that of <create-subscription> in the base namespace, too.
             element.tag = f"{{{etree.QName(outline).namespace}}}filter"
-    for element in _WITH_ATTRIBUTES(outline):
+    refuse_attributes(outline)
+    return outline
+
+
+def refuse_attributes(operation: etree._Element) -> None:
+    """Raise RpcError if the element or one in it has an attribute."""
+    for element in _WITH_ATTRIBUTES(operation):
         name, attribute = etree.QName(element), etree.QName(element.keys()[0])
         raise attribute_error(
             "unknown-attribute",
@@ -93,7 +99,6 @@ def _outline(operation: etree._Element) -> etree._Element:
             attribute=attribute.localname,
             element=name.localname,
         )
-    return outline
 
 
 def _evaluated_here(operation: etree._Element) -> Iterator[etree._Element]:
@@ -106,8 +111,11 @@ def _evaluated_here(operation: etree._Element) -> Iterator[etree._Element]:
                 pending.append(child)
 
 
-def _error(errors: RpcErrors, context: Context) -> RpcError:
-    """The first of libyang's errors, with the element that it is about and what may be there."""
+def first_error(errors: RpcErrors, context: Context, *, within: str = "") -> RpcError:
+    """The first of libyang's errors, with the element that it is about and what may be there.
+
+    `within`: see `in_request`.
+    """
     error = errors.errors[0]
     error.layer = "protocol"
     if error.path is None:
@@ -129,12 +137,15 @@ def _error(errors: RpcErrors, context: Context) -> RpcError:
     if expected:
         error.message += f" Expected: {', '.join(expected)}."
     error.info = error.info or {"bad-element": element}
-    return _in_request(error)
+    return in_request(error, within)
 
 
-def _in_request(error: RpcError) -> RpcError:
-    """The error, whose path begins at the operation: with one that begins at the request."""
-    error.path = f"{_RPC}{error.path}"
+def in_request(error: RpcError, within: str = "") -> RpcError:
+    """The error, whose path begins at the operation: with one that begins at the request.
+
+    `within` is what of its path is between.
+    """
+    error.path = f"{_RPC}{within}{error.path}"
     error.path_namespaces = {**error.path_namespaces, "ietf-netconf": BASE}
     return error
 

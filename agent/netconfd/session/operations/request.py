@@ -9,6 +9,7 @@ from typing import Any
 from lxml import etree
 
 from agent.netconfd import date_and_time
+from agent.netconfd.data_model import DataModel
 from agent.netconfd.errors import bad_element, missing_element
 from agent.netconfd.session.broker import Broker
 from agent.netconfd.session.datastore import Datastores
@@ -31,7 +32,8 @@ class Session:
 class Request:
     """One operation to perform for one session.
 
-    `operation` is its element, of which the schema admits `parameters` (RFC 7951 JSON).
+    `operation` is its element, of which the schema admits `parameters` (RFC 7951 JSON); those of a
+    module that this server does not know are left in the element.
     """
 
     operation: Element
@@ -39,6 +41,7 @@ class Request:
     session: Session
     broker: Broker
     datastores: Datastores
+    model: DataModel
     subscriptions: Subscriptions
     min_push_period_cs: int
 
