@@ -102,13 +102,20 @@ def load(context: click.Context, file: Path | None) -> Settings:
     Raises:
         InputError: a file is not what it must be.
     """
-    files = [file] if file else [f for f in (SYSTEM_FILE, user_file()) if f.is_file()]
+    files = [file] if file else [f for f in (SYSTEM_FILE, user_file()) if _is_there(f)]
     found = Settings(tuple(files))
     for each in files:
         _File(each, found, context).read()
     context.default_map = found.default_map
     context.meta[_META] = found
     return found
+
+
+def _is_there(file: Path) -> bool:
+    try:
+        return file.is_file()
+    except OSError:  # as in the home of another user; whoever reads it says so
+        return True
 
 
 def settings_of(context: click.Context) -> Settings:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -14,7 +15,8 @@ NEED = CHECKOUT / "scripts" / "setup.d" / "apt-need"
 CACHE = Path(os.environ.get("TSN_CACHE", Path.home() / ".cache" / "tsn-control-plane"))
 # Where pip and scripts/build-deb have put things together.
 SCRATCH = (b"/tmp/pip-", b"/tree/usr/lib/")
-PACKAGES = {"tsn-switch": "package"}  # and the fixture of each
+OUR_UNIT = re.compile(r"\b(tsn-[\w-]+@?)\w*(\.(?:service|socket))\b")
+PACKAGES = {"tsn-switch": "package", "tsn-cnc": "cnc_package"}  # and the fixture of each
 
 
 @pytest.fixture(scope="module", params=PACKAGES)
@@ -100,3 +102,16 @@ def test_every_program_on_the_path_has_a_manual_page_and_is_in_the_package(conte
     for program in programs:
         assert (program.parent / program.readlink()).is_file()
         assert program.name in pages or program.name.startswith("sysrepo")
+
+
+def test_every_unit_of_ours_that_a_unit_names_is_in_the_package(contents: Path) -> None:
+    units = {path.name: path for path in contents.glob("**/lib/systemd/system/*")}
+    named = {
+        f"{name}{kind}"
+        for path in units.values()
+        for line in path.read_text(encoding="utf-8").splitlines()
+        if not line.startswith("#")
+        for name, kind in OUR_UNIT.findall(line)
+    }
+    assert named
+    assert named <= units.keys()

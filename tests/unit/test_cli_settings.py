@@ -125,6 +125,16 @@ def test_what_is_no_toml_is_refused(user_file: Path, text: bytes) -> None:
     assert f"{user_file}: not TOML: " in str(error)
 
 
+def test_a_file_that_cannot_be_looked_for_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nowhere = tmp_path / ("x" * 300)  # as in a directory that may not be entered, for root too
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(nowhere))
+    error = cnc("check", LINE3).exception
+    assert isinstance(error, InputError)
+    assert f"{nowhere}/cnc/config.toml: cannot read it: File name too long" in str(error)
+
+
 def test_a_value_that_an_option_does_not_take_is_told_with_its_origin(
     user_file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
