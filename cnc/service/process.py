@@ -34,7 +34,7 @@ from cnc.service.documents import Documents
 from cnc.service.pushing import Pushing, term_of
 from cnc.service.roller import Push
 from cnc.service.settings import SOCKET, Settings, socket_in
-from cnc.service.store import Store
+from cnc.service.store import SharedHistory, Store
 from cnc.service.workers import listening_socket, worker_socket, workers
 from cnc.watch import service_manager
 
@@ -76,7 +76,9 @@ def run(settings: Settings, offered: Group, say: Callable[[str], None]) -> None:
         if keeper is None:
             leading = _always(*_alone_with(settings, store, history, first, watch.around))
         else:
-            ways = controllers.Ways(store, history, settings.connect, first, watch.around)
+            end_others = SharedHistory(store.database).end_others
+            connect = settings.connect
+            ways = controllers.Ways(store, history, connect, first, watch.around, end_others)
             leading = partial(controllers.leading, settings, keeper, ways)
         make = partial(
             Core,
