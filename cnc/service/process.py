@@ -113,7 +113,7 @@ async def _serve(
                 with suppress(TimeoutError):
                     await asyncio.wait_for(stop.wait(), _ALIVE_EVERY_S)
             service_manager.notify("STOPPING=1")
-        await core.close()
+    await core.close()
 
 
 def _alone_with(
