@@ -102,17 +102,21 @@ async def _serve(
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     core = make()
-    async with serving(socket_in(settings.state_dir), core.answer), leading(core) as raise_if_ended:
-        async with workers(settings, listening), worker_socket(settings, core.answer):
-            service_manager.notify("READY=1")
-            watchdog = service_manager.Watchdog()
-            while not stop.is_set():
-                watchdog.alive()
-                core.raise_if_failed()
-                raise_if_ended()
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(stop.wait(), _ALIVE_EVERY_S)
-            service_manager.notify("STOPPING=1")
+    async with (
+        serving(socket_in(settings.state_dir), core.answer),
+        leading(core) as raise_if_ended,
+        workers(settings, listening),
+        worker_socket(settings, core.answer),
+    ):
+        service_manager.notify("READY=1")
+        watchdog = service_manager.Watchdog()
+        while not stop.is_set():
+            watchdog.alive()
+            core.raise_if_failed()
+            raise_if_ended()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(stop.wait(), _ALIVE_EVERY_S)
+        service_manager.notify("STOPPING=1")
     await core.close()
 
 
