@@ -20,7 +20,7 @@ from cnc.rollout.history import DATABASE, Outcome, Phase
 from cnc.service import state
 from cnc.service.core import ITSELF
 from cnc.service.refused import CallRefused, Code
-from cnc.service.store import Database, Store, postgresql, url_of
+from cnc.service.store import Database, State, Store, StreamRecord, postgresql, url_of
 from cnc.service.store.schema import VERSION
 from tests.stack.postgresql import Cluster
 from tests.unit.rollout_history import begin
@@ -144,6 +144,25 @@ def test_a_session_that_is_lost_in_a_decision_takes_the_decision_with_it(
     assert error.value.code is Code.UNAVAILABLE
     assert store.noted("value") is None
     note(store, "whole")
+
+
+def test_a_database_that_goes_in_the_middle_of_a_decision_has_not_written_it(
+    store: Store, postgresql: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cnc.service.store.postgresql._OUTCOME_KNOWN_S", 0.5)
+
+    def decide() -> None:
+        with store.deciding(ITSELF, "x", "") as made:
+            postgresql.stop()
+            made.note("value", "half")
+
+    try:
+        with pytest.raises(CallRefused, match="the database of the service failed"):
+            decide()
+    finally:
+        postgresql.start()
+    store.database.raise_if_unknown()
+    assert store.noted("value") is None
 
 
 @pytest.mark.parametrize("is_written", [True, False])
@@ -291,6 +310,22 @@ def test_a_new_leader_ends_what_holds_the_rollouts_of_one_that_stands_still(
         _, said = former.communicate(timeout=60)
         assert "was ended by another controller meanwhile" in said
         assert history.rollout(number).phase is Phase.ROLLED_BACK
+
+
+def test_what_is_read_together_is_of_one_instant(directory: Path) -> None:
+    with state.opened(directory) as (store, history), history._place.reading() as rows:
+        before = rows.rows("SELECT key, value FROM meta")
+        note(store, "written meanwhile")
+        begin(history).close()
+        assert rows.rows("SELECT key, value FROM meta") == before
+        assert rows.rows("SELECT number FROM rollout") == []
+
+
+def test_names_come_in_the_order_that_they_have_in_a_file(store: Store) -> None:
+    for cuc in ("b", "A", "a", "B"):
+        with store.deciding(ITSELF, "stream.put", "") as made:
+            made.put_stream(StreamRecord(cuc, "1", cuc, {}, State.PLANNED, True, made.number))
+    assert [its.cuc for its in store.streams()] == ["A", "B", "a", "b"]
 
 
 # --- not its own -----------------------------------------------------------------------------
