@@ -394,3 +394,16 @@ def test_every_decision_is_synchronous_whatever_the_role_has(
     with its.writing() as connection:
         assert connection.exec_driver_sql("SHOW synchronous_commit").scalar() == "on"
     its.close()
+
+
+def test_a_server_that_does_not_write_to_its_disk_is_refused(
+    postgresql: Cluster, database: str
+) -> None:
+    postgresql.stop()
+    postgresql.start("-c", "fsync=off")
+    try:
+        with pytest.raises(CncError, match="has fsync off"):
+            Database(url_of(database))
+    finally:
+        postgresql.stop()
+        postgresql.start()
