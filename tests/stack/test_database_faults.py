@@ -328,6 +328,24 @@ def test_names_come_in_the_order_that_they_have_in_a_file(store: Store) -> None:
     assert [its.cuc for its in store.streams()] == ["A", "B", "a", "b"]
 
 
+def test_two_networks_have_a_schema_each_of_one_database(
+    postgresql: Cluster, database: str
+) -> None:
+    for network in ("one", "two"):
+        name = url_of(database).database
+        postgresql.sql(f"CREATE SCHEMA {network} AUTHORIZATION cnc", name)
+    stores = [
+        Store(Database(url_of(f"{database}&options=-csearch_path%3D{network}")))
+        for network in ("one", "two")
+    ]
+    with stores[0].deciding(ITSELF, "x", "") as made:
+        made.note("value", "of one")
+        note(stores[1], "of two")  # does not wait
+    assert [its.noted("value") for its in stores] == ["of one", "of two"]
+    for its in stores:
+        its.close()
+
+
 # --- not its own -----------------------------------------------------------------------------
 
 
