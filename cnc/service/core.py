@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 from cnc.model import Plan
@@ -27,6 +29,8 @@ from cnc.service.watching import Watching
 
 __all__ = ["ITSELF", "Core"]
 
+_FORWARDED_AT_ONCE = 16
+
 
 class Core:
     """The service of one network, until `close`. `leader` says who leads while this one does not;
@@ -45,6 +49,8 @@ class Core:
         self._leader = leader
         self._decisions: Decisions | None = None
         self._why_not: CallRefused | None = None
+        # Of their own: a leader that stands still holds up nothing else.
+        self._forwarding = ThreadPoolExecutor(_FORWARDED_AT_ONCE, "forwarding")
 
     @property
     def decided(self) -> tuple[Plan, int] | None:
@@ -82,6 +88,7 @@ class Core:
     async def close(self) -> None:
         """End; a rollout that is on its way ends first."""
         await self.stand_by()
+        self._forwarding.shutdown(wait=False, cancel_futures=True)
         await self._reads.close()
 
     async def answer(self, request: Request) -> Any:
@@ -91,15 +98,20 @@ class Core:
         arguments = arguments_of(request.call, request.arguments)
         access.check(asker, request.call, arguments)
         if isinstance(arguments, Forward):
-            leader = self._leader()
-            if leader is None or self._decisions:
-                raise self._nobody()
-            return await asyncio.to_thread(forwarded, arguments, leader, request.token)
+            loop = asyncio.get_running_loop()
+            send = partial(self._forwarded, arguments, request.token)
+            return await loop.run_in_executor(self._forwarding, send)
         if not CALLS[request.call].changes:
             return await self._reads.calls[request.call](asker, arguments)
         if self._decisions is None:
             raise self._not_here()
         return await self._decisions.calls[request.call](asker, arguments)
+
+    def _forwarded(self, arguments: Forward, token: str) -> dict[str, Any]:
+        leader = self._leader()
+        if leader is None:
+            raise self._nobody()
+        return forwarded(arguments, leader, token)
 
     def _not_here(self) -> CallRefused:
         if self._why_not:

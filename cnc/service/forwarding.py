@@ -20,7 +20,7 @@ _HEADERS = (
     *("Allow", "Content-Type", "ETag", "Location", "Retry-After", "WWW-Authenticate"),
     "Accept-Patch",
 )
-_TIMEOUT_S = 60.0
+_TIMEOUT_S = 30.0
 _ANSWER_MAX_OCTETS = 1 << 20
 
 

@@ -34,7 +34,7 @@ from cnc.service.documents import Documents
 from cnc.service.pushing import Pushing, term_of
 from cnc.service.roller import Push
 from cnc.service.settings import SOCKET, Settings, socket_in
-from cnc.service.store import Store
+from cnc.service.store import SharedHistory, Store
 from cnc.service.workers import listening_socket, worker_socket, workers
 from cnc.watch import service_manager
 
@@ -76,7 +76,9 @@ def run(settings: Settings, offered: Group, say: Callable[[str], None]) -> None:
         if keeper is None:
             leading = _always(*_alone_with(settings, store, history, first, watch.around))
         else:
-            ways = controllers.Ways(store, history, settings.connect, first, watch.around)
+            end_others = SharedHistory(store.database).end_others
+            connect = settings.connect
+            ways = controllers.Ways(store, history, connect, first, watch.around, end_others)
             leading = partial(controllers.leading, settings, keeper, ways)
         make = partial(
             Core,
@@ -100,18 +102,22 @@ async def _serve(
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     core = make()
-    async with serving(socket_in(settings.state_dir), core.answer), leading(core) as raise_if_ended:
-        async with workers(settings, listening), worker_socket(settings, core.answer):
-            service_manager.notify("READY=1")
-            watchdog = service_manager.Watchdog()
-            while not stop.is_set():
-                watchdog.alive()
-                core.raise_if_failed()
-                raise_if_ended()
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(stop.wait(), _ALIVE_EVERY_S)
-            service_manager.notify("STOPPING=1")
-        await core.close()
+    async with (
+        serving(socket_in(settings.state_dir), core.answer),
+        leading(core) as raise_if_ended,
+        workers(settings, listening),
+        worker_socket(settings, core.answer),
+    ):
+        service_manager.notify("READY=1")
+        watchdog = service_manager.Watchdog()
+        while not stop.is_set():
+            watchdog.alive()
+            core.raise_if_failed()
+            raise_if_ended()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(stop.wait(), _ALIVE_EVERY_S)
+        service_manager.notify("STOPPING=1")
+    await core.close()
 
 
 def _alone_with(

@@ -76,6 +76,8 @@ class Pushing:
         return Rolled(number, max(0, report.all_start_in_ns) / NS_PER_S)
 
     def _pushed(self, plan: Plan, *, at_once: bool) -> Report:
+        if self._within:
+            self._within(0)  # whose lease is over does not even lock a switch
         try:
             return self._push(plan, at_once=at_once)
         except RolloutError as error:

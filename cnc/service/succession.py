@@ -34,7 +34,7 @@ from cnc.service.lease.survey import Survey, survey
 from cnc.service.pushing import Pushing
 from cnc.service.refused import CallRefused, Code
 from cnc.service.roller import Push
-from cnc.service.store import SharedHistory, Store
+from cnc.service.store import Store
 from cnc.switch import ConnectOptions
 from cnc.switch.device import ManagedNode
 from cnc.switch.rollout_id import Term
@@ -56,13 +56,15 @@ _CHOICES = (
 @dataclass(frozen=True, slots=True)
 class Ways:
     """What a controller leads with. `first` makes the admission of a network that nobody has led;
-    `around` puts the watch of the switches around a push."""
+    `around` puts the watch of the switches around a push; `end_others` ends the sessions of former
+    leaders whose rollouts have not ended."""
 
     store: Store
     history: History
     connect: ConnectOptions
     first: Callable[[], Admission]
     around: Callable[[Push], Push]
+    end_others: Callable[[], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,14 +124,17 @@ class Succession:
 
     async def _while(self, holds: Callable[[], bool]) -> None:
         """Show what others decide, as long as this holds."""
-        wait_s = 0.0
+        wait_s, failure = 0.0, ""
         while holds():
             await self._news(wait_s)
             begun_s = time.monotonic()
             try:
                 await self._core.look()
+                failure = ""
             except CncError as error:
-                LOG.warning("what has been decided is not known: %s", error)
+                if str(error) != failure:
+                    failure = str(error)
+                    LOG.warning("what has been decided is not known: %s", failure)
             wait_s = max(_LOOK_EVERY_S, _LOOK_SHARE * (time.monotonic() - begun_s))
 
     async def _news(self, at_most_s: float | None) -> None:
@@ -180,7 +185,7 @@ class Succession:
         plan, term = ways.store.plan(), Term(self._intent.name, number)
         nodes = self._nodes(plan)
         self._require_known(found)
-        SharedHistory(ways.store.database).end_others()
+        ways.end_others()
         with suppress(RolloutError):  # the first rollout completes what was decided
             settle(nodes, connect=ways.connect, history=ways.history)
         self._claim(nodes, term)
@@ -208,16 +213,17 @@ class Succession:
             with store.deciding(ITSELF, "restrained", self._intent.name) as made:
                 made.note(_UNKNOWN, json.dumps(unknown))
             raise Restrained("switches keep what the database does not know", unknown)
-        plan = store.plan()
-        if self._choice.adopt and plan:
-            self._require_running(plan)
+        if self._choice.adopt:
+            self._require_running(store.plan())
         known = {*json.loads(store.noted(_KNOWN) or "[]"), *found.rollouts}
         choice = "adopted" if self._choice.adopt else "taken over"
         with store.deciding(ITSELF, choice, self._intent.name) as made:
             made.note(_UNKNOWN, "[]")
             made.note(_KNOWN, json.dumps(sorted(known)))
 
-    def _require_running(self, plan: Plan) -> None:
+    def _require_running(self, plan: Plan | None) -> None:
+        if plan is None:
+            raise Restrained("the database has no plan that could run", [self._intent.name])
         ports = rollout.status(plan, connect=self._ways.connect)
         if others := [str(its.port) for its in ports if not its.agrees]:
             raise Restrained("what runs is not the plan of the database, at ports", others)

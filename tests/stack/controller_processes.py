@@ -15,6 +15,7 @@ from typing import Any
 
 import yaml
 
+from cnc.errors import InputError
 from cnc.service.client import Client
 from cnc.service.refused import CallRefused
 from tests.stack.lab_user import CHECKOUT, User
@@ -23,7 +24,7 @@ from tests.unit.uni_bodies import body, mac
 
 START_LIMIT_S, LIMIT_S = 60.0, 120.0
 CUC = "plc"
-_BEGIN = "--- begins\n"
+BEGIN = "--- begins\n"
 DSCP = {"ipv4-tuple": {"destination-ip-address": "192.0.2.4", "dscp": 46}}
 
 
@@ -70,7 +71,7 @@ class Controller:
         path = [str(CHECKOUT), environment["PYTHONPATH"]]
         environment["PYTHONPATH"] = ":".join(filter(None, path))
         log = (self.directory / "log").open("a")
-        log.write(_BEGIN)
+        log.write(BEGIN)
         log.flush()
         self.process = subprocess.Popen(
             argv,
@@ -90,6 +91,8 @@ class Controller:
         try:
             with self.client("none") as client:
                 client.ask("GET", "/api/v1/who")
+        except InputError:  # the certificate is being written
+            return False
         except CallRefused as refused:
             return refused.code != "unavailable"
         return True
@@ -129,7 +132,7 @@ class Controller:
     @property
     def leads(self) -> bool:
         """Whether it has been the last thing that it said of itself."""
-        since_start = self.log.rpartition(_BEGIN)[2]
+        since_start = self.log.rpartition(BEGIN)[2]
         told = [line for line in since_start.splitlines() if " the network line3" in line]
         return bool(told) and "takes over" in told[-1]
 

@@ -69,12 +69,12 @@ class Cluster:
         self.stop(signal.SIGQUIT)
         shutil.rmtree(self.directory)
 
-    def start(self) -> None:
+    def start(self, *options: str) -> None:
         """It answers when this returns."""
         log = (self.directory / "log").open("a")
         words = [programs() / "postgres", "-D", self.directory / "data", "-k", self.directory]
         self._process = subprocess.Popen(
-            [*words, "-c", "listen_addresses="], stdout=log, stderr=log, **_as_owner()
+            [*words, "-c", "listen_addresses=", *options], stdout=log, stderr=log, **_as_owner()
         )
         assert wait_until(self._answers, START_S), (self.directory / "log").read_text()
 

@@ -29,15 +29,20 @@ _PREFIX = "plc__"  # of the names of a CUC's streams
 
 
 class Fate:
-    """Ends the process at its moment, once a CUC has a stream."""
+    """Ends the process at its moment, or stops it once, as soon as a CUC has a stream whose name
+    begins with `prefix`."""
 
-    def __init__(self, moment):
-        self._moment = moment
-        self.has_stream = False
+    def __init__(self, moment, how=signal.SIGKILL, *, prefix=_PREFIX):
+        self._moment, self._how, self._prefix = moment, how, prefix
+        self._has_stream = False
+
+    def look(self, plan):
+        self._has_stream = any(name.startswith(self._prefix) for name in plan.streams)
 
     def reach(self, moment):
-        if moment == self._moment and self.has_stream:
-            os.kill(os.getpid(), signal.SIGKILL)
+        if moment == self._moment and self._has_stream:
+            self._moment = None
+            os.kill(os.getpid(), self._how)
 
 
 def around(owner, name, fate, *, before=None, after=None):
@@ -58,7 +63,7 @@ def arrange(fate):
     take_plan, once, push = Decision.take_plan, deciding.Deciding.once, Pushing.__call__
 
     def fateful_take_plan(self, before, after, touched=None):
-        fate.has_stream = any(name.startswith(_PREFIX) for name in after.streams)
+        fate.look(after)
         fate.reach("placed")
         take_plan(self, before, after, touched)
         fate.reach("written")
@@ -69,7 +74,7 @@ def arrange(fate):
         return result
 
     def fateful_push(self, plan):
-        fate.has_stream = any(name.startswith(_PREFIX) for name in plan.streams)
+        fate.look(plan)
         fate.reach("rolling")
         rolled = push(self, plan)
         fate.reach("rolled")

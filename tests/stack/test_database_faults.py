@@ -20,7 +20,7 @@ from cnc.rollout.history import DATABASE, Outcome, Phase
 from cnc.service import state
 from cnc.service.core import ITSELF
 from cnc.service.refused import CallRefused, Code
-from cnc.service.store import Database, Store, postgresql, url_of
+from cnc.service.store import Database, State, Store, StreamRecord, postgresql, url_of
 from cnc.service.store.schema import VERSION
 from tests.stack.postgresql import Cluster
 from tests.unit.rollout_history import begin
@@ -144,6 +144,25 @@ def test_a_session_that_is_lost_in_a_decision_takes_the_decision_with_it(
     assert error.value.code is Code.UNAVAILABLE
     assert store.noted("value") is None
     note(store, "whole")
+
+
+def test_a_database_that_goes_in_the_middle_of_a_decision_has_not_written_it(
+    store: Store, postgresql: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cnc.service.store.postgresql._OUTCOME_KNOWN_S", 0.5)
+
+    def decide() -> None:
+        with store.deciding(ITSELF, "x", "") as made:
+            postgresql.stop()
+            made.note("value", "half")
+
+    try:
+        with pytest.raises(CallRefused, match="the database of the service failed"):
+            decide()
+    finally:
+        postgresql.start()
+    store.database.raise_if_unknown()
+    assert store.noted("value") is None
 
 
 @pytest.mark.parametrize("is_written", [True, False])
@@ -293,6 +312,40 @@ def test_a_new_leader_ends_what_holds_the_rollouts_of_one_that_stands_still(
         assert history.rollout(number).phase is Phase.ROLLED_BACK
 
 
+def test_what_is_read_together_is_of_one_instant(directory: Path) -> None:
+    with state.opened(directory) as (store, history), history._place.reading() as rows:
+        before = rows.rows("SELECT key, value FROM meta")
+        note(store, "written meanwhile")
+        begin(history).close()
+        assert rows.rows("SELECT key, value FROM meta") == before
+        assert rows.rows("SELECT number FROM rollout") == []
+
+
+def test_names_come_in_the_order_that_they_have_in_a_file(store: Store) -> None:
+    for cuc in ("b", "A", "a", "B"):
+        with store.deciding(ITSELF, "stream.put", "") as made:
+            made.put_stream(StreamRecord(cuc, "1", cuc, {}, State.PLANNED, True, made.number))
+    assert [its.cuc for its in store.streams()] == ["A", "B", "a", "b"]
+
+
+def test_two_networks_have_a_schema_each_of_one_database(
+    postgresql: Cluster, database: str
+) -> None:
+    for network in ("one", "two"):
+        name = url_of(database).database
+        postgresql.sql(f"CREATE SCHEMA {network} AUTHORIZATION cnc", name)
+    stores = [
+        Store(Database(url_of(f"{database}&options=-csearch_path%3D{network}")))
+        for network in ("one", "two")
+    ]
+    with stores[0].deciding(ITSELF, "x", "") as made:
+        made.note("value", "of one")
+        note(stores[1], "of two")  # does not wait
+    assert [its.noted("value") for its in stores] == ["of one", "of two"]
+    for its in stores:
+        its.close()
+
+
 # --- not its own -----------------------------------------------------------------------------
 
 
@@ -359,3 +412,16 @@ def test_every_decision_is_synchronous_whatever_the_role_has(
     with its.writing() as connection:
         assert connection.exec_driver_sql("SHOW synchronous_commit").scalar() == "on"
     its.close()
+
+
+def test_a_server_that_does_not_write_to_its_disk_is_refused(
+    postgresql: Cluster, database: str
+) -> None:
+    postgresql.stop()
+    postgresql.start("-c", "fsync=off")
+    try:
+        with pytest.raises(CncError, match="has fsync off"):
+            Database(url_of(database))
+    finally:
+        postgresql.stop()
+        postgresql.start()

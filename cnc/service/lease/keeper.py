@@ -175,11 +175,15 @@ class Keeper:
 
     def _run(self, changed: Callable[[], None]) -> None:
         was: object = None
+        failure = ""
         while not self._stop.is_set():
             try:
                 self.step()
+                failure = ""
             except CncError as error:
-                LOG.warning("the lease of %s is not known: %s", self._network, error)
+                if str(error) != failure:
+                    failure = str(error)
+                    LOG.warning("the lease of %s is not known: %s", self._network, failure)
             held, seen = self.held(), self._member.lease
             now = held.term if held else None, seen.holder if seen else None, self.may_take()
             if now != was:

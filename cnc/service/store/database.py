@@ -117,6 +117,7 @@ class Database:
         try:
             with self._engine.begin() as connection:
                 if self.is_shared:
+                    postgresql.require_durable(connection)
                     postgresql.alone_in_making(connection)
                 found = _versions(connection)
                 if not found:

@@ -47,6 +47,7 @@ _PARAMETERS = {
 }
 _POOL_WAIT_S = 10.0
 _OUTCOME_KNOWN_S, _ASK_EVERY_S = 20.0, 0.2
+_FSYNC = text("SHOW fsync")
 _STATUS = text("SELECT pg_xact_status(CAST(:id AS xid8))")
 # The first of several controllers makes the tables; any number, of advisory locks.
 _MAKING = 0x434E43
@@ -96,6 +97,16 @@ def engine(url: URL) -> Engine:
 def alone_in_making(connection: Connection) -> None:
     """Until the transaction ends no other controller makes tables."""
     connection.execute(select(func.pg_advisory_xact_lock(_MAKING)))
+
+
+def require_durable(connection: Connection) -> None:
+    """Raise CncError where the server does not write to its disk what it says is written."""
+    if connection.execute(_FSYNC).scalar() == "off":
+        raise CncError(
+            "the PostgreSQL server has fsync off: what is accepted would be lost when its machine "
+            "is",
+            hint="set it on in postgresql.conf, and have the server read that",
+        )
 
 
 def in_turn(connection: Connection) -> tuple[str, str]:

@@ -28,7 +28,9 @@ tables = MetaData()
 
 # `version` of this schema, `network`, `file` (the intent file as it was taken), `plan` (a plan file
 # without the rows of its tables), `decided` and `running`: the number of the last decision about
-# the plan, and of the last one that switches run; `auto-compute`.
+# the plan, and of the last one that switches run; `auto-compute`. Of several controllers `unknown`
+# and `known`: what switches keep that this database does not know, and rollouts that an admin has
+# accepted (`cnc.service.succession`).
 meta = Table("meta", tables, Column("key", Text, primary_key=True), Column("value", Text))
 
 # The plan: the rows of its tables, and the keys of the intent's streams (section `intent`).
