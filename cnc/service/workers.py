@@ -1,4 +1,4 @@
-"""The processes that stand before the core of a service: its own, or those that others keep running.
+"""The processes before the core of a service: those that it starts, or that others keep running.
 
 Web workers, and the backend of a NETCONF server.
 """

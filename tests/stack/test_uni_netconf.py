@@ -11,8 +11,9 @@ import pytest
 import yaml
 from lxml import etree
 from ncclient.operations import RPCError
-from ncclient.transport.errors import AuthenticationError
+from ncclient.transport.errors import AuthenticationError, SessionCloseError, SSHError
 
+from cnc.service.netconf.limits import LIMITS
 from tests.stack.lab_user import User
 from tests.stack.netconf_client import BASE, ask, errors
 from tests.stack.netconfd_process import NetconfdProcess, wait_until
@@ -273,6 +274,21 @@ def test_what_this_server_does_not_support_is_neither_announced_nor_done(plc: An
         (error,) = errors(ask(plc, operation))
         found = error.findtext(f"{{{BASE}}}error-tag")
         assert found in {"operation-not-supported", "invalid-value"}, etree.tostring(error)
+
+
+def test_a_user_has_a_number_of_sessions(server: Backed, service: Service) -> None:
+    sessions = [server.session("jo") for _ in range(LIMITS["max-sessions-per-user"])]
+    try:
+        with pytest.raises((SSHError, SessionCloseError, OSError)), server.session("jo"):
+            pass
+        with server.session("hmi-1") as other:
+            assert shown(other, "//uni:domain-id") == ["line3"]
+        assert "user jo has 16 sessions open" in service.log
+    finally:
+        for each in sessions:
+            each.close_session()
+    with server.session("jo") as again:
+        assert shown(again, "//uni:domain-id") == ["line3"]
 
 
 def test_a_key_opens_for_its_token_alone_and_for_as_long_as_that_is_good(

@@ -33,7 +33,6 @@ from cnc.service.web.asking import Asking
 LOG = logging.getLogger(__name__)
 
 _PACKET_MAX_OCTETS = 131_072
-_SESSIONS_MAX = 256
 # Of a session among the processes of its machine; see setpriority(2).
 _NICE = 5
 
@@ -74,6 +73,7 @@ class _Server:
     def __init__(self, connection: socket.socket, asking: Asking) -> None:
         self._connection, self._asking = connection, asking
         self._opened = 0
+        self._users: dict[int, str] = {}  # by the number of their session
         self._tasks: set[asyncio.Task[None]] = set()
         self._loop = asyncio.get_running_loop()
 
@@ -117,21 +117,15 @@ class _Server:
         return f"{key}\n" if key else ""
 
     async def _open(self, number: Any, user: str, peer: str, end: socket.socket) -> None:
-        refused = ""
         asker = Asker(self._asking, user, peer)
-        try:
-            await asker.call("who")
-        except CallRefused as error:
-            refused = str(error)
-        if len(self._tasks) > _SESSIONS_MAX:
-            refused = f"{_SESSIONS_MAX} sessions are open"
-        if refused:
+        if refused := await self._refusal(asker, user):
+            LOG.warning("%s@%s refused: %s", user, peer, refused)
             end.close()
             await self._send({"id": number, "refused": refused, "is_offence": False})
             return
         self._opened += 1
-        session = Session(asker, lambda its: self._keep(self._send({"end": its})))
-        self._keep(session.run(end))
+        self._users[self._opened] = user
+        self._keep(self._run(self._opened, asker, end))
         await self._send(
             {
                 "id": number,
@@ -143,6 +137,25 @@ class _Server:
                 "takes_json": True,
             }
         )
+
+    async def _refusal(self, asker: Asker, user: str) -> str:
+        """Why a user gets no session, "" for one who does."""
+        try:
+            await asker.call("who")
+        except CallRefused as refused:
+            return str(refused)
+        most, of_user = LIMITS["max-sessions"], LIMITS["max-sessions-per-user"]
+        if len(self._users) >= most:
+            return f"{most} sessions are open, which is the most"
+        if list(self._users.values()).count(user) >= of_user:
+            return f"user {user} has {of_user} sessions open, which is the most"
+        return ""
+
+    async def _run(self, number: int, asker: Asker, end: socket.socket) -> None:
+        try:
+            await Session(asker, lambda its: self._keep(self._send({"end": its}))).run(end)
+        finally:
+            del self._users[number]
 
     async def _send_modules(self, number: Any) -> None:
         descriptor = os.memfd_create("modules")
