@@ -16,6 +16,7 @@ from agent.sysrepo.data import (
     WITH_ORIGIN,
     get_data,
     parse_data,
+    print_json,
     print_lyb,
     print_xml,
 )
@@ -127,6 +128,19 @@ def printed(tree):
 
 def test_no_data_stay_no_data(context):
     assert parse_data(context, print_lyb(None)) is None
+
+
+def test_data_in_json_are_parsed_as_those_in_lyb(context):
+    given = '{"ietf-interfaces:interfaces":{"interface":[{"name":"p1","enabled":false}]}}'
+    tree = parse_data(context, given.encode())
+    try:
+        assert print_json(tree) == given
+        again = parse_data(context, print_lyb(tree))
+        assert print_json(again) == given
+        again.free()
+    finally:
+        tree.free()
+    assert print_json(None) == "{}"
 
 
 def test_a_process_without_a_free_descriptor_builds_the_context_and_selects(data_switch, exported):

@@ -197,8 +197,10 @@ def test_a_filter_selects_streams_by_their_id(plc: Any) -> None:
         f'<cnc-config xmlns="{UNI}"><domain><cuc><stream><stream-id>{OTHER_ID}</stream-id>'
         "</stream></cuc></domain></cnc-config>"
     )
-    found = plc.get(filter=("subtree", wanted)).data_ele
-    assert [each.text for each in found.iter(f"{{{UNI}}}stream-id")] == [OTHER_ID]
+    xpath = f"/ieee802-dot1q-cnc-config:cnc-config//stream[stream-id='{OTHER_ID}']"
+    for filter_ in (("subtree", wanted), ("xpath", xpath)):
+        found = plc.get(filter=filter_).data_ele
+        assert [each.text for each in found.iter(f"{{{UNI}}}stream-id")] == [OTHER_ID]
 
 
 def test_a_stream_without_a_place_is_refused_with_its_code_and_the_reason(plc: Any) -> None:
