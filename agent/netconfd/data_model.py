@@ -1,4 +1,4 @@
-"""The installed YANG modules, for processes that have no sysrepo."""
+"""The YANG modules of the backend, for processes that have no sysrepo."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from agent.netconfd.errors import RpcErrors
 from agent.netconfd.sysrepo_errors import to_rpc_errors
 from agent.sysrepo import Context, LibyangError, schema_context
-from agent.sysrepo.data import module_names, namespaces_with
+from agent.sysrepo.data import enabled_features, module_names, namespaces_with
 from agent.sysrepo.errors import libyang_items
 from agent.sysrepo.operations import rpc_tags
 
 # Of a path of libyang's; a value with brackets in it leaves what is no schema path.
 _PREDICATE = re.compile(r"\[[^\]]*\]")
+_EDITABLE_BY = {"candidate": "candidate", "running": "writable-running"}
 _CONTENT_ID = struct.Struct("!I")
 
 
@@ -23,21 +24,32 @@ _CONTENT_ID = struct.Struct("!I")
 class DataModel:
     """A libyang context; `modules` maps the namespace of each module to its name.
 
-    `content_id` is sysrepo's number for this set of modules and features, `rpcs` has the
-    `{namespace}name` of each RPC.
+    `content_id` is the backend's number for this set of modules and features, `rpcs` has the
+    `{namespace}name` of each RPC. The features of ietf-netconf say which datastores there are, and
+    which an edit may change (RFC 6241, section 8).
     """
 
     content_id: int
     context: Context
     modules: Mapping[str, str]
     rpcs: frozenset[str]
+    datastores: tuple[str, ...]
+    editable: tuple[str, ...]
 
     @classmethod
     def build(cls, exported: bytes) -> DataModel:
         """From what `export` returned. Raises LibyangError."""
         (content_id,) = _CONTENT_ID.unpack_from(exported)
         context = schema_context.build(exported[_CONTENT_ID.size :])
-        return cls(content_id, context, module_names(context), rpc_tags(context))
+        features = enabled_features(context, "ietf-netconf")
+        return cls(
+            content_id,
+            context,
+            module_names(context),
+            rpc_tags(context),
+            ("running", *(each for each in ("candidate", "startup") if each in features)),
+            tuple(name for name, feature in _EDITABLE_BY.items() if feature in features),
+        )
 
     def rpc_errors(self, error: LibyangError) -> RpcErrors:
         """What the client is told of an error of libyang's."""

@@ -123,7 +123,7 @@ def _printed(tree: Any, flags: int) -> str:
 
 
 def print_lyb(tree: Any) -> bytes:
-    """The tree and its siblings in libyang's binary format, for `parse_lyb`; b"" for None.
+    """The tree and its siblings in libyang's binary format, for `parse_data`; b"" for None.
 
     The format leaves nothing out: it has values that are there by default, with their flag,
     metadata, and empty containers. Calls `lyd_print_all`; its memory is copied and freed here.
@@ -143,18 +143,20 @@ def print_lyb(tree: Any) -> bytes:
         ly_lib.free(data[0])
 
 
-def parse_lyb(context: Any, lyb: bytes) -> Any:
-    """What `print_lyb` printed of a context with the same schemas, None for b"".
+def parse_data(context: Any, octets: bytes) -> Any:
+    """What `print_lyb` printed of a context with the same schemas, or a JSON object (RFC 7951).
 
-    Only for octets of a process that is trusted: libyang believes the lengths in them. Calls
+    None for b"". LYB only of a process that is trusted: libyang believes the lengths in it. Calls
     `lyd_parse_data_mem` and adds nothing to what was printed; the caller frees the tree.
     Raises LibyangError.
     """
-    if not lyb:
+    if not octets:
         return None
+    # LYB begins with its name.
+    kind = ly_lib.LYD_JSON if octets.startswith(b"{") else ly_lib.LYD_LYB
     tree = ly_ffi.new("struct lyd_node **")
     flags = ly_lib.LYD_PARSE_ONLY | ly_lib.LYD_PARSE_STRICT
-    if ly_lib.lyd_parse_data_mem(context.cdata, lyb, ly_lib.LYD_LYB, flags, 0, tree):
+    if ly_lib.lyd_parse_data_mem(context.cdata, octets, kind, flags, 0, tree):
         raise context.error("cannot parse the data")
     return libyang.DNode.new(context, tree[0]) if tree[0] else None
 
@@ -165,6 +167,13 @@ def parse_notification(context: Any, xml: str) -> Any:
     Raises libyang.LibyangError.
     """
     return context.parse_op_mem("xml", xml, libyang.util.DataType.NOTIF_YANG).root()
+
+
+def print_json(tree: Any) -> str:
+    """The tree and its siblings as JSON (RFC 7951), with metadata (RFC 7952); "{}" for None."""
+    if tree is None:
+        return "{}"
+    return str(tree.print_mem("json", with_siblings=True, pretty=False))
 
 
 def operation_json(context: Any, xml: str) -> dict[str, Any]:
@@ -188,6 +197,11 @@ def module_names(context: Any) -> dict[str, str]:
         for module in context
         if module.implemented()
     }
+
+
+def enabled_features(context: Any, module: str) -> frozenset[str]:
+    """The features of a module that are enabled. Raises LibyangError if there is none."""
+    return frozenset(each.name() for each in context.get_module(module).features() if each.state())
 
 
 def namespaces_with(context: Any, name: str, parent: str) -> list[str]:

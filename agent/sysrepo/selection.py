@@ -27,8 +27,9 @@ LIBRARY.lyd_eval_xpath4.argtypes = [
 # tree.h, LY_VALUE_FORMAT: the bindings lack it. Prefixes are names of modules.
 _LY_VALUE_JSON = 4
 
-# On any data libyang tells whether it can evaluate an expression, and to nodes.
-_ANY_DATA = '<yang-library xmlns="urn:ietf:params:xml:ns:yang:ietf-yang-library"/>'
+# On any data libyang tells whether it can evaluate an expression, and to nodes. Every server has a
+# YANG library (RFC 7950, section 5.6.4), with this in both of its revisions.
+_ANY_DATA = '<modules-state xmlns="urn:ietf:params:xml:ns:yang:ietf-yang-library"/>'
 
 _OPERATIONS = lib.LYS_RPC | lib.LYS_ACTION | lib.LYS_NOTIF
 _INNER = lib.LYS_CONTAINER | lib.LYS_LIST

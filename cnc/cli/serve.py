@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from cnc.cli.completion import Files
 from cnc.cli.options import (
     FILE,
     JSON,
@@ -20,7 +21,7 @@ from cnc.cli.options import (
 )
 from cnc.cli.render.output import print_json
 from cnc.cli.terminal import echo
-from cnc.errors import CncError
+from cnc.errors import CncError, InputError
 
 _VARIABLE = "CNC_TOKEN"
 _ROLES = ("viewer", "cuc", "operator", "admin")
@@ -88,6 +89,18 @@ def _group(_context: click.Context, parameter: click.Parameter, value: str | Non
     help="Where switches keep what the database does not know: lead all the same if they run its "
     "plan.",
 )
+@click.option(
+    "--netconf-socket",
+    type=click.Path(path_type=Path),
+    metavar="PATH",
+    help="Answer a NETCONF server there: tsn-netconfd --broker PATH.",
+)
+@click.option(
+    "--netconf-group",
+    callback=_group,
+    metavar="GROUP",
+    help="Who may connect to --netconf-socket, beside the user of this service.",
+)
 @TAKE_OVER
 @connection
 @history_option
@@ -101,6 +114,8 @@ def serve(  # noqa: PLR0917  one parameter an option
     url: str | None,
     certificate: Path | None,
     adopt: bool,
+    netconf_socket: Path | None,
+    netconf_group: int | None,
     take_over: bool,
     identity: Path,
     known_hosts: Path,
@@ -119,6 +134,8 @@ def serve(  # noqa: PLR0917  one parameter an option
         raise click.UsageError(
             "--url, --certificate and --adopt are of several controllers: give them with --database"
         )
+    if netconf_group is not None and netconf_socket is None:
+        raise click.UsageError("--netconf-group is given with --netconf-socket")
     try:
         from cnc.service import process  # noqa: PLC0415
     except ModuleNotFoundError as error:
@@ -143,6 +160,7 @@ def serve(  # noqa: PLR0917  one parameter an option
         url=url,
         certificate=certificate,
         adopt=adopt,
+        netconf_socket=None if netconf_socket is None else (netconf_socket, netconf_group),
     )
     group = click.get_current_context().find_root().command
     assert isinstance(group, click.Group)  # noqa: S101  this command is one of it
@@ -163,13 +181,21 @@ def token() -> None:
 @click.option("--role", type=click.Choice(_ROLES), required=True, help="What it is for.")
 @click.option("--cuc", metavar="CUC", help="Of the role cuc: whose streams.")
 @click.option("--days", type=click.IntRange(1, 3650), help="How long it is good.  [default: 365]")
+@click.option("--ssh-key", type=Files(".pub"), help="Public key that logs in as NAME over NETCONF.")
 @history_option
 @JSON
 def add(  # noqa: PLR0917  one parameter an option
-    name: str, role: str, cuc: str | None, days: int | None, state_dir: Path, as_json: bool
+    name: str,
+    role: str,
+    cuc: str | None,
+    days: int | None,
+    ssh_key: Path | None,
+    state_dir: Path,
+    as_json: bool,
 ) -> None:
     """Make a token called NAME, and print it."""
-    asked = {"name": name, "role": role, "cuc": cuc, "days": days}
+    key = None if ssh_key is None else _text_of(ssh_key)
+    asked = {"name": name, "role": role, "cuc": cuc, "days": days, "ssh_key": key}
     _print_token(_ask(state_dir, "token.add", asked), as_json=as_json)
 
 
@@ -208,6 +234,13 @@ def revoke(name: str, state_dir: Path) -> None:
     """Let the token NAME be none any more, from now on."""
     _ask(state_dir, "token.revoke", {"name": name})
     echo(f"{name} is revoked")
+
+
+def _text_of(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{file}: cannot be read: {error}") from error
 
 
 def _print_token(made: dict[str, Any], *, as_json: bool) -> None:

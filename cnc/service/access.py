@@ -15,6 +15,9 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.serialization import load_ssh_public_key
+
 from cnc.service.calls import CALLS, Arguments, OfCuc, Role, TokenAdd
 from cnc.service.refused import CallRefused, Code
 from cnc.service.store import Asker, Quota, TokenRecord
@@ -79,6 +82,24 @@ class Access:
             )
         return Asker(its.name, its.role, its.cuc, source)
 
+    def asker_named(self, name: str, source: str) -> Asker:
+        """The same of who has logged in with its SSH key. Raises CallRefused (UNAUTHENTICATED)."""
+        its = self._tokens.get(name)
+        if its is None or self.ssh_key(name) is None:
+            raise CallRefused(
+                Code.UNAUTHENTICATED,
+                f"no valid token {name} with an SSH key",
+                hint="an admin makes one: cnc token add NAME --ssh-key FILE",
+            )
+        return Asker(its.name, its.role, its.cuc, source)
+
+    def ssh_key(self, name: str) -> str | None:
+        """The key that logs in as a token; None of one that is none, or none any more."""
+        its = self._tokens.get(name)
+        if its is None or its.revoked or _is_over(its.expires, datetime.now(UTC)):
+            return None
+        return its.ssh_key
+
     def check(self, asker: Asker, call: str, arguments: Arguments) -> None:
         """Raises CallRefused: FORBIDDEN, or TOO_MANY with `retry_after_s`."""
         if asker.role not in CALLS[call].roles:
@@ -123,7 +144,8 @@ class Access:
         role = Role(wanted.role)
         if (role is Role.CUC) != (wanted.cuc is not None):
             raise CallRefused(Code.INVALID, "a token of the role cuc names its cuc, and no other")
-        return new_token(wanted.name, role, wanted.cuc, wanted.days)
+        token, its = new_token(wanted.name, role, wanted.cuc, wanted.days)
+        return token, replace(its, ssh_key=_checked(wanted.ssh_key))
 
     def rotated(self, name: str, days: int | None) -> tuple[str, TokenRecord]:
         """Another token in the place of one, which is good for some minutes more."""
@@ -132,7 +154,9 @@ class Access:
             raise CallRefused(Code.CONFLICT, f"token {name} is revoked", hint="add another one")
         token, its = new_token(name, former.role, former.cuc, days)
         until = datetime.now(UTC) + _ROTATION
-        return token, replace(its, former_digest=former.digest, former_until=until)
+        return token, replace(
+            its, former_digest=former.digest, former_until=until, ssh_key=former.ssh_key
+        )
 
     def revoked(self, name: str) -> TokenRecord:
         """It and what it was before its rotation are no token any more. Raises CallRefused where
@@ -186,6 +210,22 @@ class Access:
         self._spent[cuc] = begun + each_s
         if comes_first:
             first.append(now)
+
+
+def _checked(ssh_key: str | None) -> str | None:
+    """Algorithm and key of a public key, without its comment. Raises CallRefused (INVALID)."""
+    if ssh_key is None:
+        return None
+    line = " ".join(ssh_key.split()[:2])
+    try:
+        load_ssh_public_key(line.encode())
+    except (ValueError, UnsupportedAlgorithm) as error:
+        raise CallRefused(
+            Code.INVALID,
+            f"no public SSH key: {error}",
+            hint="name the file ending in .pub that ssh-keygen has written",
+        ) from error
+    return line
 
 
 def token_shown(its: TokenRecord) -> dict[str, Any]:

@@ -22,7 +22,7 @@ An argument with `?` may be left out or null. A call with one that is not here i
     push                                                accepted: true, after: the outcome is the
                                             first event of a rollout with a higher number
     rollback     number?                                as push
-    token.add    name, role, cuc?, days?                token (told this once), name, role, cuc,
+    token.add    name, role, cuc?, days?, ssh_key?      token (told this once), name, role, cuc,
                                                         expires
     token.list                              tokens: [name, role, cuc, created, expires, revoked]
     token.rotate  name, days?               as token.add; the former is good for minutes more
@@ -49,6 +49,10 @@ EVENT: `number` (from 1, by which `after` counts), `time` (ISO 8601, UTC), `kind
 | rollout-failed | reason, hint, next_try_s |
 | computed | cuc, streams: [stream-id], failed: {stream-id: reason}, failure_codes: {id: code} |
 
+A NETCONF server has a socket of its own (`Core.answer_named`), and beside these
+
+    ssh-key.get  name                       key: what logs in as the token `name`, or null
+
 `etag` is text without quotes. `if_none_match: "*"` refuses (STALE) what is there already.
 """
 
@@ -70,6 +74,7 @@ CUC_PATTERN = r"^[A-Za-z](_?[A-Za-z0-9-]){0,18}$"
 STREAM_ID_PATTERN = r"^[0-9a-fA-F]{2}(-[0-9a-fA-F]{2}){5}:[0-9a-fA-F]{2}-[0-9a-fA-F]{2}$"
 _HEADER_PATTERN = r"^[ -~]{0,1024}$"
 _WORD_MAX, _WORDS_MAX, _PATH_MAX = 256, 32, 4096
+_SSH_KEY_MAX = 4096  # RSA of 16384 bits has less
 _TAG_MAX, _KEY_MAX, _STREAMS_MAX, _DAYS_MAX, _QUOTA_MAX = 64, 128, 10_000, 3650, 1_000_000
 
 
@@ -204,6 +209,7 @@ class TokenAdd(Arguments):
     role: Literal["viewer", "cuc", "operator", "admin"]
     cuc: _Cuc | None = None
     days: _Days | None = None
+    ssh_key: Annotated[str, Field(max_length=_SSH_KEY_MAX)] | None = None
 
 
 class OfToken(Arguments):

@@ -24,7 +24,7 @@ from cnc.service.lease.member import Lease
 from cnc.service.reads import Reads
 from cnc.service.refused import CallRefused, Code
 from cnc.service.roller import Push
-from cnc.service.store import Store
+from cnc.service.store import Asker, Store
 from cnc.service.watching import Watching
 
 __all__ = ["ITSELF", "Core"]
@@ -93,8 +93,19 @@ class Core:
 
     async def answer(self, request: Request) -> Any:
         """The result of a call, or a Following. Raises CallRefused."""
+        asker = self._reads.access.asker(request.token, request.source)
+        return await self._answer(asker, request)
+
+    async def answer_named(self, request: Request) -> Any:
+        """As `answer`, for a NETCONF server: `token` is the name of one, and who asks has logged in
+        with its SSH key. Before that the server asks for the key. Raises CallRefused."""
         access = self._reads.access
-        asker = access.asker(request.token, request.source)
+        if request.call == "ssh-key.get":
+            return {"key": access.ssh_key(str(request.arguments.get("name")))}
+        return await self._answer(access.asker_named(request.token, request.source), request)
+
+    async def _answer(self, asker: Asker, request: Request) -> Any:
+        access = self._reads.access
         arguments = arguments_of(request.call, request.arguments)
         access.check(asker, request.call, arguments)
         if isinstance(arguments, Forward):

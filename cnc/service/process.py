@@ -35,7 +35,7 @@ from cnc.service.pushing import Pushing, term_of
 from cnc.service.roller import Push
 from cnc.service.settings import SOCKET, Settings, socket_in
 from cnc.service.store import SharedHistory, Store
-from cnc.service.workers import listening_socket, worker_socket, workers
+from cnc.service.workers import listening_socket, netconf_backend, worker_socket, workers
 from cnc.watch import service_manager
 
 __all__ = ["ADMIN_TOKEN", "SOCKET", "Settings", "run", "socket_in"]
@@ -107,6 +107,7 @@ async def _serve(
         leading(core) as raise_if_ended,
         workers(settings, listening),
         worker_socket(settings, core.answer),
+        netconf_backend(settings, core.answer_named),
     ):
         service_manager.notify("READY=1")
         watchdog = service_manager.Watchdog()

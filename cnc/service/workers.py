@@ -1,4 +1,7 @@
-"""The web workers of a service: processes of its own, or those that others keep running."""
+"""The processes before the core of a service: those that it starts, or that others keep running.
+
+Web workers, and the backend of a NETCONF server.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +10,17 @@ import logging
 import os
 import socket
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 
 from cnc.errors import CncError
 from cnc.service import certificate
 from cnc.service.channel import Answering, serving
-from cnc.service.settings import Settings, socket_in
+from cnc.service.settings import NETCONF_SOCKET, Settings, socket_in
 
 LOG = logging.getLogger(__name__)
 
-_WORKER = "cnc.service.web"
+_WORKER, _NETCONF = "cnc.service.web", "cnc.service.netconf"
 _BACKLOG = 256
 _AGAIN_S = 1.0  # a worker that has ended is started again after this
 _WORKERS_END_S = 5.0
@@ -53,10 +56,32 @@ async def workers(settings: Settings, listening: socket.socket | None) -> AsyncI
         *("--core", str(socket_in(settings.state_dir)), "--fd", str(listening.fileno())),
         *("--certificate", str(certificate_file), "--key", str(key)),
     ]
-    tasks = [
-        asyncio.create_task(_kept_running(command, listening.fileno()))
-        for _ in range(settings.workers)
-    ]
+    async with _while_running([command] * settings.workers, (listening.fileno(),)):
+        yield
+
+
+@asynccontextmanager
+async def netconf_backend(settings: Settings, answer: Answering) -> AsyncIterator[None]:
+    """The process that answers a NETCONF server, and a socket of the core for it alone: what asks
+    there names tokens, and does not show them."""
+    if settings.netconf_socket is None:
+        yield
+        return
+    path, group = settings.netconf_socket
+    its = socket_in(settings.state_dir, NETCONF_SOCKET)
+    command = [sys.executable, "-m", _NETCONF, "--core", str(its), "--listen", str(path)]
+    if group is not None:
+        command += ["--group", str(group)]
+    async with serving(its, answer), _while_running([command]):
+        yield
+
+
+@asynccontextmanager
+async def _while_running(
+    commands: Iterable[list[str]], descriptors: tuple[int, ...] = ()
+) -> AsyncIterator[None]:
+    """Keep processes running that inherit these descriptors, while the block runs."""
+    tasks = [asyncio.create_task(_kept_running(each, descriptors)) for each in commands]
     try:
         yield
     finally:
@@ -65,12 +90,12 @@ async def workers(settings: Settings, listening: socket.socket | None) -> AsyncI
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _kept_running(command: list[str], listening: int) -> None:
+async def _kept_running(command: list[str], descriptors: tuple[int, ...]) -> None:
     # They hold no database: nor what libpq reads of one.
     environment = {k: its for k, its in os.environ.items() if not k.startswith("PG")}
     while True:
         process = await asyncio.create_subprocess_exec(
-            *command, pass_fds=(listening,), env=environment
+            *command, pass_fds=descriptors, env=environment
         )
         try:
             code = await process.wait()

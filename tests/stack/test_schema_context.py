@@ -15,7 +15,8 @@ from agent.sysrepo.data import (
     DEFAULTS_MODES,
     WITH_ORIGIN,
     get_data,
-    parse_lyb,
+    parse_data,
+    print_json,
     print_lyb,
     print_xml,
 )
@@ -111,7 +112,7 @@ def test_data_are_printed_alike_in_both_processes(datastore, data_switch, contex
         get_data(session, "/*", options=options) as tree,
     ):
         lyb, expected = print_lyb(tree), printed(tree)
-    parsed = parse_lyb(context, lyb)
+    parsed = parse_data(context, lyb)
     try:
         assert printed(parsed) == expected
     finally:
@@ -126,7 +127,20 @@ def printed(tree):
 
 
 def test_no_data_stay_no_data(context):
-    assert parse_lyb(context, print_lyb(None)) is None
+    assert parse_data(context, print_lyb(None)) is None
+
+
+def test_data_in_json_are_parsed_as_those_in_lyb(context):
+    given = '{"ietf-interfaces:interfaces":{"interface":[{"name":"p1","enabled":false}]}}'
+    tree = parse_data(context, given.encode())
+    try:
+        assert print_json(tree) == given
+        again = parse_data(context, print_lyb(tree))
+        assert print_json(again) == given
+        again.free()
+    finally:
+        tree.free()
+    assert print_json(None) == "{}"
 
 
 def test_a_process_without_a_free_descriptor_builds_the_context_and_selects(data_switch, exported):
@@ -135,7 +149,7 @@ def test_a_process_without_a_free_descriptor_builds_the_context_and_selects(data
         lyb = print_lyb(tree)
     without_descriptors = """
 import resource, sys
-from agent.sysrepo.data import parse_lyb, print_xml
+from agent.sysrepo.data import parse_data, print_xml
 from agent.sysrepo.schema_context import build
 from agent.sysrepo.selection import needed_paths, select
 length = int(sys.stdin.buffer.readline())
@@ -144,7 +158,7 @@ resource.setrlimit(resource.RLIMIT_NOFILE, (0, 0))
 context = build(exported)
 xpath = "/ietf-interfaces:interfaces/interface/name"
 assert needed_paths(context, xpath) == (xpath,)
-print(print_xml(select(parse_lyb(context, lyb), xpath), "explicit"))
+print(print_xml(select(parse_data(context, lyb), xpath), "explicit"))
 """
     ended = subprocess.run(
         [sys.executable, "-c", without_descriptors],

@@ -12,7 +12,7 @@ from agent.sysrepo.data import (
     DEFAULTS_MODES,
     WITH_ORIGIN,
     get_data,
-    parse_lyb,
+    parse_data,
     parse_notification,
     print_lyb,
     print_xml,
@@ -72,7 +72,7 @@ def readable(context, session, datastore, xpath):
 
 
 def selected(context, lyb, xpath, max_depth):
-    tree = select(parse_lyb(context, lyb), xpath, max_depth)
+    tree = select(parse_data(context, lyb), xpath, max_depth)
     try:
         return printed(tree, max_depth)
     finally:

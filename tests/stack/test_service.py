@@ -7,7 +7,7 @@ import json
 import signal
 import stat
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,17 +36,21 @@ KEYS = {
 
 
 class Service:
-    """`cnc serve` of the line in a directory, as often as it is started."""
+    """`cnc serve` of a network in a directory, as often as it is started."""
 
-    def __init__(self, user: User, directory: Path) -> None:
+    def __init__(
+        self, user: User, directory: Path, intent: Path = LINE3, options: Sequence[object] = ()
+    ) -> None:
         self.user, self.directory = user, directory
+        self._intent, self._options = intent, options
         self._running: subprocess.Popen[str] | None = None
 
     def start(self, *, dies_at: str | None = None) -> None:
         """Without workers; it answers when this returns, or has died as told."""
         program = (DYING, dies_at, "cnc") if dies_at else ("-m", "cnc")
         argv, environment = self.user.python(
-            *program, "serve", LINE3, "--workers", 0, "--state-dir", self.directory
+            *(*program, "serve", self._intent, "--workers", 0),
+            *("--state-dir", self.directory, *self._options),
         )
         log = (self.directory / "serve.log").open("a")
         (self.directory / SOCKET).unlink(missing_ok=True)

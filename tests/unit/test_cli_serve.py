@@ -21,6 +21,7 @@ HERE = grp.getgrgid(os.getgid()).gr_name
         (["--worker-socket", "core"], "are given together"),
         (["--worker-group", HERE], "are given together"),
         (["--worker-socket", "core", "--worker-group", "no-such"], "there is no group 'no-such'"),
+        (["--netconf-group", HERE], "--netconf-group is given with --netconf-socket"),
     ],
 )
 def test_a_socket_for_workers_needs_a_group_that_there_is(tmp_path, options, reason):

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from cnc.service.access import Access, digest_of, new_token
-from cnc.service.calls import CALLS, Role
+from cnc.service.calls import CALLS, Role, TokenAdd
+from cnc.service.channel import Request
 from cnc.service.refused import CallRefused, Code
 from cnc.service.store import FILE_NAME
 from tests.unit.service_network import CUC, ONE, TWO, Asking, Switches, service
@@ -112,6 +113,59 @@ def test_tokens_end_when_they_expire_and_former_ones_after_their_time():
     rotated = replace(its, digest="another", former_digest=its.digest, former_until=past)
     with pytest.raises(CallRefused, match="no valid token"):
         Access([rotated], {}).asker(token, "")
+
+
+SSH_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAICs3Mp1FyVdTuyhJlqbRq3Aqdq1fEwqvu3yFW1VrS3Zy"
+
+
+def adding(**changes: Any) -> TokenAdd:
+    return TokenAdd(**{"name": "plc-1", "role": "cuc", "cuc": CUC, "ssh_key": SSH_KEY, **changes})
+
+
+def test_an_ssh_key_logs_in_as_its_token_for_as_long_as_that_is_good():
+    _, its = Access([], {}).added(adding(ssh_key=f"{SSH_KEY} jo@laptop"))
+    assert its.ssh_key == SSH_KEY
+    now = datetime.now(UTC)
+    for record, key in (
+        (its, SSH_KEY),
+        (Access([its], {}).rotated("plc-1", None)[1], SSH_KEY),
+        (replace(its, revoked=now), None),
+        (replace(its, expires=now), None),
+        (replace(its, ssh_key=None), None),
+    ):
+        access = Access([record], {})
+        assert access.ssh_key("plc-1") == key
+        if key:
+            assert access.asker_named("plc-1", "").cuc == CUC
+        else:
+            with pytest.raises(CallRefused) as error:
+                access.asker_named("plc-1", "")
+            assert error.value.code is Code.UNAUTHENTICATED
+    assert Access([], {}).ssh_key("plc-1") is None
+
+
+def test_what_is_no_public_key_is_refused():
+    for wrong in ("", "ssh-ed25519", "ssh-ed25519 AAAA", "-----BEGIN OPENSSH PRIVATE KEY-----"):
+        with pytest.raises(CallRefused, match="no public SSH key") as error:
+            Access([], {}).added(adding(ssh_key=wrong))
+        assert error.value.code is Code.INVALID
+
+
+def test_a_netconf_server_asks_by_the_names_of_tokens_with_a_key(tmp_path):
+    async def ask(service: Asking) -> None:
+        await service.call("token.add", adding().model_dump(), by="admin")
+        named = service.core.answer_named
+        assert await named(Request("ssh-key.get", {"name": "plc-1"})) == {"key": SSH_KEY}
+        assert await named(Request("ssh-key.get", {"name": "admin"})) == {"key": None}
+        assert (await named(Request("who", token="plc-1")))["cuc"] == CUC  # noqa: S106  a name
+        error = await refused(named(Request("token.list", token="plc-1")))  # noqa: S106  likewise
+        assert error.code is Code.FORBIDDEN
+        error = await refused(named(Request("who", token="admin")))  # noqa: S106  likewise
+        assert error.code is Code.UNAUTHENTICATED
+        error = await refused(service.core.answer(Request("who", token="plc-1")))  # noqa: S106
+        assert error.code is Code.UNAUTHENTICATED
+
+    run(tmp_path, ask)
 
 
 def test_who_follows_is_cut_off_when_its_token_is_revoked(tmp_path):

@@ -14,10 +14,12 @@ from cnc import app
 from cnc.errors import CncError
 from cnc.model import Plan
 from cnc.service import state
+from cnc.service.access import new_token
 from cnc.service.admission import Admission
+from cnc.service.calls import Role
 from cnc.service.core import ITSELF
 from cnc.service.refused import CallRefused, Code
-from cnc.service.store import FILE_NAME, Decision, State, Store, StreamRecord
+from cnc.service.store import FILE_NAME, Decision, State, Store, StreamRecord, TokenRecord
 from cnc.service.store.schema import VERSION
 
 SCHEDULES = Path(__file__).resolve().parents[2] / "schedules"
@@ -106,6 +108,28 @@ def test_a_store_whose_creation_was_interrupted_is_created(tmp_path):
     store = Store(tmp_path / FILE_NAME)
     assert store.plan() is None
     store.close()
+
+
+def test_a_store_of_before_ssh_keys_takes_them_and_keeps_its_tokens(tmp_path):
+    def tokens() -> dict[str, str | None]:
+        with state.opened(tmp_path) as (store, _):
+            return {its.name: its.ssh_key for its in store.tokens()}
+
+    def put(its: TokenRecord) -> None:
+        with (
+            state.opened(tmp_path) as (store, _),
+            store.deciding(ITSELF, "token.add", its.name) as made,
+        ):
+            made.put_token(its)
+
+    put(new_token("former", Role.VIEWER, None, None)[1])
+    with sqlite3.connect(tmp_path / FILE_NAME) as connection:
+        connection.execute("DROP TABLE ssh_key")
+    assert tokens() == {"former": None}
+    its = new_token("plc-1", Role.VIEWER, None, None)[1]
+    for key in ("ssh-ed25519 AAAA", "ssh-ed25519 BBBB", None):
+        put(replace(its, ssh_key=key))
+        assert tokens() == {"former": None, "plc-1": key}
 
 
 def test_a_full_disk_refuses_the_decision_with_its_reason(store):

@@ -57,7 +57,8 @@ def parser() -> argparse.ArgumentParser:
     """The command line; its help is the manual page, too."""
     command_line = argparse.ArgumentParser(
         prog="tsn-netconfd",
-        description="NETCONF over SSH for the sysrepo datastores of this host. Everything that "
+        description="NETCONF over SSH for the sysrepo datastores of this host, or for another "
+        "backend. Everything that "
         "can change while it runs is configuration: module tsn-netconf-server, and "
         "ietf-netconf-acm for access control.",
     )
@@ -107,8 +108,8 @@ def parser() -> argparse.ArgumentParser:
         "--broker",
         metavar="PATH",
         type=Path,
-        help="socket of a tsn-netconf-broker, which holds sysrepo; without this option the server "
-        "starts one of its own, which ends with it",
+        help="socket of a tsn-netconf-broker, which holds sysrepo, or of another backend; without "
+        "this option the server starts a broker of its own, which ends with it",
     )
     command_line.add_argument(
         "--state-dir",

@@ -27,9 +27,14 @@ MAX_EVENTS = 16
 
 
 class Broker:
-    """Calls to the broker, one at a time, and the notifications that it sends."""
+    """Calls to the broker, one at a time, and the notifications that it sends.
 
-    def __init__(self) -> None:
+    `takes_json`: edits and operations as JSON (RFC 7951), with the operations of an edit as
+    metadata (RFC 7952), and not as XML.
+    """
+
+    def __init__(self, *, takes_json: bool = False) -> None:
+        self.takes_json = takes_json
         self.counters = Counters()
         # None: the subscription is over that has no number.
         self.events: asyncio.Queue[wire.Message | None] = asyncio.Queue(MAX_EVENTS)

@@ -15,13 +15,13 @@ from lxml import etree
 
 from agent.netconfd.capabilities import BASIC_MODE
 from agent.netconfd.data_model import DataModel
-from agent.netconfd.errors import BASE, NMDA
+from agent.netconfd.errors import BASE, NMDA, RpcError
 from agent.netconfd.session import edit_config, filters
 from agent.netconfd.session.broker import Broker
 from agent.netconfd.session.get import Selection, default_mode, element_of
 from agent.netconfd.session.origins import strip as strip_origins
 from agent.sysrepo import DNode, LibyangError
-from agent.sysrepo.data import parse_lyb, parse_notification, print_xml
+from agent.sysrepo.data import parse_data, parse_notification, print_json, print_xml
 from agent.sysrepo.differences import Edit, differences
 from agent.sysrepo.instances import Instances, needed_instances
 from agent.sysrepo.selection import select, selects
@@ -84,15 +84,29 @@ class Datastores:
         """Apply the edit in <config> as a whole, or not at all."""
         with self._errors():
             edit = edit_config.parse(self._model.context, config, self._model.modules)
+            body = self._as_json(edit) if self._broker.takes_json else edit.xml
         await self._call(
             "edit",
-            edit.xml.encode(),
+            body.encode(),
             operation=operation,
             target=target,
             default_operation=default_operation,
             test_option=test_option,
             opaque=edit.is_opaque,
         )
+
+    def _as_json(self, edit: edit_config.Edit) -> str:
+        if edit.is_opaque:
+            raise RpcError(
+                "operation-not-supported",
+                "to delete a leaf, give its value: this server's edits name what they delete",
+            )
+        tree = self._model.context.parse_data_mem(edit.xml, "xml", parse_only=True, strict=True)
+        try:
+            return print_json(tree)
+        finally:
+            if tree is not None:
+                tree.free()
 
     async def replace(
         self, operation: str, target: str, config: etree._Element, source: str | None = None
@@ -124,9 +138,9 @@ class Datastores:
             if tree is not None:
                 tree.free()
 
-    async def execute(self, xml: str) -> list[etree._Element]:
+    async def execute(self, operation: str) -> list[etree._Element]:
         """Have the RPC or action of a module performed; returns its output."""
-        output = await self._call("execute", xml.encode())
+        output = await self._call("execute", operation.encode())
         return list(element_of(output.decode(), BASIC_MODE, BASE))
 
     def notification_filter(self, filter_: etree._Element | None) -> str | None:
@@ -219,7 +233,7 @@ class Datastores:
         if not octets or part.xpath is None:
             return None
         with self._errors():
-            tree = parse_lyb(self._model.context, octets)
+            tree = parse_data(self._model.context, octets)
             if tree is not None and (max_depth or part.xpath != filters.EVERYTHING):
                 tree = select(tree, part.xpath, max_depth)
             return tree

@@ -22,7 +22,7 @@ def serve(process: SessionProcess[DataModel]) -> None:
 
 
 async def _serve(process: SessionProcess[DataModel]) -> None:
-    broker = Broker()
+    broker = Broker(takes_json=bool(process.start.get("takes_json")))
     await broker.connect(process.broker)
     transport = ClientStream()
     await transport.connect(process.client)

@@ -23,7 +23,7 @@ from cnc.errors import CncError
 from cnc.rollout.history import schema as history
 from cnc.service.refused import CallRefused, Code
 from cnc.service.store import postgresql
-from cnc.service.store.schema import VERSION, meta, tables
+from cnc.service.store.schema import VERSION, meta, ssh_key, tables
 
 Fence = Callable[[Connection], None]
 
@@ -122,6 +122,8 @@ class Database:
                 found = _versions(connection)
                 if not found:
                     _make(connection, with_history=self.is_shared)
+                elif found.get("version") == VERSION:
+                    ssh_key.create(connection, checkfirst=True)  # it has come since
         except DBAPIError as error:
             raise self._not_opened(error) from error
         self._refuse_newer(found.get("version", VERSION), VERSION)

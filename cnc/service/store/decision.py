@@ -13,7 +13,17 @@ from cnc.model import Plan
 from cnc.service.store import plan_rows
 from cnc.service.store.database import upsert
 from cnc.service.store.records import Asker, Quota, State, StreamRecord, TokenRecord
-from cnc.service.store.schema import answered, audit, event, meta, plan_row, quota, stream, token
+from cnc.service.store.schema import (
+    answered,
+    audit,
+    event,
+    meta,
+    plan_row,
+    quota,
+    ssh_key,
+    stream,
+    token,
+)
 
 ANSWERS_KEPT = timedelta(hours=24)
 
@@ -147,6 +157,9 @@ class Decision:
             .values(name=its.name, **values)
             .on_conflict_do_update(index_elements=["name"], set_=values)
         )
+        self._connection.execute(delete(ssh_key).where(ssh_key.c.token == its.name))
+        if its.ssh_key is not None:
+            self._connection.execute(insert(ssh_key).values(token=its.name, key=its.ssh_key))
 
     def put_quota(self, cuc: str, its: Quota) -> None:
         values = {"streams": its.streams, "requests_per_minute": its.requests_per_minute}

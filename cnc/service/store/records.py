@@ -42,7 +42,8 @@ class StreamRecord:
 
 @dataclass(frozen=True, slots=True)
 class TokenRecord:
-    """Who a token is for; of the token itself only a digest is kept."""
+    """Who a token is for; of the token itself only a digest is kept. `ssh_key`: algorithm and key
+    as a line of an authorized_keys file has them."""
 
     name: str
     role: Role
@@ -53,6 +54,7 @@ class TokenRecord:
     revoked: datetime | None = None
     former_digest: str | None = None
     former_until: datetime | None = None
+    ssh_key: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

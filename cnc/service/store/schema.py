@@ -99,6 +99,14 @@ token = Table(
     Column("former_until", Text),
 )
 
+# The SSH key by which who has a token logs in over NETCONF.
+ssh_key = Table(
+    "ssh_key",
+    tables,
+    Column("token", Text, primary_key=True),
+    Column("key", Text, nullable=False),
+)
+
 quota = Table(
     "quota",
     tables,

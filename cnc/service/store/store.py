@@ -17,7 +17,17 @@ from cnc.service.store import plan_rows
 from cnc.service.store.database import Database
 from cnc.service.store.decision import Decision
 from cnc.service.store.records import Asker, Quota, State, StreamRecord, TokenRecord
-from cnc.service.store.schema import answered, audit, event, meta, plan_row, quota, stream, token
+from cnc.service.store.schema import (
+    answered,
+    audit,
+    event,
+    meta,
+    plan_row,
+    quota,
+    ssh_key,
+    stream,
+    token,
+)
 from cnc.support import gc_pause
 
 FILE_NAME = "service.sqlite"
@@ -122,7 +132,8 @@ class Store:
 
     def tokens(self) -> list[TokenRecord]:
         with self.database.reading() as connection:
-            rows = connection.execute(select(token).order_by(token.c.name)).all()
+            query = select(token, ssh_key.c.key).outerjoin(ssh_key, ssh_key.c.token == token.c.name)
+            rows = connection.execute(query.order_by(token.c.name)).all()
         return [
             TokenRecord(
                 row.name,
@@ -134,6 +145,7 @@ class Store:
                 _instant(row.revoked),
                 row.former_digest,
                 _instant(row.former_until),
+                row.key,
             )
             for row in rows
         ]

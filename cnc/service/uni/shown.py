@@ -5,7 +5,7 @@ What these functions are given is what the core answers (`cnc.service.calls`): S
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 MODULE, OURS = "ieee802-dot1q-cnc-config", "tsn-cnc"
@@ -37,6 +37,26 @@ def stream(its: Mapping[str, Any], *, config_only: bool = False) -> Shown:
     return shown
 
 
+def cuc(its: Mapping[str, Any], *, config_only: bool = False) -> Shown:
+    """An entry of the list `cuc`."""
+    streams = [stream(each, config_only=config_only) for each in its["streams"]]
+    return {"cuc-id": its["cuc"], "stream": streams}
+
+
+def domain(
+    its: Mapping[str, Any], cucs: Iterable[Mapping[str, Any]], *, config_only: bool = False
+) -> Shown:
+    """The entry of the list `domain`, with these of its CUCs."""
+    entry: Shown = {
+        "domain-id": its["name"],
+        "cnc-enabled": True,
+        f"{OURS}:auto-compute": its["auto_compute"],
+    }
+    if entries := [cuc(each, config_only=config_only) for each in cucs]:
+        entry["cuc"] = entries
+    return entry
+
+
 def _status_info(its: Mapping[str, Any]) -> Shown:
     failed = bool(its["failure_code"]) and not its["placed"]
     runs = its["state"] == _RUNS and its["placed"]
@@ -51,7 +71,7 @@ def _status_info(its: Mapping[str, Any]) -> Shown:
     return info
 
 
-def notification(event: Mapping[str, Any], domain: str) -> Shown | None:
+def notification(event: Mapping[str, Any], domain_id: str) -> Shown | None:
     """The notification that an event is by RFC 8040 section 6.4, or None for those that are none of
     the module's."""
     kind = _KINDS.get(event["kind"])
@@ -65,7 +85,7 @@ def notification(event: Mapping[str, Any], domain: str) -> Shown | None:
     else:
         code = event.get("failure_code", 0)
         streams = [_told(event["stream_id"], event.get("reason"), code)]
-    told = {"domain-id": domain, "cuc": [{"cuc-id": event["cuc"], "stream": streams}]}
+    told = {"domain-id": domain_id, "cuc": [{"cuc-id": event["cuc"], "stream": streams}]}
     return {
         "ietf-restconf:notification": {
             "eventTime": event["time"],

@@ -37,7 +37,7 @@ def application(
     """What answers for a host of these `names`. `pages` come before the routes of the API, `before`
     between the guard and all routes."""
     resources = Resources(asking)
-    operations = Operations(resources)
+    operations = Operations(resources.call)
     discovery = Discovery(resources, operations)
     events = Events(asking, resources)
     api = Api(resources, events)

@@ -10,7 +10,8 @@ from starlette.responses import JSONResponse, Response
 from cnc.service.refused import CallRefused, Code
 
 YANG_JSON = "application/yang-data+json"
-_BY_CODE = {
+# RFC 6241 appendix A, which RESTCONF shares with NETCONF.
+BY_CODE = {
     Code.INVALID: "invalid-value",
     Code.UNAUTHENTICATED: "access-denied",
     Code.FORBIDDEN: "access-denied",
@@ -21,7 +22,7 @@ _BY_CODE = {
     Code.TOO_MANY: "resource-denied",
     Code.UNAVAILABLE: "operation-failed",
 }
-_PROTOCOL = frozenset({Code.UNAUTHENTICATED, Code.FORBIDDEN, Code.TOO_LARGE})
+PROTOCOL = frozenset({Code.UNAUTHENTICATED, Code.FORBIDDEN, Code.TOO_LARGE})
 
 
 class RestconfError(Exception):
@@ -65,8 +66,8 @@ def refused(its: CallRefused) -> Response:
     info = None
     if code := its.details.get("failure_code"):
         info = {"tsn-cnc:failure-code": code, "tsn-cnc:reason": str(its)}
-    kind = "protocol" if its.code in _PROTOCOL else "application"
-    error = RestconfError(its.code.status, _BY_CODE[its.code], message, kind=kind, info=info)
+    kind = "protocol" if its.code in PROTOCOL else "application"
+    error = RestconfError(its.code.status, BY_CODE[its.code], message, kind=kind, info=info)
     response = error.response()
     add_headers(response, its)
     return response

@@ -17,7 +17,6 @@ from cnc.service.refused import CallRefused, Code
 from cnc.service.uni.shown import MODULE
 from cnc.service.web.bodies import accept_json, json_of
 from cnc.service.web.errors import YANG_JSON, RestconfError
-from cnc.service.web.resources import Resources
 
 DONE = "success"
 _STREAMS_MAX = 0xFFFF
@@ -26,11 +25,16 @@ _FREE = "02-00-00-00-00-00"
 
 
 class Operations:
-    """Answers for a worker."""
+    """Answers for a worker.
 
-    def __init__(self, resources: Resources) -> None:
-        self._resources = resources
-        self._by_name: Mapping[str, Callable[[Request, Mapping[str, Any]], Awaitable[str]]] = {
+    Who asks is a request, over RESTCONF, or the user of a session (`cnc.service.netconf`): what
+    `call` makes calls of the core by.
+    """
+
+    def __init__(self, call: Callable[..., Awaitable[Any]]) -> None:
+        """`call` takes who asks, the name of a call, and its arguments by name."""
+        self._call = call
+        self._by_name: Mapping[str, Callable[[Any, Mapping[str, Any]], Awaitable[str]]] = {
             "compute_streams": self._compute_streams,
             "compute_planned_and_modified_streams": self._compute_changed,
             "compute_all_streams": self._compute_all,
@@ -46,70 +50,79 @@ class Operations:
         """POST of an operation. Raises RestconfError, CallRefused."""
         accept_json(request)
         name = str(request.path_params["name"]).removeprefix(f"{MODULE}:")
-        operation = self._by_name.get(name)
-        if operation is None:
-            raise RestconfError(404, "invalid-value", f"there is no operation {name[:64]}")
-        return _output(await operation(request, await _input(request)))
+        if name not in self._by_name:
+            raise _no_operation(name)
+        return _output(await self.perform(request, name, await _input(request)))
 
     async def remove_streams(self, request: Request) -> Response:
-        """POST of the action of a CUC: all of the streams are there, or none is removed."""
+        """POST of the action of a CUC."""
         accept_json(request)
         cuc = unquote(str(request.path_params["cuc"]))
         given = await _input(request)
         domain = unquote(str(request.path_params["domain"]))
-        await self._in_domain(request, domain)
+        return _output(await self.remove(request, domain, cuc, given))
+
+    async def perform(self, asker: Any, name: str, given: Mapping[str, Any]) -> str:
+        """The result of an operation. Raises RestconfError, CallRefused."""
+        if name not in self._by_name:
+            raise _no_operation(name)
+        return await self._by_name[name](asker, given)
+
+    async def remove(self, asker: Any, domain: str, cuc: str, given: Mapping[str, Any]) -> str:
+        """The action of a CUC: all of the streams are there, or none is removed."""
+        await self._in_domain(asker, domain)
         ids = [_text(each, "stream-id") for each in _list(given, "stream-list")]
-        there = await self._resources.call(request, "cuc.get", cuc=cuc)
+        there = await self._call(asker, "cuc.get", cuc=cuc)
         known = {each["stream_id"] for each in there["streams"]}
         if unknown := [each for each in ids if each not in known]:
             raise RestconfError(
                 404, "invalid-value", f"the CUC {cuc} has no stream {unknown[0]}: none is removed"
             )
         for stream_id in dict.fromkeys(ids):
-            await self._resources.call(request, "stream.delete", cuc=cuc, stream_id=stream_id)
-        return _output(DONE)
+            await self._call(asker, "stream.delete", cuc=cuc, stream_id=stream_id)
+        return DONE
 
-    async def _compute_streams(self, request: Request, given: Mapping[str, Any]) -> str:
+    async def _compute_streams(self, asker: Any, given: Mapping[str, Any]) -> str:
         return await self._computed(
-            request,
+            asker,
             [
                 (cuc, [_text(each, "stream-id") for each in _list(its, "stream-list")])
-                async for cuc, its in self._cucs(request, given)
+                async for cuc, its in self._cucs(asker, given)
             ],
         )
 
-    async def _compute_changed(self, request: Request, given: Mapping[str, Any]) -> str:
+    async def _compute_changed(self, asker: Any, given: Mapping[str, Any]) -> str:
         which = "planned-and-modified"
         return await self._computed(
-            request, [(cuc, which) async for cuc, _ in self._cucs(request, given)]
+            asker, [(cuc, which) async for cuc, _ in self._cucs(asker, given)]
         )
 
-    async def _compute_all(self, request: Request, given: Mapping[str, Any]) -> str:
+    async def _compute_all(self, asker: Any, given: Mapping[str, Any]) -> str:
         return await self._computed(
-            request, [(cuc, "all") async for cuc, _ in self._cucs(request, given)]
+            asker, [(cuc, "all") async for cuc, _ in self._cucs(asker, given)]
         )
 
-    async def _computed(self, request: Request, asked: list[tuple[str, Any]]) -> str:
+    async def _computed(self, asker: Any, asked: list[tuple[str, Any]]) -> str:
         failed = []
         for cuc, which in asked:
             try:
-                await self._resources.call(request, "streams.compute", cuc=cuc, which=which)
+                await self._call(asker, "streams.compute", cuc=cuc, which=which)
             except CallRefused as refused:
                 if refused.code is not Code.CONFLICT:
                     raise
                 failed.append(f"{cuc}: {refused}")
         return f"failed: {'; '.join(failed)}" if failed else DONE
 
-    async def _domain_id(self, request: Request, _: Mapping[str, Any]) -> str:
-        its = await self._resources.call(request, "domain.get")
+    async def _domain_id(self, asker: Any, _: Mapping[str, Any]) -> str:
+        its = await self._call(asker, "domain.get")
         return str(its["name"])
 
-    async def _free_stream_id(self, request: Request, given: Mapping[str, Any]) -> str:
+    async def _free_stream_id(self, asker: Any, given: Mapping[str, Any]) -> str:
         if "domain-id" in given:
-            await self._in_domain(request, _text(given, "domain-id"))
+            await self._in_domain(asker, _text(given, "domain-id"))
         cuc = _text(given, "cuc-id")
         try:
-            there = await self._resources.call(request, "cuc.get", cuc=cuc)
+            there = await self._call(asker, "cuc.get", cuc=cuc)
         except CallRefused as refused:
             if refused.code is not Code.ABSENT:
                 raise
@@ -121,15 +134,15 @@ class Operations:
             raise CallRefused(Code.TOO_MANY, f"the CUC {cuc} has all stream-ids of {_FREE}")
         return found
 
-    async def _cucs(self, request: Request, given: Mapping[str, Any]) -> Any:
+    async def _cucs(self, asker: Any, given: Mapping[str, Any]) -> Any:
         """The CUCs that an input names, with what it says of them."""
         for domain in _list(given, "domain"):
-            await self._in_domain(request, _text(domain, "domain-id"))
+            await self._in_domain(asker, _text(domain, "domain-id"))
             for cuc in _list(domain, "cuc"):
                 yield _text(cuc, "cuc-id"), cuc
 
-    async def _in_domain(self, request: Request, domain: str) -> None:
-        its = await self._resources.call(request, "domain.get")
+    async def _in_domain(self, asker: Any, domain: str) -> None:
+        its = await self._call(asker, "domain.get")
         if its["name"] != domain:
             raise RestconfError(404, "invalid-value", f"there is no domain {domain[:64]}")
 
@@ -158,6 +171,10 @@ def _text(given: Mapping[str, Any], name: str) -> str:
 
 def _output(result: str) -> Response:
     return JSONResponse({f"{MODULE}:output": {"result": result}}, media_type=YANG_JSON)
+
+
+def _no_operation(name: str) -> RestconfError:
+    return RestconfError(404, "invalid-value", f"there is no operation {name[:64]}")
 
 
 def _malformed(message: str) -> RestconfError:

@@ -104,21 +104,13 @@ class Resources:
         if len(keys) == 2:  # noqa: PLR2004  of a CUC
             await self._in_domain(request, keys[0])
             its = await self.call(request, "cuc.get", cuc=keys[1])
-            return its["etag"], "cuc", _cuc(its, config_only=config_only)
+            return its["etag"], "cuc", shown.cuc(its, config_only=config_only)
         its = await self.call(request, "domain.get")
         if keys and keys[0] != its["name"]:
             raise _no_domain(keys[0], its["name"])
-        domain: dict[str, Any] = {
-            "domain-id": its["name"],
-            "cnc-enabled": True,
-            _AUTO: its["auto_compute"],
-        }
-        etags = [its["etag"]]
-        if its["cucs"]:
-            cucs = [await self.call(request, "cuc.get", cuc=cuc) for cuc in its["cucs"]]
-            etags += [each["etag"] for each in cucs]
-            domain["cuc"] = [_cuc(each, config_only=config_only) for each in cucs]
-        etag = ".".join(etags)
+        cucs = [await self.call(request, "cuc.get", cuc=cuc) for cuc in its["cucs"]]
+        domain = shown.domain(its, cucs, config_only=config_only)
+        etag = ".".join([its["etag"], *(each["etag"] for each in cucs)])
         return (etag, "domain", domain) if keys else (etag, ROOT, {"domain": [domain]})
 
     async def _in_domain(self, request: Request, domain: str) -> None:
@@ -300,11 +292,6 @@ def _is_node(value: Any) -> bool:
     if isinstance(value, list):
         return any(isinstance(each, dict) for each in value)
     return isinstance(value, dict)
-
-
-def _cuc(its: Mapping[str, Any], *, config_only: bool) -> dict[str, Any]:
-    streams = [shown.stream(each, config_only=config_only) for each in its["streams"]]
-    return {"cuc-id": its["cuc"], "stream": streams}
 
 
 def _entry(body: Mapping[str, Any], name: str) -> dict[str, Any]:

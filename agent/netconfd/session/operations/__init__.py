@@ -32,15 +32,18 @@ OPERATIONS: Operations = {
 
 def function_of(operation: etree._Element, model: DataModel) -> Operation:
     """What performs the operation element. Raises RpcError."""
-    function = OPERATIONS.get(str(operation.tag))
-    if function is None and (operation.tag == of_modules.ACTION or operation.tag in model.rpcs):
+    tag = str(operation.tag)
+    function = None
+    if tag in model.rpcs:
+        function = OPERATIONS.get(tag, of_modules.execute)
+    elif tag == of_modules.ACTION:
         function = of_modules.execute
     if function is None:
         name = etree.QName(operation)
         where = f"in namespace {name.namespace}" if name.namespace else "without a namespace"
         known = [
             tag.namespace or ""
-            for tag in map(etree.QName, OPERATIONS)
+            for tag in map(etree.QName, sorted(OPERATIONS.keys() & model.rpcs))
             if tag.localname == name.localname
         ]
         raise RpcError(

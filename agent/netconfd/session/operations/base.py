@@ -8,12 +8,7 @@ from __future__ import annotations
 
 from lxml import etree
 
-from agent.netconfd.capabilities import (
-    BASIC_MODE,
-    DATASTORES,
-    EDITABLE,
-    REPLACEABLE,
-)
+from agent.netconfd.capabilities import BASIC_MODE, REPLACEABLE
 from agent.netconfd.errors import BASE, RpcError, bad_element, missing_element
 from agent.netconfd.session.get import Selection
 from agent.netconfd.session.operations.request import Operations, Request, datastore_in
@@ -27,7 +22,7 @@ async def _get(request: Request) -> list[etree._Element]:
 
 
 async def _get_config(request: Request) -> list[etree._Element]:
-    source = datastore_in(request.parameters["source"], "source", DATASTORES)
+    source = datastore_in(request.parameters["source"], "source", request.model.datastores)
     return [await request.datastores.get_config(source, _selection(request))]
 
 
@@ -38,7 +33,7 @@ def _selection(request: Request) -> Selection:
 
 async def _edit_config(request: Request) -> list[etree._Element]:
     parameters = request.parameters
-    target = datastore_in(parameters["target"], "target", EDITABLE)
+    target = datastore_in(parameters["target"], "target", request.model.editable)
     if parameters.get("error-option") == "continue-on-error":
         # An edit is one sysrepo change: the first error always undoes all of it.
         raise RpcError(
@@ -59,7 +54,8 @@ async def _edit_config(request: Request) -> list[etree._Element]:
 
 async def _copy_config(request: Request) -> list[etree._Element]:
     parameters = request.parameters
-    target = datastore_in(parameters["target"], "target", REPLACEABLE)
+    replaceable = [each for each in REPLACEABLE if each in request.model.datastores]
+    target = datastore_in(parameters["target"], "target", replaceable)
     with_defaults = parameters.get(WITH_DEFAULTS, BASIC_MODE)
     if with_defaults == "report-all-tagged":
         # A datastore holds no marks: what a copy would keep of them is the copy of report-all.
@@ -68,7 +64,7 @@ async def _copy_config(request: Request) -> list[etree._Element]:
         config = request.required("source", "config")
         await request.datastores.replace("copy-config", target, config)
         return []
-    source = datastore_in(parameters["source"], "source", DATASTORES)
+    source = datastore_in(parameters["source"], "source", request.model.datastores)
     if source == target:
         raise bad_element("source", source, f"another datastore than the target {target}")
     if with_defaults == BASIC_MODE:
@@ -92,19 +88,19 @@ async def _validate(request: Request) -> list[etree._Element]:
         config = request.required("source", "config")
         await request.datastores.validate_config(config)
     else:
-        name = datastore_in(source, "source", DATASTORES)
+        name = datastore_in(source, "source", request.model.datastores)
         await request.broker.call("validate", source=name)
     return []
 
 
 async def _lock(request: Request) -> list[etree._Element]:
-    target = datastore_in(request.parameters["target"], "target", DATASTORES)
+    target = datastore_in(request.parameters["target"], "target", request.model.datastores)
     await request.broker.call("lock", target=target)
     return []
 
 
 async def _unlock(request: Request) -> list[etree._Element]:
-    target = datastore_in(request.parameters["target"], "target", DATASTORES)
+    target = datastore_in(request.parameters["target"], "target", request.model.datastores)
     await request.broker.call("unlock", target=target)
     return []
 

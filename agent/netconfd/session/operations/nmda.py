@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from lxml import etree
 
-from agent.netconfd.capabilities import DATASTORES, EDITABLE
 from agent.netconfd.errors import NMDA
 from agent.netconfd.session.get import Selection, default_mode
 from agent.netconfd.session.operations.request import Operations, Request, datastore_identity
@@ -15,7 +14,9 @@ OPERATIONAL = "operational"
 
 async def _get_data(request: Request) -> list[etree._Element]:
     parameters = request.parameters
-    datastore = datastore_identity(parameters["datastore"], (*DATASTORES, OPERATIONAL))
+    datastore = datastore_identity(
+        parameters["datastore"], (*request.model.datastores, OPERATIONAL)
+    )
     depth = parameters.get("max-depth", "unbounded")
     selection = Selection(
         filter_=request.filter("subtree-filter", "xpath-filter"),
@@ -32,7 +33,7 @@ async def _edit_data(request: Request) -> list[etree._Element]:
     parameters = request.parameters
     await request.datastores.edit(
         "edit-data",
-        datastore_identity(parameters["datastore"], EDITABLE),
+        datastore_identity(parameters["datastore"], request.model.editable),
         request.required("config"),
         default_operation=parameters.get("default-operation", "merge"),
         test_option="test-then-set",

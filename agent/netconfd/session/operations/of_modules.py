@@ -10,7 +10,7 @@ from agent.netconfd.session import namespaces
 from agent.netconfd.session.operations import parameters
 from agent.netconfd.session.operations.request import Request
 from agent.sysrepo import LibyangError
-from agent.sysrepo.data import print_xml_of
+from agent.sysrepo.data import print_json, print_xml_of
 from agent.sysrepo.operations import parse_operation
 
 YANG = "urn:ietf:params:xml:ns:yang:1"
@@ -22,10 +22,11 @@ _NO_OPERATION = "Missing the operation node"
 
 async def execute(request: Request) -> list[etree._Element]:
     """The output, nothing for an operation that has none."""
-    return await request.datastores.execute(_checked(request.operation, request.model))
+    checked = _checked(request.operation, request.model, as_json=request.broker.takes_json)
+    return await request.datastores.execute(checked)
 
 
-def _checked(operation: etree._Element, model: DataModel) -> str:
+def _checked(operation: etree._Element, model: DataModel, *, as_json: bool) -> str:
     """An RPC, or the outermost node that an action is in, as libyang prints it. Raises RpcError.
 
     Types and structure are checked. What needs data, and what is mandatory, the backend checks.
@@ -51,7 +52,7 @@ def _checked(operation: etree._Element, model: DataModel) -> str:
     try:
         if parsed.kind != kind:
             raise _not_an_action(f"{parsed.name} is an RPC")
-        return print_xml_of(parsed.top)
+        return print_json(parsed.top) if as_json else print_xml_of(parsed.top)
     finally:
         parsed.top.free()
 

@@ -97,7 +97,9 @@ def datastore_in(container: Mapping[str, Any], of: str, among: Sequence[str]) ->
     if name == "ietf-netconf-nmda:datastore":
         return datastore_identity(value, among)
     if name not in among:
-        raise bad_element(of, name, " or ".join(among))
+        raise bad_element(
+            of, name, " or ".join(among) or "none: this server copies to no datastore"
+        )
     return name
 
 
