@@ -5,4 +5,5 @@ the service, and none imports another. What each needs beside the controller is 
 
 mcp    a server of the Model Context Protocol, on standard input and output
 dds    TSN deployments of DDS systems, from a file and back
+opcua  an OPC UA server with the state of the streams
 """

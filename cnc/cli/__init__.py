@@ -4,7 +4,7 @@ commands   check, plan, show           rollout    push, rollback, status
 doctor     doctor                      watch      watch
 path       path                        serve      serve, token
 controller commands that a service runs
-adapters   mcp, dds
+adapters   mcp, dds, opcua
 history    history, diff, talkers      lab        the emulated network's own commands
 init       init                        config     config
 discover   discover
@@ -23,7 +23,7 @@ from pathlib import Path
 import click
 
 from cnc.cli import controller, logs, render, settings
-from cnc.cli.adapters import dds, mcp
+from cnc.cli.adapters import dds, mcp, opcua
 from cnc.cli.commands import check, plan, show
 from cnc.cli.completion import Files, completion
 from cnc.cli.config import config
@@ -81,7 +81,7 @@ def cnc(controller: str | None, controller_certificate: Path) -> None:
 
 for _command in (
     *(check, plan, show, doctor, push, rollback, status, path, watch, serve, token),
-    *(mcp, dds),
+    *(mcp, dds, opcua),
     *(history, diff, talkers, lab),
     *(init, discover, config, completion),
 ):

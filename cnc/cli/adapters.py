@@ -1,4 +1,4 @@
-"""mcp, dds: other protocols' ways to a service."""
+"""mcp, dds, opcua: other protocols' ways to a service."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import click
 
 from cnc.cli import controller
 from cnc.cli.completion import Files
+from cnc.cli.options import address_and_port
 from cnc.cli.terminal import echo
 from cnc.errors import CncError, InputError
-from cnc.support import whole_file
+from cnc.support import directories, whole_file
 from cnc.support.format import counted, duration
 
 
@@ -107,3 +108,43 @@ def dds(context: click.Context, file: Path, output: Path | None, cuc: str | None
     if output:
         whole_file.write(output, system.text())
         echo(f"wrote {output}")
+
+
+@click.command()
+@click.option(
+    "--listen",
+    callback=address_and_port,
+    default="127.0.0.1:4840",
+    show_default=True,
+    metavar="ADDRESS:PORT",
+    help="Where OPC UA clients connect.",
+)
+@click.option(
+    "--pki",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=directories.state_dir() / "opcua",
+    show_default=True,
+    help="Folder of the server's certificate and key, made at the first start; trusted/ in it has "
+    "the certificates of clients.",
+)
+@click.pass_context
+def opcua(context: click.Context, listen: tuple[str, int], pki: Path) -> None:
+    """Serve the state of the streams of --controller by OPC UA (OPC 10000-22), until SIGTERM.
+
+    Clients read, over channels that are signed and encrypted (Basic256Sha256), if their
+    certificates are in trusted/ of --pki. Nothing can be written.
+    """
+    try:
+        from cnc.adapters.opcua import Address, serve  # noqa: PLC0415
+        from cnc.adapters.opcua.identity import Identity  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        raise _missing("opcua", "opcua", error) from error
+    address, identity = Address(*listen), Identity.ensure(pki.expanduser())
+    with controller.client_of(context) as service:
+        if (role := service.ask("GET", "/api/v1/who")["role"]) == "cuc":
+            raise InputError(
+                f"the token has the role {role}, which does not read what happens to streams",
+                hint="cnc token add NAME --role viewer",
+            )
+        line = f"{address.url}, as {identity.certificate}; clients: {identity.trusted}"
+        serve(service, address, identity, lambda: echo(line, err=True))

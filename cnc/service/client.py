@@ -131,6 +131,12 @@ class Client:
 
     # --- the UNI -----------------------------------------------------------------------------
 
+    def domains(self) -> list[dict[str, Any]]:
+        """The domains that there are, with CUCs and streams as the standard's tree has them. Raises
+        CallRefused."""
+        found = self._ask("GET", f"/restconf/data/{_MODULE}:cnc-config", None, {})[0]
+        return list(found[f"{_MODULE}:cnc-config"].get("domain", ()))
+
     def stream(self, cuc: str, stream_id: str) -> dict[str, Any]:
         """A stream as the standard's tree has it. Raises CallRefused."""
         return self._entry(self._ask("GET", self._path(cuc, stream_id), None, {})[0])

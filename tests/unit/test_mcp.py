@@ -127,6 +127,35 @@ def test_the_official_client_reads_documents_over_standard_input_and_output(web:
     assert of(answer)["part"]["name"] == "line3"
 
 
+def test_a_change_is_confirmed_on_the_terminal_that_started_the_server(
+    web: Worker, service: Client, person: Person
+) -> None:
+    """A program in between takes the terminal for its session, as a shell has it."""
+    take = "import os, sys; os.open(sys.argv[1], os.O_RDWR); os.execv(sys.argv[2], sys.argv[2:])"
+    its = ["--controller", web.url, "--controller-certificate", str(web.trusted)]
+    command = [sys.executable, "-m", "cnc", *its, "mcp", "--allow-changes"]
+    parameters = StdioServerParameters(
+        command=sys.executable,
+        args=["-c", take, str(person.path), *command],
+        env={"CNC_TOKEN": "operator"},
+    )
+
+    def answer() -> None:
+        person.read_until("Type yes")
+        person.types("yes\n")
+
+    async def run() -> Any:
+        async with (
+            Program(stdio_client(parameters)) as program,
+            anyio.create_task_group() as group,
+        ):
+            group.start_soon(anyio.to_thread.run_sync, answer)
+            return await program.call_tool("put_stream", {"cuc": CUC, "stream": STREAM})
+
+    assert not anyio.run(run).is_error
+    assert service.stream(CUC, STREAM_ID)["stream-id"] == STREAM_ID
+
+
 def test_without_a_terminal_changes_are_not_offered(web: Worker) -> None:
     its = ["--controller", web.url, "--controller-certificate", str(web.trusted)]
     done = subprocess.run(
