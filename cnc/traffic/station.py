@@ -81,8 +81,12 @@ class Station:
         return self._running.pid
 
     def send_start(self, start_ns: int) -> None:
+        self.tell(str(start_ns))
+
+    def tell(self, line: str) -> None:
+        """Write a line to the program's standard input."""
         if self._running.stdin is not None:
-            self._running.stdin.write(f"{start_ns}\n")
+            self._running.stdin.write(f"{line}\n")
             self._running.stdin.flush()
 
     def finish(self, expected_s: float = 0.0) -> None:

@@ -46,9 +46,10 @@ class Accepted:
 def measure(switches: int, touched: int, requests: int, directory: Path) -> Accepted:
     """Put so many streams through `touched` of the switches, one after the other; each is removed
     when it runs. Raises CncError where a rollout was about other switches."""
-    file = cell.written(switches, directory)
+    name = f"cell{os.getpid()}"  # of a lab that nobody else has up
+    file = cell.written(switches, directory, name)
     with (
-        _rehearsed(file, directory) as connect,
+        _rehearsed(file, name) as connect,
         served(file, directory / "cnc", connect) as service,
         _news(service) as news,
     ):
@@ -125,13 +126,12 @@ def _news(service: Served) -> Iterator[queue.Queue[dict[str, object]]]:
 
 
 @contextmanager
-def _rehearsed(file: Path, directory: Path) -> Iterator[ConnectOptions]:
+def _rehearsed(file: Path, name: str) -> Iterator[ConnectOptions]:
     """The switches of an intent file, as `cnc lab up --rehearse` starts them."""
-    environment = {**os.environ, "XDG_STATE_HOME": str(directory / "labs")}
 
     def lab(*words: str | Path) -> str:
         command = [sys.executable, "-m", "cnc", "lab", *words]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             raise CncError(f"cnc lab {words[0]} failed: {done.stderr}")
         return done.stdout
@@ -140,4 +140,4 @@ def _rehearsed(file: Path, directory: Path) -> Iterator[ConnectOptions]:
     try:
         yield ConnectOptions(Path(keys["CNC_IDENTITY"]), Path(keys["CNC_KNOWN_HOSTS"]))
     finally:
-        lab("down", "cell")
+        lab("down", name)

@@ -29,11 +29,13 @@ def mac(station: int) -> str:
     return f"02:00:00:00:06:{station:02x}"
 
 
-def written(switches: int, directory: Path) -> Path:
-    """The intent file of a cell with so many switches, at least two: that of schedules/ for six."""
-    if switches == SWITCHES:
-        return CELL
+def written(switches: int, directory: Path, name: str = "cell") -> Path:
+    """The intent file of a cell with so many switches, at least two, and this name: that of
+    schedules/ where it is the same."""
     document = yaml.safe_load(CELL.read_text())
+    if (switches, name) == (SWITCHES, document["name"]):
+        return CELL
+    document["name"] = name
     stations = range(1, switches * STATIONS_A_SWITCH + 1)
     names = [f"s{number}" for number in range(1, switches + 1)]
     ends = {f"e{its}": names[(its - 1) // STATIONS_A_SWITCH] for its in stations}
