@@ -87,6 +87,15 @@ class Container(Machine):
         for group in self._groups:
             _remove_when_empty(group)
 
+    def in_network(self, *command: str | Path) -> subprocess.CompletedProcess[str]:
+        """What becomes of a program of this machine in the container's network."""
+        return subprocess.run(
+            ["nsenter", f"--net={self._network}", *command],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
     def _command(self, seed: Path) -> list[str]:
         return [
             *("unshare", "--mount", "--net", "--pid", "--mount-proc"),
