@@ -1,20 +1,59 @@
 /* Streams with their bounds, and ports: sorted by any column, filtered by words. */
 
+const ROWS_MAX = 1000;  // in the document at a time: a browser lays out ten thousand in seconds
+
 /* Makes `table` of `items`. A column is [title, text of an item, what to sort by if that is a number];
-   `words` are what the filter looks at, `open` is what a row does. */
+   `words` are what the filter looks at, `open` is what a row does. Rows are made when they are first
+   shown; `dress` is called of each, with the number of its item. */
 function makeTable(table, columns, items, words, open) {
-  const list = { table, body: element("tbody"), columns, wordsOf: words, open, order: null };
+  const list = { table, body: element("tbody"), columns, wordsOf: words, open, order: null, dress: () => {} };
+  list.edges = [-1, 1].map((way) => edge(list, way));
   fillTable(list, items);
-  table.append(element("thead", {}, element("tr", {}, ...columns.map((column) => heading(list, column)))), list.body);
+  table.append(element("thead", {}, element("tr", {}, ...columns.map((column) => heading(list, column)))),
+    list.body);
   list.body.addEventListener("keydown", (event) => moveInTable(event));
   return list;
 }
 
 function fillTable(list, items) {
   list.items = items;
-  list.rows = items.map((item) => tableRow(list.columns, item, list.open));
+  list.rows = [];
   list.words = items.map((item) => list.wordsOf(item).toLowerCase());
-  list.body.replaceChildren(...list.rows);
+  list.sorted = items.map((_, index) => index);
+  list.matching = list.sorted;
+  if (list.order) sortRows(list);
+}
+
+/* The rows before or behind those in the document: how many they are, and the way to them. */
+function edge(list, way) {
+  const button = element("button", { type: "button" });
+  button.addEventListener("click", () => {
+    showRows(list, list.from + way * ROWS_MAX);
+    list.body.querySelector(way < 0 ? "tr:last-child" : "tr:first-child").scrollIntoView({ block: "nearest" });
+  });
+  const row = element("tr", {}, element("td", { colspan: list.columns.length }, button));
+  return { button, body: element("tbody", { class: "edge" }, row) };
+}
+
+/* Of the rows that match, those from a place on. */
+function showRows(list, from) {
+  list.from = Math.max(0, Math.min(from, list.matching.length - 1));
+  const numbers = list.matching.slice(list.from, list.from + ROWS_MAX);
+  list.body.replaceChildren(...numbers.map((number) => rowOf(list, number)));
+  const rest = list.matching.length - list.from - numbers.length;
+  const [before, behind] = list.edges;
+  before.button.textContent = `${list.from.toLocaleString("en")} before`;
+  behind.button.textContent = `${rest.toLocaleString("en")} more`;
+  if (list.from) list.body.before(before.body); else before.body.remove();
+  if (rest) list.body.after(behind.body); else behind.body.remove();
+}
+
+function rowOf(list, number) {
+  if (!list.rows[number]) {
+    list.rows[number] = tableRow(list.columns, list.items[number], list.open);
+    list.dress(list.rows[number], number);
+  }
+  return list.rows[number];
 }
 
 function tableRow(columns, item, open) {
@@ -41,12 +80,14 @@ function sortBy(list, cell, value) {
   cell.setAttribute("aria-sort", down ? "descending" : "ascending");
   list.order = { value, down };
   sortRows(list);
+  filterLists();
 }
 
-function sortRows({ items, rows, body, order: { value, down } }) {
-  const keyed = items.map((item, index) => [value(item), index]);
+function sortRows(list) {
+  const { value, down } = list.order;
+  const keyed = list.items.map((item, index) => [value(item), index]);
   keyed.sort(([a], [b]) => (down ? compare(b, a) : compare(a, b)));
-  body.append(...keyed.map(([, index]) => rows[index]));
+  list.sorted = keyed.map(([, index]) => index);
 }
 
 const { compare: compareText } = new Intl.Collator("en", { numeric: true });
@@ -55,13 +96,11 @@ function compare(a, b) {
   return typeof a === "number" ? a - b : compareText(a, b);
 }
 
-/* Arrow keys go from row to row, past those that are filtered out. */
+/* Arrow keys go from row to row. */
 function moveInTable(event) {
   const step = { ArrowDown: "nextElementSibling", ArrowUp: "previousElementSibling" }[event.key];
   if (!step) return;
-  let row = event.target.closest("tr")[step];
-  while (row && row.hidden) row = row[step];
-  if (row) row.querySelector("button").focus();
+  event.target.closest("tr")[step]?.querySelector("button").focus();
   event.preventDefault();
 }
 
@@ -125,7 +164,10 @@ let shownList = "streams";
 function drawTables() {
   addList("streams", "stream", STREAM_COLUMNS, [...plan.streams, ...plan.refused], streamWords, openStream);
   addList("ports", "port", PORT_COLUMNS, plan.ports, (p) => `${p.name} ${plan.nodes[p.to].name}`, openPort);
-  lists.streams.rows.forEach((row, index) => row.classList.toggle("wrong", slack(lists.streams.items[index]) < 0));
+  lists.streams.dress = (row, index) => {
+    row.classList.toggle("wrong", slack(lists.streams.items[index]) < 0);
+    markChosen(row, index, selection.stream);
+  };
   byId("filter").addEventListener("input", filterLists);
   selection.followers.push(markRow);
   showList("streams");
@@ -165,19 +207,23 @@ function showList(name) {
 function filterLists() {
   const wanted = byId("filter").value.toLowerCase().split(/\s+/).filter(Boolean);
   const list = lists[shownList];
-  let shown = 0;
-  list.rows.forEach((row, index) => {
-    row.hidden = !wanted.every((word) => list.words[index].includes(word));
-    shown += !row.hidden;
-  });
-  const all = counted(list.rows.length, list.what);
-  byId("count").value = shown === list.rows.length ? all : `${shown.toLocaleString("en")} of ${all}`;
+  list.matching = list.sorted.filter((index) => wanted.every((word) => list.words[index].includes(word)));
+  showRows(list, 0);
+  const shown = list.matching.length, all = counted(list.items.length, list.what);
+  byId("count").value = shown === list.items.length ? all : `${shown.toLocaleString("en")} of ${all}`;
+}
+
+function markChosen(row, index, stream) {
+  row.classList.toggle("chosen", index === stream);
+  row.querySelector("button").setAttribute("aria-pressed", index === stream);
 }
 
 function markRow(stream, from) {
-  lists.streams.rows.forEach((row, index) => {
-    row.classList.toggle("chosen", index === stream);
-    row.querySelector("button").setAttribute("aria-pressed", index === stream);
-  });
-  if (stream !== null && from !== "table") lists.streams.rows[stream].scrollIntoView({ block: "nearest" });
+  const list = lists.streams;
+  list.rows.forEach((row, index) => markChosen(row, index, stream));  // of those that were made
+  if (stream === null || from === "table") return;
+  const place = list.matching.indexOf(stream);
+  if (place < 0) return;
+  if (place < list.from || place >= list.from + ROWS_MAX) showRows(list, place - ROWS_MAX / 2);
+  list.rows[stream].scrollIntoView({ block: "nearest" });
 }

@@ -119,6 +119,17 @@ class PageCore(FixtureCore):
         await self._tell(kind, **more)
 
 
+def crowded(page: dict[str, Any], count: int) -> dict[str, Any]:
+    """The data of a page with so many streams of a CUC, on the ways of those that it has."""
+    its = page["streams"]
+    streams = [{**its[n % len(its)], "name": stream_name(n)} for n in range(count)]
+    return {**page, "streams": streams}
+
+
+def stream_name(number: int) -> str:
+    return f"plc__00-1B-21-00-00-01_{number >> 8:02X}-{number & 0xFF:02X}"
+
+
 class Served:
     """A page that runs: its address, and its core, which lives in another thread."""
 

@@ -15,7 +15,7 @@ from cnc import intent as intent_room
 from cnc.page.data import page_data
 from cnc.planner import plan as compute
 from tests.stack.page_browser import HEIGHT, WIDTH, chromium
-from tests.stack.page_service import PageCore, Served, served
+from tests.stack.page_service import PageCore, Served, crowded, served, stream_name
 
 RING6 = Path(__file__).parents[2] / "schedules" / "ring6.yaml"
 HOSTILE = "</script><script>window.taken = 1</script><img src=x onerror='window.taken = 1'>"
@@ -69,7 +69,7 @@ def test_a_token_signs_in_and_its_cookie_is_no_token(browser: Chrome, page: Serv
     sign_in(browser, page, "nobody")
     assert "no such token" in text(browser, "#trouble")
     opened(browser, page)
-    assert text(browser, "#who") == "viewer (viewer)"
+    assert text(browser, "#who") == "viewer"
     assert text(browser, "h1") == "ring6"
     (cookie,) = browser.get_cookies()
     assert (cookie["name"], cookie["path"]) == ("__Host-cnc", "/")
@@ -129,6 +129,85 @@ def test_another_plan_is_loaded_and_the_selected_stream_stays(
     page.core.page = {**page.core.page, "name": "ring6 anew", "number": 2}
     until(lambda: text(browser, "h1") == "ring6 anew")
     until(lambda: text(browser, "#stream h2") == chosen)
+
+
+ELEMENTS = "return document.querySelectorAll('*').length"
+SHOWN = (
+    "return [...document.querySelectorAll('#streams tbody:not(.edge) button')]"
+    ".map((each) => each.textContent)"
+)
+
+
+def test_ten_thousand_streams_cost_the_document_no_more_than_a_thousand(
+    browser: Chrome, data: dict[str, Any], tmp_path: Path
+) -> None:
+    """Bounded by elements, which is what takes a browser seconds to lay out."""
+    core = PageCore(crowded(data, 1_000))
+    with served(core, tmp_path) as page:
+        opened(browser, page)
+        thousand = browser.execute_script(ELEMENTS)
+        core.page = {**crowded(data, 10_000), "number": 2}
+        opened(browser, page)
+        assert text(browser, "#count") == "10,000 streams"
+        assert browser.execute_script(ELEMENTS) < thousand + 20
+        assert browser.execute_script(SHOWN) == [stream_name(n) for n in range(1_000)]
+
+
+def test_every_one_of_ten_thousand_streams_is_found(
+    browser: Chrome, data: dict[str, Any], tmp_path: Path
+) -> None:
+    """By its name, by paging, by sorting, and from elsewhere on the page."""
+    core = PageCore(crowded(data, 10_000))
+    with served(core, tmp_path) as page:
+        opened(browser, page)
+        later = browser.find_element(By.CSS_SELECTOR, "#streams tbody.edge:last-child button")
+        assert later.text == "9,000 more"
+        later.click()
+        assert browser.execute_script(SHOWN) == [stream_name(n) for n in range(1_000, 2_000)]
+        browser.find_element(By.CSS_SELECTOR, "#streams th button").click()
+        browser.find_element(By.CSS_SELECTOR, "#streams th button").click()
+        assert browser.execute_script(SHOWN)[0] == stream_name(
+            0x2709
+        )  # of 9,999 the last by digits
+        browser.find_element(By.ID, "filter").send_keys(stream_name(5_000))
+        until(lambda: browser.execute_script(SHOWN) == [stream_name(5_000)])
+        browser.find_element(By.ID, "filter").clear()
+        browser.find_element(By.ID, "filter").send_keys(" ")
+        page.tell("stream-placed", cuc="plc", stream_id="00-1B-21-00-00-01:1F-40")
+        until(lambda: "1F-40" in text(browser, "#requests tbody"))
+        click(browser, "#requests tbody button")
+        until(lambda: text(browser, "#stream h2") == stream_name(0x1F40))
+
+
+def test_the_last_request_is_said_and_a_rollout_has_its_own_place(
+    browser: Chrome, page: Served
+) -> None:
+    opened(browser, page)
+    page.tell("stream-refused", cuc="plc", stream_id=STREAM, reason="too late", failure_code=21)
+    page.tell("rollout-done", cuc=None, rollout=12, streams=1)
+    until(lambda: "rollout 12" in text(browser, "#requests tbody"))
+    assert "refused" in text(browser, "#strip-request")
+
+
+def test_a_rollout_says_what_it_has_changed(browser: Chrome, page: Served) -> None:
+    nothing: dict[str, Any] = {"removed": [], "refused": [], "placed": {}, "wanted": {}}
+    changed = {**nothing, "same": False, "added": ["readings", "b"], "foundations": {}}
+    page.core.diff = {**changed, "gates": {"s1/s2": {}}}
+    for number in (11, 12):
+        page.core.rolled_out(number)
+    opened(browser, page)
+    browser.find_element(By.ID, "show-rollouts").click()
+    until(lambda: "service" in text(browser, "#rollouts tbody"))
+    until(lambda: click(browser, "#rollouts tbody:not(.edge) button"))
+    until(lambda: "2 streams added" in text(browser, "#stream"))
+    assert "1 port with other gates" in text(browser, "#stream")
+    click(browser, "#stream .names button")
+    until(lambda: text(browser, "#stream h2") == "readings")
+
+
+def click(browser: Chrome, selector: str) -> bool:
+    script = "const it = document.querySelector(arguments[0]); it?.click(); return it !== null"
+    return bool(browser.execute_script(script, selector))
 
 
 def test_a_phone_shows_it_without_scrolling_sideways(browser: Chrome, page: Served) -> None:

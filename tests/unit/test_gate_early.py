@@ -13,8 +13,9 @@ from cnc import intent as intents
 from cnc.check import judge
 from cnc.errors import InputError, Unschedulable
 from cnc.model import GateControlList, GateEntry, GateMode, Intent, Link, Plan, PortRef, Stream
-from cnc.planner import lateness, plan
+from cnc.planner import plan
 from cnc.planner.incremental import unchanged
+from cnc.planner.lateness import port as port_lateness
 from cnc.planner.problem import Problem, _HopTimes
 from cnc.planner.shares import kept_ns
 from cnc.plans import file as planfile
@@ -216,9 +217,11 @@ def test_after_a_disturbance_all_is_as_before_when_it_is_promised(
 def test_openings_that_end_early_serve_less(monkeypatch: pytest.MonkeyPatch) -> None:
     """A planner that counts them whole promises too much, and the judge says so."""
     wanted = early(intents.load(LINE3), 20 * US)
-    openings = lateness.openings
+    openings = port_lateness.openings
     monkeypatch.setattr(
-        lateness, "openings", lambda gates, opened, shut, _early: openings(gates, opened, shut, 0)
+        port_lateness,
+        "openings",
+        lambda gates, opened, shut, _early: openings(gates, opened, shut, 0),
     )
     assert "recovery" in {v.code for v in judge(plan(wanted))}
 

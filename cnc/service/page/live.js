@@ -1,7 +1,7 @@
 /* Start of what is live, after the plan is drawn. */
 
 function drawSession() {
-  byId("who").textContent = `${who.name} (${who.role})`;
+  byId("who").textContent = who.name === who.role ? who.role : `${who.name} (${who.role})`;
 }
 
 drawSession();

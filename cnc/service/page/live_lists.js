@@ -32,21 +32,24 @@ function portText(port) {
 function drawLiveLists() {
   addList("conditions", "condition", CONDITION_COLUMNS, [], (c) => `${placeText(c)} ${c.kind} ${c.text}`, openCondition);
   addList("switches", "switch", SWITCH_COLUMNS, [], (s) => `${s.name} ${s.ptp?.grandmaster ?? ""}`, ({ name }) => filterBy("ports", name));
-  const column = ["Now", portText];
-  lists.ports.table.tHead.rows[0].append(heading(lists.ports, column));
-  for (const row of lists.ports.rows) row.append(element("td", { class: "now" }));
+  const column = ["Now", portText], { ports } = lists;
+  ports.columns = [...ports.columns, column];
+  ports.table.tHead.rows[0].append(heading(ports, column));
+  ports.dress = (row, index) => { row.lastChild.classList.add("now"); showPortNow(row, index); };
   watched.followers.push(refillLists);
+}
+
+function showPortNow(row, index) {
+  const text = portText(plan.ports[index]), cell = row.lastChild;
+  if (cell.textContent !== text) cell.textContent = text;
+  row.classList.toggle("wrong", text.startsWith("✗"));
 }
 
 function refillLists() {
   if (!watched.now) return;
   refill("conditions", watched.now.conditions);
   refill("switches", watched.now.switches);
-  lists.ports.rows.forEach((row, index) => {
-    const text = portText(plan.ports[index]), cell = row.lastChild;
-    if (cell.textContent !== text) cell.textContent = text;
-    row.classList.toggle("wrong", text.startsWith("✗"));
-  });
+  lists.ports.rows.forEach(showPortNow);  // those that were made
 }
 
 /* Other rows, in the order that was chosen; nothing is touched while they stay the same. */
@@ -55,8 +58,7 @@ function refill(name, items) {
   if (list.filled === text) return;
   list.filled = text;
   fillTable(list, items);
-  if (list.order) sortRows(list);
-  if (shownList === name) filterLists();
+  if (shownList === name) filterLists(); else showRows(list, 0);
   const button = byId(`show-${name}`);
   button.dataset.count = items.length;
 }

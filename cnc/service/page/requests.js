@@ -72,7 +72,7 @@ function take(event) {
 
 const showRequests = onceAFrame(() => {
   refill("requests", requests.events);
-  const [last] = requests.events;
+  const last = requests.events.find((event) => event.cuc);  // rollouts have a line of their own
   if (!last) return say("request", null, "none yet");
   const failed = last.kind.endsWith("refused") || last.kind.endsWith("failed");
   say("request", !failed, `${(KINDS[last.kind] ?? last.kind).replace(/^[✓✗] /, "")} ${clockTime(last.time)}`);

@@ -49,15 +49,17 @@ async function openRollout({ number }) {
 function differenceParts(its) {
   if (its.same) return [element("p", {}, "The plans are the same.")];
   const moved = Object.keys(its.placed).filter((name) => !its.added.includes(name) && !its.removed.includes(name));
+  const otherwise = Object.keys(its.wanted).filter((name) => its.wanted[name].before && its.wanted[name].after);
   return [
-    ...named("added", its.added), ...named("removed", its.removed), ...named("without a place", its.refused),
-    ...named("moved", moved), ...named("asked otherwise", Object.keys(its.wanted).filter((name) => its.wanted[name].before && its.wanted[name].after)),
-    ...named("changed of the network", Object.keys(its.foundations)), ...named("ports with other gates", Object.keys(its.gates)),
+    ...named("stream", "added", its.added), ...named("stream", "removed", its.removed),
+    ...named("stream", "without a place", its.refused), ...named("stream", "moved", moved),
+    ...named("stream", "asked for otherwise", otherwise), ...named("section", "of the network changed", Object.keys(its.foundations)),
+    ...named("port", "with other gates", Object.keys(its.gates)),
   ];
 }
 
-/* Names, each a way to its stream where the plan has it. */
-function named(what, names) {
+/* Names of so many things, each a way to its stream where the plan has it. */
+function named(thing, words, names) {
   if (!names.length) return [];
   const rest = names.length - NAMES_MAX;
   const items = names.slice(0, NAMES_MAX).map((name) => {
@@ -68,5 +70,5 @@ function named(what, names) {
     return element("li", {}, button);
   });
   if (rest > 0) items.push(element("li", {}, `and ${rest.toLocaleString("en")} more`));
-  return [element("h3", {}, `${names.length.toLocaleString("en")} ${what}`), element("ul", { class: "names" }, ...items)];
+  return [element("h3", {}, `${counted(names.length, thing)} ${words}`), element("ul", { class: "names" }, ...items)];
 }
