@@ -100,6 +100,22 @@ def test_longer_disturbances_take_longer_and_no_plan_gets_a_bound_by_less_spare_
     assert has[0] < has[-1]
 
 
+def test_a_busy_time_is_what_may_be_there_by_what_a_cycle_serves_beside_its_own_frames() -> None:
+    """By hand: four frames in a period, no margin and no control. A disturbance that one cycle
+    makes up for takes another one in which that begins; a nanosecond more, one more."""
+    frame_ns, best_effort_ns, open_ns = 849, 12_338, 903_500
+    misfit_ns = best_effort_ns + frame_ns  # where a stretch begins, and ends
+    spare_ns = open_ns - misfit_ns - 4 * frame_ns
+    a_cycle_ns = varies_ns = late_ns = 4 * frame_ns
+    holds_ns = a_cycle_ns + varies_ns + late_ns + 2 * misfit_ns + frame_ns  # one that nobody asked
+    talker_ns, takes_ns = 1_702, 5_854  # until the talker is back, and its frames have come
+    made = stored_batch(4, classes=WITHOUT_CONTROL, spare_ns=900 * US)
+    for more_ns, cycles in ((0, 1), (1, 2)):
+        account = account_of(asked_for(made, spare_ns - holds_ns + more_ns))
+        back_ns = talker_ns + takes_ns + (cycles + 1) * MS
+        assert set(account.by_stream().values()) == {back_ns}
+
+
 # --- what the account leaves out ------------------------------------------------------------------
 
 
