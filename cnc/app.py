@@ -442,12 +442,13 @@ def _noted_interrupt() -> Iterator[Event]:
 
 
 def open_history(state_dir: Path) -> History:
-    """The history of rollouts in a directory; both are made if they are not there. Of a service
-    whose state is in a database it is there."""
+    """The history of rollouts in a directory; both are made if they are not there. Raises
+    InputError for the directory of a service that has it in a database."""
     if (state_dir / rollout.DATABASE).exists():
-        from cnc.service import state  # noqa: PLC0415  needs an extra
-
-        return state.history(state_dir)
+        raise InputError(
+            f"{state_dir}: the history of this service is in a database",
+            hint="ask the service: `cnc --controller URL`, or `cnc.service.client`",
+        )
     return rollout.History(state_dir / rollout.FILE_NAME)
 
 

@@ -19,10 +19,11 @@ from cnc.support import directories
 from cnc.support.lazy import lazy_import
 
 if TYPE_CHECKING:
-    from cnc import switch
+    from cnc import rollout, switch
     from cnc.keys.units import Quantity
     from cnc.rollout.history import History
 else:
+    rollout = lazy_import("cnc.rollout")
     switch = lazy_import("cnc.switch")
 
 _ADDRESS_AND_PORT = re.compile(r"(?:\[([^]]+)\]|([^:\[\]]+)):(\d{1,5})")
@@ -160,8 +161,14 @@ def history_option(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def open_history(state_dir: Path) -> History:
-    """The history in `state_dir`, which is made if it is not there."""
-    return app.open_history(state_dir.expanduser())
+    """The history in `state_dir`, which is made if it is not there. Of a service whose state is in
+    a database it is there."""
+    directory = state_dir.expanduser()
+    if (directory / rollout.DATABASE).exists():
+        from cnc.service import state  # noqa: PLC0415  needs an extra
+
+        return state.history(directory)
+    return app.open_history(directory)
 
 
 def load(file: Path, state_dir: Path) -> Plan | Intent:

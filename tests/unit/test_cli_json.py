@@ -268,6 +268,8 @@ def test_only_commands_without_data_lack_json() -> None:
         if not isinstance(command, click.Group)
         and all(option.name != "as_json" for option in command.params)
     }
-    # The data of a capture are its file, and those of a service are what it answers.
+    # The data of a capture are its file, and those of a service, and of adapters to it, are what
+    # they answer.
     of_lab = {f"lab {name}" for name in ("capture", "down", "exec", "import", "shell")}
-    assert without == {"init", "completion", "serve", "token revoke", *of_lab}
+    adapters = {"dds", "mcp", "opcua"}
+    assert without == {"init", "completion", "serve", "token revoke", *of_lab, *adapters}

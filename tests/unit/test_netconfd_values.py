@@ -53,7 +53,7 @@ def time_ns(text):
     """What a session process makes of a time that a client has written."""
     operation = etree.Element("operation")
     etree.SubElement(operation, "time").text = text
-    request = Request(operation, {}, *[Mock()] * 4, min_push_period_cs=100)
+    request = Request(operation, {}, *[Mock()] * 5, min_push_period_cs=100)
     return request.time_ns("time")
 
 
