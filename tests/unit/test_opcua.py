@@ -248,6 +248,36 @@ def test_values_are_bad_while_the_service_is_away(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
+def test_a_server_that_follows_no_more_ends(tmp_path: Path) -> None:
+    def updates() -> Iterator[Any]:
+        yield All({})
+        raise ValueError("no document")
+
+    async def run() -> None:
+        its = Hmi(tmp_path)
+        async with serving(updates(), its.address, its.server):
+            await asyncio.Event().wait()
+
+    with pytest.raises(ExceptionGroup) as ended:
+        asyncio.run(asyncio.wait_for(run(), START_S))
+    assert ended.group_contains(ValueError, match="no document")
+
+
+@pytest.mark.parametrize(
+    "traffic",
+    [
+        {},
+        {"interval": {"numerator": 1, "denominator": 0}},
+        {"interval": {"numerator": 1 << 31, "denominator": 1}},
+    ],
+)
+def test_a_stream_that_is_stored_is_shown_as_far_as_it_goes(traffic: dict[str, Any]) -> None:
+    its = {**STREAM, "talker": {**STREAM["talker"], "traffic-specification": traffic}}
+    assert members(its)["State"] == ua.TsnStreamState.Configuring
+    assert "Interval" not in members(its)
+    assert members({"stream-id": STREAM_ID, "talker": {"traffic-specification": traffic}})
+
+
 def members(stream: Mapping[str, Any]) -> dict[str, Any]:
     talker, *_ = ends(CUC, stream)
     return {each.name: each.variant.Value for each in talker.members}

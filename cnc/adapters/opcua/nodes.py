@@ -13,6 +13,7 @@ from asyncua import ua
 _IDS, _KINDS = ua.ObjectIds, ua.VariantType
 _NS_PER_S = 1_000_000_000
 _SYSTEM_OCTETS = 8
+_UINT32_MAX = (1 << 32) - 1
 # 5.3.1.6: switches run it, and nothing is known of its talker; else they are about to; or they will
 # not.
 _STATES = {"configured": ua.TsnStreamState.Ready}
@@ -90,13 +91,20 @@ def _state(stream: Stream) -> ua.TsnStreamState:
 
 
 def _traffic(traffic: Stream) -> Iterator[Member]:
-    yield _number("MaxIntervalFrames", traffic["max-frames-per-interval"], _KINDS.UInt16)
-    yield _number("MaxFrameSize", traffic["max-frame-size"], _KINDS.UInt32)
-    its = traffic["interval"]
-    interval_ns = Fraction(its["numerator"] * _NS_PER_S, its["denominator"])
-    value = ua.UnsignedRationalNumber(interval_ns.numerator, interval_ns.denominator)
-    variant = ua.Variant(value, _KINDS.ExtensionObject)
-    yield Member("Interval", variant, _IDS.UnsignedRationalNumber)
+    """What a stream states: one that waits to be computed may state less than the model has."""
+    for name, leaf, kind in (
+        ("MaxIntervalFrames", "max-frames-per-interval", _KINDS.UInt16),
+        ("MaxFrameSize", "max-frame-size", _KINDS.UInt32),
+    ):
+        if (value := traffic.get(leaf)) is not None:
+            yield _number(name, value, kind)
+    its = traffic.get("interval", {})
+    if denominator := its.get("denominator"):
+        interval_ns = Fraction(its.get("numerator", 0) * _NS_PER_S, denominator)
+        if max(interval_ns.numerator, interval_ns.denominator) <= _UINT32_MAX:
+            value = ua.UnsignedRationalNumber(interval_ns.numerator, interval_ns.denominator)
+            variant = ua.Variant(value, _KINDS.ExtensionObject)
+            yield Member("Interval", variant, _IDS.UnsignedRationalNumber)
 
 
 def _configured(its: Stream) -> Iterator[tuple[int, list[Member]]]:

@@ -6,7 +6,7 @@ import asyncio
 import signal
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -95,28 +95,34 @@ async def serving(
         await server.start()
     except OSError as error:
         raise CncError(f"{address.url}: cannot be listened on: {error.strerror}") from error
-    following = asyncio.create_task(_follow(updates, space))
     try:
-        yield
+        async with asyncio.TaskGroup() as group:  # what ends the following, ends the server
+            following = group.create_task(_follow(updates, space))
+            yield
+            following.cancel()
     finally:
-        following.cancel()
         await server.stop()
 
 
 async def _follow(updates: Iterator[Update], space: _Space) -> None:
-    arrived: asyncio.Queue[Update] = asyncio.Queue()
+    arrived: asyncio.Queue[Update | Exception] = asyncio.Queue()
     loop = asyncio.get_running_loop()
 
     def read() -> None:
-        for update in updates:
-            try:
+        try:
+            for update in updates:
                 loop.call_soon_threadsafe(arrived.put_nowait, update)
-            except RuntimeError:  # the loop has ended
-                return
+        except Exception as error:  # noqa: BLE001  it is raised where it ends the server
+            with suppress(RuntimeError):  # the loop has ended
+                loop.call_soon_threadsafe(arrived.put_nowait, error)
 
     threading.Thread(target=read, daemon=True).start()
     while True:
-        await space.take(await arrived.get())
+        match await arrived.get():
+            case Exception() as error:
+                raise error
+            case update:
+                await space.take(update)
 
 
 @dataclass(slots=True)
