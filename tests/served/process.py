@@ -18,7 +18,7 @@ from cnc.service.process import ADMIN_TOKEN
 from cnc.service.refused import CallRefused, Code
 from cnc.switch import ConnectOptions
 
-START_S, STOP_S = 600, 60
+START_S, STOP_S = 600, 600  # a rollout that is on its way ends first
 _POLL_S = 0.05
 
 
