@@ -23,7 +23,8 @@ const requests = { events: [], newest: 0, source: null };
 
 function streamOfEvent(event) {
   if (event.stream_id) return event.stream_id;
-  return typeof event.streams === "number" ? counted(event.streams, "stream") : (event.streams ?? []).join(", ") || "–";
+  if (typeof event.streams === "number") return event.streams ? counted(event.streams, "stream") : "–";
+  return (event.streams ?? []).join(", ") || "–";
 }
 
 function moreOfEvent(event) {
@@ -75,7 +76,7 @@ const showRequests = onceAFrame(() => {
   const last = requests.events.find((event) => event.cuc);  // rollouts have a line of their own
   if (!last) return say("request", null, "none yet");
   const failed = last.kind.endsWith("refused") || last.kind.endsWith("failed");
-  say("request", !failed, `${(KINDS[last.kind] ?? last.kind).replace(/^[✓✗] /, "")} ${clockTime(last.time)}`);
+  say("request", !failed, `${last.cuc} ${(KINDS[last.kind] ?? last.kind).replace(/^[✓✗] /, "")}, ${clockTime(last.time)}`);
 });
 
 /* As `cnc.service.names` has it. */

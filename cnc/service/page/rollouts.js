@@ -36,7 +36,7 @@ async function openRollout({ number }) {
   const show = (...parts) => byId("stream").replaceChildren(
     element("h2", { "data-rollout": number }, before ? `Rollout ${number} against ${before}` : `Rollout ${number}`), ...parts);
   if (!before) return show(element("p", {}, "There is none before it in the history."));
-  show(element("p", {}, "…"));
+  show(element("p", {}, "The two plans are being compared …"));
   let parts;
   try {
     parts = differenceParts(await answerOf(`/api/v1/diff?number=${number}&after=${before}`));
