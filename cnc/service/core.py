@@ -81,7 +81,7 @@ class Core:
     def raise_if_failed(self) -> None:
         """Raise what has ended the rollouts, or what has parted the store from what is in memory: a
         service that is started again is better than one that decides in vain."""
-        self._reads.store.database.raise_if_unknown()
+        self._reads.store.raise_if_unknown()
         if self._decisions:
             self._decisions.raise_if_failed()
 

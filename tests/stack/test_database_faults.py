@@ -161,7 +161,7 @@ def test_a_database_that_goes_in_the_middle_of_a_decision_has_not_written_it(
             decide()
     finally:
         postgresql.start()
-    store.database.raise_if_unknown()
+    store.raise_if_unknown()
     assert store.noted("value") is None
 
 
@@ -211,9 +211,13 @@ def test_a_service_that_cannot_know_whether_a_decision_is_there_ends(
     finally:
         postgresql.start()
     with pytest.raises(CallRefused, match="whether it is there is not known"):
-        store.database.raise_if_unknown()
+        store.raise_if_unknown()
     with pytest.raises(CallRefused, match="whether it is there is not known"):
         note(store, "y")
+    monkeypatch.undo()
+    monkeypatch.setenv("PGPASSFILE", str(postgresql.passfile))
+    with store.database.writing() as connection:  # what is not in memory goes on
+        connection.exec_driver_sql("UPDATE meta SET value = 'later' WHERE key = 'x'")
 
 
 # --- several controllers ---------------------------------------------------------------------

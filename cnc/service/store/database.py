@@ -30,6 +30,18 @@ Fence = Callable[[Connection], None]
 _BUSY_TIMEOUT_MS = 10_000
 
 
+class OutcomeUnknown(CallRefused):
+    """The database was lost at the end of a transaction, and for too long to know of it."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            Code.UNAVAILABLE,
+            "the database was lost while a decision was written: whether it is there is not known",
+            hint="start the service again; then ask what is there, or repeat the request with the "
+            "same Idempotency-Key",
+        )
+
+
 class Database:
     """Open, its file accessible to its owner alone. `fence` is called first in each transaction
     that writes, and may refuse it.
@@ -49,7 +61,6 @@ class Database:
             if self.is_shared
             else self._engine
         )
-        self._unknown: CallRefused | None = None
         try:
             self._open()
         except BaseException:
@@ -68,9 +79,8 @@ class Database:
     @contextmanager
     def writing(self) -> Iterator[Connection]:
         """One transaction: on the disk when the block ends, undone if it raises. From one thread at
-        a time with a file. Raises as `reading`, as where the disk is full, and what the fence
-        raises."""
-        self.raise_if_unknown()
+        a time with a file. Raises as `reading`, as where the disk is full, what the fence raises,
+        and OutcomeUnknown."""
         own_id, is_written = "", False
         with self._explained():
             try:
@@ -93,24 +103,11 @@ class Database:
         with self._explained(), self._engine.connect() as connection:
             yield connection.execution_options(isolation_level="AUTOCOMMIT")
 
-    def raise_if_unknown(self) -> None:
-        """Raise CallRefused once it is not known whether a decision is in the database: what is in
-        memory may be behind it from then on, and only a start reads it anew."""
-        if self._unknown:
-            raise self._unknown
-
     def _has_committed(self, transaction_id: str) -> bool:
         """Whether what was to be written is there, although nobody said so."""
         found = postgresql.has_committed(self._engine, transaction_id)
         if found is None:
-            self._unknown = CallRefused(
-                Code.UNAVAILABLE,
-                "the database was lost while a decision was written: whether it is there is not "
-                "known",
-                hint="start the service again; then ask what is there, or repeat the request with "
-                "the same Idempotency-Key",
-            )
-            raise self._unknown
+            raise OutcomeUnknown
         return found
 
     def _open(self) -> None:

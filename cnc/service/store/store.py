@@ -14,7 +14,7 @@ from sqlalchemy import Row, delete, func, or_, select
 from cnc.model import Plan
 from cnc.service.calls import Role
 from cnc.service.store import plan_rows
-from cnc.service.store.database import Database
+from cnc.service.store.database import Database, OutcomeUnknown
 from cnc.service.store.decision import Decision
 from cnc.service.store.records import Asker, Quota, State, StreamRecord, TokenRecord
 from cnc.service.store.schema import (
@@ -42,6 +42,7 @@ class Store:
 
     def __init__(self, where: Path | Database) -> None:
         self.database = Database(where) if isinstance(where, Path) else where
+        self._unknown: OutcomeUnknown | None = None
 
     def close(self) -> None:
         self.database.close()
@@ -50,9 +51,21 @@ class Store:
     def deciding(
         self, asker: Asker, call: str, subject: str, outcome: str = "done"
     ) -> Iterator[Decision]:
-        """A decision: all of it is on the disk when the block ends, nothing if it raises."""
-        with self.database.writing() as connection:
-            yield Decision(connection, asker, call, subject, outcome)
+        """A decision: all of it is on the disk when the block ends, nothing if it raises, but where
+        that is not known: then there is none after it."""
+        self.raise_if_unknown()
+        try:
+            with self.database.writing() as connection:
+                yield Decision(connection, asker, call, subject, outcome)
+        except OutcomeUnknown as error:
+            self._unknown = error
+            raise
+
+    def raise_if_unknown(self) -> None:
+        """Raise CallRefused once it is not known whether a decision is on the disk: what is in
+        memory may be behind it from then on, and only a start reads it again."""
+        if self._unknown:
+            raise self._unknown
 
     def forget_old(self) -> None:
         """Take out what nobody reads any more: at a start."""
