@@ -37,7 +37,7 @@ from tests.unit.web_worker import Worker, planning, worker
 PACKET = {"ipv4-tuple": {"destination-ip-address": "192.0.2.4"}}
 STREAM = body(1, [3], [PACKET])
 TALKER, LISTENER = f"talker/{CUC}/{STREAM_ID}", f"listener/{CUC}/{STREAM_ID}/0"
-START_S = 60
+START_S = 300  # of what hangs; a busy machine takes a minute for a server
 
 
 @pytest.fixture(scope="module")
@@ -259,7 +259,7 @@ def test_a_server_that_follows_no_more_ends(tmp_path: Path) -> None:
             await asyncio.Event().wait()
 
     with pytest.raises(ExceptionGroup) as ended:
-        asyncio.run(asyncio.wait_for(run(), START_S))
+        asyncio.run(run())
     assert ended.group_contains(ValueError, match="no document")
 
 
