@@ -22,7 +22,7 @@ from tests.stack.lab_user import CHECKOUT, User
 from tests.stack.netconfd_process import wait_until
 from tests.unit.uni_bodies import body, mac
 
-START_LIMIT_S, LIMIT_S = 60.0, 120.0
+START_LIMIT_S, LIMIT_S = 180.0, 180.0
 CUC = "plc"
 BEGIN = "--- begins\n"
 DSCP = {"ipv4-tuple": {"destination-ip-address": "192.0.2.4", "dscp": 46}}

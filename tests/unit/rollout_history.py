@@ -12,7 +12,6 @@ from uuid import uuid4
 
 import pytest
 
-from cnc.cli import options
 from cnc.mechanism import Mechanism
 from cnc.mechanisms import composition
 from cnc.model import (
@@ -24,6 +23,7 @@ from cnc.model import (
 )
 from cnc.plans import file as planfile
 from cnc.rollout.history import History, Journal, SwitchChange, encoding
+from cnc.service import state
 from tests.unit.asked import asked
 from tests.unit.places import stored_gates
 
@@ -33,7 +33,7 @@ CONFIRM_BY = datetime(2026, 3, 1, 12, 0, 59, tzinfo=UTC)
 
 def opened(path: Path) -> History:
     """The history of the directory that `path` is in, as a file of that name or elsewhere."""
-    return options.open_history(path.parent)
+    return state.history(path.parent)
 
 
 def port(cycle_ns: int = 1_000_000) -> PortConfiguration:

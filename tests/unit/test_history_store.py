@@ -309,7 +309,7 @@ def test_controllers_that_begin_at_once_each_get_a_number_of_their_own(path: Pat
     for process in processes:
         assert process.stdin is not None
         process.stdin.close()
-    assert [process.wait(timeout=60) for process in processes] == [0, 0, 0, 0]
+    assert [process.wait(timeout=300) for process in processes] == [0, 0, 0, 0]
     with opened(path) as history:
         assert [r.number for r in history.rollouts(phase=Phase.DONE)] == list(range(40, 0, -1))
 
