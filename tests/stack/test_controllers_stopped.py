@@ -37,7 +37,7 @@ def test_a_leader_that_stood_still_changes_nothing_when_it_goes_on(
     before = network.written(), network.met()
     two.a.signal(signal.SIGCONT)
     assert asking.ended() in (None, two.put(two.a, number))
-    assert not two.a.leads
+    assert wait_until(lambda: not two.a.leads, LIMIT_S), two.a.log
     assert two.a.stop() == 0, two.a.log
     assert (network.written(), network.met()) == before
     assert two.b.leads
