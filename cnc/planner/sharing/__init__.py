@@ -39,6 +39,7 @@ from cnc.planner.sharing.ways import Style
 
 _SLOTS_TRIED_MAX = 16
 _TURNS = 2  # classes that take turns, where one is too few
+_TURN_SLOTS_MAX = 256  # of a cycle: a layout of more takes long, in slots too short to be halved
 _MANY = 5_000  # streams of which no more layouts are tried than have to be
 
 
@@ -220,7 +221,7 @@ def _best(
     if found.is_complete or len(classes) < _TURNS or is_alone or not taken.is_nothing:
         return found
     in_turn = _Choice(problem, best.names, classes[:_TURNS], taken)
-    if not in_turn.has_slots:
+    if not 0 < in_turn.cycle_slots <= _TURN_SLOTS_MAX:
         return found
     return max((found, *in_turn.tried(found.count)), key=lambda its: its.count)
 
@@ -268,9 +269,10 @@ class _Choice:
         return Sharing(self._asked(Style.NEXT_SLOT), is_roomy=False).count_in_slots()
 
     @property
-    def has_slots(self) -> bool:
-        """Whether there is any time for slots beside best effort's turn."""
-        return self._asked(Style.NEXT_SLOT).slot_ns > 0
+    def cycle_slots(self) -> int:
+        """After how many slots all repeats; 0 where best effort's turn leaves no time for any."""
+        asked = self._asked(Style.NEXT_SLOT)
+        return asked.cycle_slots if asked.slot_ns > 0 else 0
 
     def tried(self, most: int = 0) -> Iterator[Sharing]:
         """Layouts, until one has a place for all, and further ones only as far as they may have
