@@ -15,7 +15,19 @@ from cnc.planner.sharing import share
 from tests.shared_windows import networks
 from tests.simulator.campaign import is_kept_by_chance
 from tests.unit.planner_fuzz import sharing_plan
-from tests.unit.planner_networks import LINE, MS, US, intent, network, stream, with_streams
+from tests.unit.planner_networks import (
+    BEST_EFFORT,
+    CYCLIC,
+    LINE,
+    MS,
+    SLOWER,
+    US,
+    intent,
+    network,
+    seeded,
+    stream,
+    with_streams,
+)
 
 RECOVERS = {"recovery": "100us"}
 STAYS_LATE = {"recovery": "none"}
@@ -66,6 +78,44 @@ def test_talkers_may_all_start_at_one_instant():
     made = planned_for(networks.synchronous(100, **STAYS_LATE, **{"gate-margin": "50us"}))
     assert len(made.streams) == 100
     assert {its.talker_offsets_ns for its in made.streams.values()} == {(0,)}
+
+
+def between_three_switches(*classes: str) -> Plan:
+    """60 streams that have to be there within their period, from switch to switch over a fourth."""
+    random = seeded(1)
+    cables = [f"s0-s{n}" for n in (1, 2, 3)] + [f"e{n}-s{1 + n % 3}" for n in range(9)]
+    streams = []
+    for name in (f"f{n}" for n in range(60)):
+        talker = random.randrange(9)
+        listener = random.choice([n for n in range(9) if n % 3 != talker % 3])
+        wanted = stream(name, f"e{talker}", f"e{listener}", traffic_classes=classes)
+        streams.append(
+            replace(
+                wanted,
+                period_ns=500 * US,
+                max_latency_ns=500 * US,
+                payload_octets=1400,
+                windows=Windows.SHARED,
+            )
+        )
+    net = replace(network(*cables), gate_margin_ns=50 * US)
+    return plan(
+        intent(net, *streams, classes=(CYCLIC, SLOWER, BEST_EFFORT)),
+        best_effort=True,
+    )
+
+
+def test_two_classes_take_turns_where_one_has_no_place_for_all():
+    """Frames that are early for the next window of their class wait, while that of the other is
+    open, and leave sooner by shorter windows."""
+    assert len(between_three_switches("cyclic").streams) < 60
+    made = between_three_switches("cyclic", "slower")
+    assert len(made.streams) == 60
+    numbers = [hop.traffic_class for hop in made.streams["f0"].hops]
+    assert len(set(numbers)) == 1
+    assert {its.hops[0].traffic_class for its in made.streams.values()} == {4, 6}
+    assert judge(made) == []
+    assert is_kept_by_chance(made, 1)
 
 
 def test_what_the_operator_asks_for_holds_whether_or_not_there_is_room():

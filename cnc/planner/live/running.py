@@ -244,7 +244,8 @@ class RunningLayout(Layout):
         asked = Asked(
             problem,
             streams,
-            number,
+            (number,),
+            stated.slot_ns,
             stated.slot_ns,
             cycle // stated.slot_ns,
             Times(problem),

@@ -4,7 +4,8 @@ One timer opens a window, so it needs one gate margin and one control burst, how
 leave in it and in whatever order (Reusch, Zhao, Craciunas, Pop: Window-based schedule synthesis for
 industrial IEEE 802.1Qbv TSN networks. WFCS 2020). Time is cut into slots, as long as the greatest
 common divisor of the periods. Each port has one window in a slot, and a frame leaves all ports of
-its way in the windows of one slot, which overlap.
+its way in the windows of one slot, which overlap. Where that has no place for all, two classes take
+turns, with a slot of each in a lap.
 
     times     how long frames take         queue     what may be in a queue, and when it has left
     order     in which order frames cross ports      windows   when all windows open and end
@@ -18,9 +19,9 @@ its way in the windows of one slot, which overlap.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from math import gcd
 
 from cnc.model import PortRef, StreamPlan
@@ -37,6 +38,8 @@ from cnc.planner.sharing.taken import Taken
 from cnc.planner.sharing.ways import Style
 
 _SLOTS_TRIED_MAX = 16
+_TURNS = 2  # classes that take turns, where one is too few
+_TURN_SLOTS_MAX = 256  # of a cycle: a layout of more takes long, in slots too short to be halved
 _MANY = 5_000  # streams of which no more layouts are tried than have to be
 
 
@@ -58,12 +61,13 @@ class Shared:
         Where a list is too long, its windows open in each slot, used or not.
         """
         lists = self._lists()
-        for sharing in self.classes if lists.too_long else ():
-            for link in sharing.links:
-                is_alone = len({w.traffic_class for _, w in self.windows[link]}) == 1
-                is_too_long = self.problem.links[link].source in lists.too_long
-                if is_too_long and is_alone and link not in self.own:
-                    self.windows[link] = [sharing.in_each_slot(link)]
+        crossed = [(its, set(its.links)) for its in self.classes] if lists.too_long else []
+        for link in self.windows:
+            sharing = [its for its, links in crossed if link in links]
+            is_one_layout = len({id(its.windows) for its in sharing}) == 1
+            is_too_long = self.problem.links[link].source in lists.too_long
+            if is_too_long and is_one_layout and link not in self.own:
+                self.windows[link] = [its.in_each_slot(link) for its in sharing]
         return self._lists() if lists.too_long else lists
 
     def _lists(self) -> Lists:
@@ -173,32 +177,53 @@ def share(problem: Problem, names: Collection[str], beside: Iterable[Placement] 
                 "need another class. What would help: `windows` alike for all streams of a class"
             )
     for number in sorted(by_class, reverse=True):
-        best = _best(problem, by_class[number], number, taken)
-        layout = best.layout
-        found.classes.append(layout)
-        found.streams |= layout.stream_plans()
+        others = by_class.keys() - {number}
+        classes = _common_classes(problem, by_class[number], number, others)
+        best = _best(problem, by_class[number], classes, taken)
         found.refused |= best.refused()
         left_out = (name for name in by_class[number] if name not in best.names)
         found.refused |= {name: _off_slots(problem, name, best) for name in left_out}
-        gated = layout.gate_windows()
-        for link, windows in gated.items():
-            found.windows.setdefault(link, []).extend(windows)
-        for link, windows in (gated | layout.sent_in()).items():
-            taken.add(link, windows)
+        for layout in best.layout.by_class():
+            found.classes.append(layout)
+            found.streams |= layout.stream_plans()
+            gated = layout.gate_windows()
+            for link, windows in gated.items():
+                found.windows.setdefault(link, []).extend(windows)
+            for link, windows in (gated | layout.sent_in()).items():
+                taken.add(link, windows)
     return found
 
 
-def _best(problem: Problem, names: Sequence[str], number: int, taken: Taken) -> Sharing:
+def _common_classes(
+    problem: Problem, names: Iterable[str], first: int, others: Set[int]
+) -> tuple[int, ...]:
+    """The classes that all of some streams may have and no others do, the first one first."""
+    common = set.intersection(*(set(problem.class_numbers(name)) for name in names)) - others
+    return first, *sorted(common - {first}, reverse=True)
+
+
+def _best(
+    problem: Problem, names: Sequence[str], classes: tuple[int, ...], taken: Taken
+) -> Sharing:
     """The layout with places for most streams: for all of them, or for those alone whose periods
     allow longer slots, if slots have room for more of them so. A margin and a control burst take a
-    part of each slot, however short it is."""
-    best = _Choice(problem, names, number, taken)
+    part of each slot, however short it is. Where not all have a place in windows of one class, two
+    take turns, if they may have either."""
+    best = _Choice(problem, names, classes[:1], taken)
     for some in _by_slots(problem, names):
         if len(some) <= best.most:
             break
-        choice = _Choice(problem, some, number, taken)
+        choice = _Choice(problem, some, classes[:1], taken)
         best = choice if choice.most > best.most else best
-    return max(best.tried(), key=lambda its: its.count)
+    found = max(best.tried(), key=lambda its: its.count)
+    # A share of best effort's is reckoned in one turn of it, and fewer have a bound of recovery.
+    is_alone = problem.shares_ppb or problem.intent.network.recovery_required
+    if found.is_complete or len(classes) < _TURNS or is_alone or not taken.is_nothing:
+        return found
+    in_turn = _Choice(problem, best.names, classes[:_TURNS], taken)
+    if not 0 < in_turn.cycle_slots <= _TURN_SLOTS_MAX:
+        return found
+    return max((found, *in_turn.tried(found.count)), key=lambda its: its.count)
 
 
 def _by_slots(problem: Problem, names: Sequence[str]) -> Iterator[list[str]]:
@@ -231,21 +256,36 @@ def _off_slots(problem: Problem, name: str, best: Sharing) -> str:
 class _Choice:
     """Streams to try layouts for, and how many of them slots have room for at the most."""
 
-    def __init__(self, problem: Problem, names: Sequence[str], number: int, taken: Taken) -> None:
+    def __init__(
+        self, problem: Problem, names: Sequence[str], classes: tuple[int, ...], taken: Taken
+    ) -> None:
         self._network = problem.intent.network
-        self._names = names
-        self._asked = cache(lambda style: asked_of(problem, names, number, style, taken))
-        self.most = Sharing(self._asked(Style.NEXT_SLOT), is_roomy=False).count_in_slots()
+        self.names = names
+        self._takes_turns = len(classes) > 1
+        self._asked = cache(lambda style: asked_of(problem, names, classes, style, taken))
 
-    def tried(self) -> Iterator[Sharing]:
-        """Layouts, until one has a place for all: at first such that late frames leave behind each
-        window before the next, then with longer windows. These have a bound of how long frames are
-        late where none go around rings; so with rings it stays at the first if each stream must
-        have one."""
-        for is_roomy in (True, False) if self._network.disturbance_ns is not None else (False,):
-            for style in _styles(self._names):
+    @cached_property
+    def most(self) -> int:
+        return Sharing(self._asked(Style.NEXT_SLOT), is_roomy=False).count_in_slots()
+
+    @property
+    def cycle_slots(self) -> int:
+        """After how many slots all repeats; 0 where best effort's turn leaves no time for any."""
+        asked = self._asked(Style.NEXT_SLOT)
+        return asked.cycle_slots if asked.slot_ns > 0 else 0
+
+    def tried(self, most: int = 0) -> Iterator[Sharing]:
+        """Layouts, until one has a place for all, and further ones only as far as they may have
+        places for more streams than `most`: at first such that late frames leave behind each window
+        before the next, then with longer windows. These have a bound of how long frames are late
+        where none go around rings; so with rings it stays at the first if each stream must have
+        one."""
+        may_be_roomy = self._network.disturbance_ns is not None and not self._takes_turns
+        for is_roomy in (True, False) if may_be_roomy else (False,):
+            for style in _styles(self.names):
                 tried = Sharing(self._asked(style), is_roomy=is_roomy)
-                tried.place()
+                tried.place(most)
+                most = max(most, tried.count)
                 yield tried
                 if tried.is_complete:
                     return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from copy import copy
 from math import lcm
 from types import MappingProxyType
 from typing import ClassVar, NamedTuple
@@ -23,14 +24,16 @@ from cnc.planner.sharing.windows import Windows
 
 
 class Asked(NamedTuple):
-    """Streams of a problem that are to share windows of one class, in slots of `slot_ns`, of which
-    all repeats after `cycle_slots`; `taken` is what of the links is not theirs. `starts_ns` is when
-    in a slot talkers start by a link that run already, by stream and link."""
+    """Streams of a problem that are to share windows, in slots of `slot_ns`, of which all repeats
+    after `cycle_slots`; `taken` is what of the links is not theirs. Where there are several
+    `classes`, they take turns: a slot of each, one after another, in every lap of `lap_ns`.
+    `starts_ns` is when in a slot talkers start by a link that run already, by stream and link."""
 
     problem: Problem
     streams: Mapping[str, Stream]
-    traffic_class: int
+    classes: tuple[int, ...]
     slot_ns: int
+    lap_ns: int
     cycle_slots: int
     times: Times
     ways: Laid
@@ -40,7 +43,29 @@ class Asked(NamedTuple):
     @property
     def reserve_ns(self) -> int:
         """The work in each slot for which windows are to have room beyond that of the streams."""
-        return self.problem.reserve_ns(self.traffic_class, self.slot_ns)
+        return max(self.problem.reserve_ns(number, self.slot_ns) for number in self.classes)
+
+    @property
+    def turns(self) -> int:
+        """How many slots a lap has."""
+        return len(self.classes)
+
+    def begins_ns(self, slot: int) -> int:
+        laps, turn = divmod(slot, self.turns)
+        return laps * self.lap_ns + turn * self.slot_ns
+
+    def left_in(self, slot: int, step: Step) -> int:
+        """The slot in which frames leave a link that begin in a slot."""
+        return slot + step.laps * self.turns
+
+    def slots_in(self, stream: Stream) -> int:
+        """In how many slots of its period a stream may begin."""
+        return stream.period_ns // self.lap_ns * self.turns
+
+    def slot_at(self, instant_ns: int) -> int:
+        """The slot to which an instant belongs."""
+        laps, since_ns = divmod(instant_ns, self.lap_ns)
+        return laps * self.turns + min(since_ns // self.slot_ns, self.turns - 1)
 
     def fixed_ns(self, stream: Stream) -> int | None:
         """When a talker starts that may not choose its time in all of its period: as soon as it
@@ -54,7 +79,7 @@ class Asked(NamedTuple):
         if (stream.name, link) in self.starts_ns:
             return self.starts_ns[stream.name, link]
         fixed_ns = self.fixed_ns(stream)
-        return None if fixed_ns is None else fixed_ns % self.slot_ns
+        return None if fixed_ns is None else fixed_ns - self.begins_ns(self.slot_at(fixed_ns))
 
     def sent_by(self, name: str) -> list[tuple[int, int]]:
         """The links by which a talker sends the frames of a stream, each as often as it does, and
@@ -73,15 +98,27 @@ class Asked(NamedTuple):
 
 
 def asked_of(
-    problem: Problem, names: Collection[str], traffic_class: int, style: Style, taken: Taken
+    problem: Problem,
+    names: Collection[str],
+    classes: tuple[int, ...],
+    style: Style,
+    taken: Taken,
 ) -> Asked:
     """What is asked of a layout, with the ways of streams in this style."""
     streams = {name: problem.intent.streams[name] for name in names}
     times = Times(problem)
-    slot_ns = problem.slot_ns(names, taken.periods_ns)
-    cycle_slots = lcm(*{stream.period_ns for stream in streams.values()}) // slot_ns
-    ways = Ways(problem, names, slot_ns, times, style)
-    return Asked(problem, streams, traffic_class, slot_ns, cycle_slots, times, ways, taken)
+    lap_ns = problem.slot_ns(names, taken.periods_ns)
+    cycle_slots = lcm(*{stream.period_ns for stream in streams.values()}) // lap_ns * len(classes)
+    ways = Ways(problem, names, lap_ns, times, style)
+    slot_ns = lap_ns if len(classes) == 1 else _turn_ns(problem, times, lap_ns, len(classes))
+    return Asked(problem, streams, classes, slot_ns, lap_ns, cycle_slots, times, ways, taken)
+
+
+def _turn_ns(problem: Problem, times: Times, lap_ns: int, turns: int) -> int:
+    """How long a turn of a class lasts, if best effort has its own behind the last one of a lap."""
+    tick_ns = lcm(*{link.gate_tick_ns for link in problem.links})
+    beside_ns = max(times.of_link(number).beside_ns for number in range(len(problem.links)))
+    return max(0, lap_ns - beside_ns) // (turns * tick_ns) * tick_ns
 
 
 class Layout:
@@ -99,10 +136,12 @@ class Layout:
         self._times = asked.times
         self._ways = asked.ways
         self._slot_ns = asked.slot_ns
-        self.traffic_class = asked.traffic_class
+        self.turn = 0
+        begins_ns = [asked.begins_ns(turn) for turn in range(asked.turns)]
         reserve_ns = self._reserve_ns()
         queues = {
-            link: Queue(self._times, link, self._slot_ns, reserve_ns) for link in self._ways.links
+            link: Queue(self._times, link, asked.lap_ns, begins_ns, reserve_ns)
+            for link in self._ways.links
         }
         works: defaultdict[int, list[int]] = defaultdict(lambda: [0] * asked.cycle_slots)
         ties: dict[tuple[int, ...], list[Coming]] = {}
@@ -122,6 +161,7 @@ class Layout:
             self.queues,
             {link: (self._works_ns[link], least_ns) for link, least_ns in shortest.items()},
             list(ties.values()),
+            lap_ns=asked.lap_ns,
             taken=asked.taken,
         )
 
@@ -133,6 +173,19 @@ class Layout:
     def _reserve_ns(self) -> int:
         """The work in each slot for which windows have room beyond that of the streams."""
         return self._asked.reserve_ns
+
+    @property
+    def traffic_class(self) -> int:
+        return self._asked.classes[self.turn]
+
+    def by_class(self) -> list[Layout]:
+        """For each class the layout with the streams that begin when it is its turn."""
+        turns = self._asked.turns
+        found = [copy(self) for _ in range(turns)]
+        for turn, its in enumerate(found):
+            its.turn = turn
+            its.slots = {n: slot for n, slot in self.slots.items() if slot % turns == turn}
+        return found
 
     def work_ns(self, link: int) -> int:
         """For how long frames of the fullest slot take a link."""
@@ -154,7 +207,7 @@ class Layout:
         """Let a stream come to the queues of its ways, and add its work to those of links; returns
         those among which its frames come to first switches."""
         stream = self._streams[name]
-        every = stream.period_ns // self._slot_ns
+        every = self._asked.slots_in(stream)
         sending: defaultdict[tuple[int, int], int] = defaultdict(int)
         for link, onward in self._asked.sent_by(name):
             work_ns = stream.frames * self._times.of_frame(link, stream).busy_ns
@@ -171,7 +224,7 @@ class Layout:
                 origins[number] = origins.get(step.before, id(its))
                 origin = its.origin(origins[number])
                 for by_slot in (its.works_ns, works[step.link], origin.works_ns):
-                    self._asked.fill(by_slot, slot + step.slots, every, work_ns)
+                    self._asked.fill(by_slot, self._asked.left_in(slot, step), every, work_ns)
                 if its.before is None:
                     firsts[id(its)] = its
                     sent_ns = sending.pop((its.link, step.link), 0)
@@ -191,10 +244,10 @@ class Layout:
         self, stream: Stream, way: Sequence[Step], step: Step
     ) -> tuple[int, int | None, int | None, int, int]:
         before = way[step.before or 0]
-        slots = step.slots - before.slots
+        laps = step.laps - before.laps
         if before.before is None:
-            return before.link, None, self._asked.phase_ns(stream, before.link), slots, step.wave
-        return before.link, before.wave, None, slots, step.wave
+            return before.link, None, self._asked.phase_ns(stream, before.link), laps, step.wave
+        return before.link, before.wave, None, laps, step.wave
 
     def _coming(self, queue: Queue, stream: Stream, way: Sequence[Step], step: Step) -> Coming:
         """Those among which the frames of a stream come to a queue."""
@@ -227,7 +280,7 @@ class Layout:
 
     def _left_ns(self, step: Step) -> int:
         """When frames have left a link of a switch, from the beginning of their slot on."""
-        return self.windows.ends_ns[step.link, step.wave] + step.slots * self._slot_ns
+        return self.windows.ends_ns[step.link, step.wave] + step.laps * self._asked.lap_ns
 
     def bound_ns(self, name: str) -> int:
         """From the first start of a stream to its last bit at the last listener."""
@@ -256,7 +309,7 @@ class Layout:
     def _planned(self, name: str) -> StreamPlan:
         windows, stream = self.windows, self._streams[name]
         ways = list(self._ways.of(name))
-        since = self.slots[name] * self._slot_ns
+        since = self._asked.begins_ns(self.slots[name])
         # A talker is told an offset within its period.
         first = since + min(self._start_ns(name, way) for way in ways)
         since -= first // stream.period_ns * stream.period_ns
@@ -270,7 +323,7 @@ class Layout:
                 else:
                     opens = windows.opens_ns[step.link]
                     lasts = windows.ends_ns[step.link, step.wave] - opens
-                offset = since + opens + step.slots * self._slot_ns
+                offset = since + opens + step.laps * self._asked.lap_ns
                 source = self._problem.links[step.link].source
                 hops.append(Hop(source, offset, self.traffic_class, lasts))
             paths.append(tuple(hops))
@@ -281,12 +334,12 @@ class Layout:
         period: in the slots that are used. For each of a talker's with gates when it sends."""
         found = {}
         for link, (cycle, busy) in self._used().items():
-            in_each = self.in_each_slot(link)
-            starts = (slot * self._slot_ns for slot in sorted(busy))
+            window = self._window(link)
+            starts = (self._asked.begins_ns(slot) for slot in sorted(busy))
             found[link] = (
-                [in_each]
-                if len(busy) == cycle
-                else [(cycle * self._slot_ns, _later(in_each[1], ns)) for ns in starts]
+                [self.in_each_slot(link)]
+                if len(busy) * self._asked.turns == cycle
+                else [(self._asked.begins_ns(cycle), _later(window, ns)) for ns in starts]
             )
         gated = gated_links(self._problem)
         return found | {link: its for link, its in self.sent_in().items() if link in gated}
@@ -300,17 +353,20 @@ class Layout:
             for link, _ in self._asked.sent_by(name):
                 its = coming[link]
                 lasts_ns = its.lasts_ns + self._times.of_link(link).early_ns
-                opens_ns = its.sent_ns + self.slots[name] * self._slot_ns
+                opens_ns = its.sent_ns + self._asked.begins_ns(self.slots[name])
                 opens_ns %= stream.period_ns
                 window = Window(opens_ns, opens_ns + lasts_ns, self.traffic_class)
                 sent[link].add((stream.period_ns, window))
         return {link: _apart(sorted(its)) for link, its in sent.items()}
 
     def in_each_slot(self, link: int) -> tuple[int, Window]:
-        """A window in each slot, used or not, of which a list repeats from slot to slot."""
+        """A window in each slot of the class, used or not, of which a list repeats from one to the
+        next."""
+        return self._asked.lap_ns, _later(self._window(link), self._asked.begins_ns(self.turn))
+
+    def _window(self, link: int) -> Window:
         windows = self.windows
-        window = Window(windows.opens_ns[link], windows.closes_ns(link), self.traffic_class)
-        return self._slot_ns, window
+        return Window(windows.opens_ns[link], windows.closes_ns(link), self.traffic_class)
 
     @property
     def links(self) -> Collection[int]:
@@ -389,11 +445,12 @@ class Layout:
         """The slots in which frames leave by a link, and after how many that repeats."""
         used: defaultdict[int, set[tuple[int, int]]] = defaultdict(set)
         for name in self.placed():
-            every = self._streams[name].period_ns // self._slot_ns
+            every = self._asked.slots_in(self._streams[name])
             for step in (
                 its for way in self._ways.of(name) for its in way if its.before is not None
             ):
-                used[step.link].add((every, (self.slots[name] + step.slots) % every))
+                slot = self._asked.left_in(self.slots[name], step)
+                used[step.link].add((every, slot % every))
         found = {}
         for link, slots in used.items():
             cycle = lcm(*{every for every, _ in slots})

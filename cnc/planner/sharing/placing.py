@@ -14,7 +14,7 @@ from cnc.planner.sharing.ways import Step
 _REPAIRS_MAX = 8
 _REPAIRED_PART = 8  # of the links, of which windows may be too long for a repair
 _FULL = 1 << 10  # parts of what a window can hold
-_FILLINGS_MAX = 7
+_FILLINGS = 8  # that are tried, at most
 _WHOLE_PPB = 10**9
 
 
@@ -59,29 +59,22 @@ class Sharing:
 
     def count_in_slots(self) -> int:
         """For how many streams slots have room, whether they are in time or not."""
-        return len(self._assign(sorted(self._streams, key=self._demand)))
+        return len(self._given(sorted(self._streams, key=self._demand)))
 
-    def place(self) -> None:
-        """Find places for as many streams as have one.
+    def place(self, beyond: int = 0) -> None:
+        """Find places for as many streams as have one, if these are more than are placed elsewhere.
 
         The fuller windows are, the more frames of the next slot come early for them, and the more
         streams are late. So it is tried how full they may be at most.
         """
         names = sorted(self._streams, key=self._demand)
-        low, high = 0, _FULL
-        self._full = high
-        for _ in range(_FILLINGS_MAX):
+        for self._full in range(_FULL, 0, -_FULL // _FILLINGS):
             self._less = {}
             placed, found = self._repaired(names)
             if found is not None and found.count > self.count:
                 self.layout = found
-            if self.is_complete or (self._full == _FULL and placed <= self.count):
+            if placed <= max(self.count, beyond):
                 break
-            if found is not None and found.count == self.count:
-                low = self._full
-            else:
-                high = self._full
-            self._full = (low + high) // 2
 
     def _repaired(self, names: Sequence[str]) -> tuple[int, Layout | None]:
         """How many streams are given a slot at first, and windows of which none is too long: some
@@ -89,7 +82,7 @@ class Sharing:
         found: Layout | None = None
         placed = 0
         for _ in range(_REPAIRS_MAX):
-            layout = Layout(self._asked, self._assign(names))
+            layout = Layout(self._asked, self._given(names))
             placed = max(placed, len(layout.slots))
             holds = layout.windows.find()
             if barred := {(its.link, its.start_ns) for its in layout.windows.in_the_way()}:
@@ -159,7 +152,9 @@ class Sharing:
         its = self._times.of_link(link)
         if its.is_talkers:
             return self._slot_ns
-        room = self._slot_ns - its.beside_ns - 2 * its.early_ns - its.shortest_ns
+        room = self._slot_ns - 2 * its.early_ns - its.shortest_ns
+        if self._asked.turns == 1:
+            room -= its.beside_ns  # else it is behind the last turn of a lap
         return room * (_WHOLE_PPB - self._problem.shares_ppb.get(link, 0)) // _WHOLE_PPB
 
     def _disturbed_ns(self, link: int) -> int:
@@ -192,20 +187,33 @@ class Sharing:
             for step in way
         ]
 
+    def _given(self, names: Sequence[str]) -> dict[str, int]:
+        """Slots for streams, the greatest first, which packs best; or where not all have one so,
+        those that take least first, if more have one then."""
+        found = self._assign(names)
+        if len(found) == len(names):
+            return found
+        return max(found, self._assign(sorted(names, key=self._takes)), key=len)
+
+    def _takes(self, name: str) -> tuple[float, str]:
+        """How much of its time a stream takes of all its links."""
+        return sum(work for _, work in self._works(name)) / self._streams[name].period_ns, name
+
     def _assign(self, names: Sequence[str]) -> dict[str, int]:
         """The slot of each stream: that in which the fullest port of its way is least full."""
         taken: defaultdict[int, list[int]] = defaultdict(lambda: [0] * self._asked.cycle_slots)
         found: dict[str, int] = {}
         for name in names:
-            every = self._streams[name].period_ns // self._slot_ns
+            every = self._asked.slots_in(self._streams[name])
             works = self._works(name)
             fixed_ns = self._asked.fixed_ns(self._streams[name])
-            choices = range(every) if fixed_ns is None else (fixed_ns // self._slot_ns,)
+            choices = range(every) if fixed_ns is None else (self._asked.slot_at(fixed_ns),)
             least, chosen = 1.0, None
             for slot in choices:
                 fullest = 0.0
                 for step, work in works:
-                    there = taken[step.link][(slot + step.slots) % every :: every]
+                    first = self._asked.left_in(slot, step) % every
+                    there = taken[step.link][first::every]
                     most = max(self._most_ns(step.link), 1)
                     fullest = max(fullest, (max(there) + work) / most)
                     if fullest > least:
@@ -216,7 +224,8 @@ class Sharing:
                 continue
             found[name] = chosen
             for step, work in works:
-                self._asked.fill(taken[step.link], chosen + step.slots, every, work)
+                its = self._asked.left_in(chosen, step)
+                self._asked.fill(taken[step.link], its, every, work)
         return found
 
     def refused(self) -> dict[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -31,17 +31,17 @@ class Coming:
     which starts to send them at `sent_ns`; that is `start_ns`, if it may not choose. Their work on
     its link is `sent_work_ns` in the fullest slot, and they have left `lasts_ns` later; if they
     start up to `room_ns` sooner, they come after the window of the slot before. Around a ring
-    they come `slots` later. The link that they leave by is theirs for `work_ns` in the fullest
-    slot, of which the longest takes `frame_ns`, and all of one stream `burst_ns`, on the link
-    before `came_burst_ns`; and they come as `flow` parts of that in each ns. `earliest_ns` and
-    `latest_ns` are from the beginning of the slot on, as far as they are known. The first may be
-    much earlier than others: so they are by `origins`, too.
+    they come `laps` later. The link that they leave by is theirs for `work_ns` in the fullest slot,
+    of which the longest takes `frame_ns`, and all of one stream `burst_ns`, on the link before
+    `came_burst_ns`; and they come as `flow` parts of that in each ns. `earliest_ns` and `latest_ns`
+    are from the beginning of the slot on, as far as they are known. The first may be much earlier
+    than others: so they are by `origins`, too.
     """
 
     link: int
     before: int | None
     start_ns: int | None
-    slots: int
+    laps: int
     wave: int
     works_ns: list[int]  # by slot
     sent_works_ns: list[int]
@@ -143,12 +143,21 @@ class _Slot:
 class Queue:
     """What leaves by a link in one class."""
 
-    def __init__(self, times: Times, link: int, slot_ns: int, reserve_ns: int = 0) -> None:
-        """In each slot there may come to be `reserve_ns` of work beside that of the streams."""
+    def __init__(
+        self,
+        times: Times,
+        link: int,
+        lap_ns: int,
+        begins_ns: Sequence[int] = (0,),
+        reserve_ns: int = 0,
+    ) -> None:
+        """Its windows open once in each slot of a lap, which begin so long after it. In each slot
+        there may come to be `reserve_ns` of work beside that of the streams."""
         self.times = times
         self.link = link
         self.its = times.of_link(link)
-        self.slot_ns = slot_ns
+        self.lap_ns = lap_ns
+        self._begins_ns = begins_ns
         self.reserve_ns = reserve_ns
         self.coming: dict[tuple[int, int | None, int | None, int, int], Coming] = {}
         self.work_ns = 0  # in the fullest slot
@@ -174,20 +183,23 @@ class Queue:
         """An instant to open the gate, or one before it, at a tick of the port, such that the end
         of a cycle cuts off no entry that is too short for it."""
         opens_ns -= opens_ns % self.its.tick_ns
-        phase = opens_ns % self.slot_ns
-        if phase < self.its.shortest_ns:
-            return opens_ns - phase
-        return opens_ns - max(phase - (self.slot_ns - self.its.shortest_ns), 0)
+        for begin in self._begins_ns:
+            phase = (opens_ns + begin) % self.lap_ns
+            if phase >= self.its.shortest_ns:
+                phase = max(phase - (self.lap_ns - self.its.shortest_ns), 0)
+            opens_ns -= phase
+        return opens_ns
 
     def clear_to_shut_ns(self, shuts_ns: int) -> int:
         """An instant to shut it, or one after it, of which the same holds; gates may be early."""
         shuts_ns += self.its.early_ns
         shuts_ns += -shuts_ns % self.its.tick_ns
-        phase = shuts_ns % self.slot_ns
-        if 0 < phase < self.its.shortest_ns:
-            return shuts_ns + self.its.shortest_ns - phase
-        if phase > self.slot_ns - self.its.shortest_ns:
-            return shuts_ns + self.slot_ns - phase
+        for begin in self._begins_ns:
+            phase = (shuts_ns + begin) % self.lap_ns
+            if 0 < phase < self.its.shortest_ns:
+                shuts_ns += self.its.shortest_ns - phase
+            elif phase > self.lap_ns - self.its.shortest_ns:
+                shuts_ns += self.lap_ns - phase
         return shuts_ns
 
     def left_ns(self, since_ns: int, work_ns: int) -> int:
@@ -252,11 +264,11 @@ class Queue:
                 found[0].append(self._part(its, comes, last_ns, latest_ns))
             if comes is None:
                 continue
-            slots = min((latest_ns - comes) // self.slot_ns, SLOTS_MAX)
+            slots = min((latest_ns - comes) // self.lap_ns, SLOTS_MAX)
             for slot in range(1, slots + 1):
                 if slot == len(found):
                     found.append([])
-                later_ns = slot * self.slot_ns
+                later_ns = slot * self.lap_ns
                 part = self._part(its, comes + later_ns, last_ns, latest_ns)
                 work = min(part.work_ns, its.early_ns(-later_ns, min(last_ns, latest_ns)))
                 found[slot].append(part._replace(work_ns=work, frame_ns=min(work, part.frame_ns)))

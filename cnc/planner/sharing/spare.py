@@ -109,7 +109,7 @@ class Lateness:
 
     def _ends(self) -> bool:
         """Whether lateness is not handed on around a ring of links, and talkers have pauses to make
-        up for it; `self._handed_on` is then in the order in which that is, with the slots between.
+        up for it; `self._handed_on` is then in the order in which that is, with the laps between.
         """
         handing: dict[int, list[tuple[int, int]]] = {link: [] for link in self._queues}
         for link, queue in self._queues.items():
@@ -118,7 +118,7 @@ class Lateness:
                     if self._windows.talker(its.link).pause_ns < self.sent_late_ns(its):
                         return False
                 elif handed > 0:
-                    handing[link].append((its.link, its.slots))
+                    handing[link].append((its.link, its.laps))
         settled: set[int] = set()
         left = set(handing)
         while left:
@@ -147,9 +147,9 @@ class Lateness:
                 if its.before is None
             ]
             over[link] = max(times) + late_ns
-        for by, link, slots in self._handed_on:
+        for by, link, laps in self._handed_on:
             left_ns = min(windows.ends_ns[by, wave] for wave in self._queues[by].waves())
-            on_ns = windows.ended_ns(link) + slots * self._queues[link].slot_ns - left_ns
+            on_ns = windows.ended_ns(link) + laps * self._queues[link].lap_ns - left_ns
             on_ns += self.late_ns[link] - self.late_ns[by]
             over[link] = max(over[link], over[by] + on_ns)
         return over
@@ -178,7 +178,7 @@ class Lateness:
         """How long frames may leave late in the spare room behind each window."""
         its = self._windows
         lasts_ns = its.ended_ns(link) - its.opens_ns[link]
-        comes_ns = its.earliest_ns(link) + self._queues[link].slot_ns - its.ended_ns(link)
+        comes_ns = its.earliest_ns(link) + self._queues[link].lap_ns - its.ended_ns(link)
         ends = (
             window.open_ns + lasts_ns + at
             for period_ns, window in windows

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from cnc.planner.circle import Circle
 from cnc.planner.gates import Window
-from cnc.planner.ports import seam_ns
+from cnc.planner.ports import interval_min_ns, seam_ns
 from cnc.planner.problem import Problem
 from cnc.planner.route import Placement
 
@@ -26,16 +26,20 @@ class Taken:
             self.classes.add(number)
             self.periods_ns.add(route.period_ns)
             for leg, offset in zip(route.legs, offsets, strict=True):
-                self._add(leg.link, offset, leg.window_ns, route.period_ns)
+                seam = seam_ns(self._intent, self._links[leg.link])
+                its = offset - seam, leg.window_ns + seam, route.period_ns
+                self._times[leg.link].append(its)
 
-    def _add(self, link: int, start_ns: int, lasts_ns: int, period_ns: int) -> None:
-        seam = seam_ns(self._intent, self._links[link])
-        self._times[link].append((start_ns - seam, lasts_ns + seam, period_ns))
+    @property
+    def is_nothing(self) -> bool:
+        return not self._times
 
     def add(self, link: int, windows: Iterable[tuple[int, Window]]) -> None:
-        """Shared windows, each with its period."""
+        """Shared windows, each with its period. Their gates are late by the margin themselves: no
+        seam is needed before them, but that no entry of a list is too short for the port."""
+        seam = interval_min_ns(self._links[link])
         for period_ns, (opens, closes, _) in windows:
-            self._add(link, opens, closes - opens, period_ns)
+            self._times[link].append((opens - seam, closes - opens + seam, period_ns))
 
     def circle(self, link: int, slot_ns: int) -> Circle | None:
         """What is taken of a link in any slot; None where nothing is."""

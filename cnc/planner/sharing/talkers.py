@@ -35,10 +35,13 @@ class Talker:
         slot_ns: int,
         groups: Sequence[Sequence[Coming]],
         works_ns: tuple[int, int],
+        *,
+        takes_turns: bool = False,
     ) -> None:
         self._slot_ns = slot_ns
         self._groups = groups
         self._is_free = all(its.start_ns is None for group in groups for its in group)
+        self._takes_turns = takes_turns
 
         def lasts_ns(work_ns: int) -> int:
             its = times.of_link(link)
@@ -135,9 +138,16 @@ class Talker:
         lasts = self._lasts_ns[turns]
         starts = [end - ns for end, ns in zip(ended, lasts, strict=True)]
         if turns is Turns.APART:
-            return self._apart(starts) if self._is_free and sum(lasts) <= self._slot_ns else None
+            if not self._is_free or sum(lasts) > self._slot_ns:
+                return None
+            apart = self._apart(starts)
+            if apart and self._takes_turns:
+                ended_ns = max(start + ns for start, ns in zip(apart, lasts, strict=True))
+                return apart if ended_ns - min(apart) <= self._slot_ns else None
+            return apart
         if turns is Turns.TWO_SLOTS:
-            return starts if self._is_free and lasts[0] <= self._slot_ns else None
+            is_possible = self._is_free and not self._takes_turns
+            return starts if is_possible and lasts[0] <= self._slot_ns else None
         fixed = [group[0].start_ns for group in self._groups]
         starts = [ns if its is None else its for ns, its in zip(starts, fixed, strict=True)]
         if turns is Turns.TOGETHER:

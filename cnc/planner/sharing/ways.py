@@ -21,12 +21,12 @@ _HARDLY = 1e-9  # the weight of a turn that no stream takes yet
 
 class Step(NamedTuple):
     """A hop of a way: its link, the step before, the wave in which frames leave by it, and how many
-    slots after they were sent."""
+    laps of slots after they were sent."""
 
     link: int
     before: int | None
     wave: int = 0
-    slots: int = 0
+    laps: int = 0
 
 
 class Style(Enum):
@@ -57,13 +57,13 @@ class Ways:
         self,
         problem: Problem,
         names: Collection[str],
-        slot_ns: int,
+        lap_ns: int,
         times: Times,
         style: Style,
     ) -> None:
         self._problem = problem
         self._streams = {name: problem.intent.streams[name] for name in names}
-        self._slot_ns = slot_ns
+        self._lap_ns = lap_ns
         self._times = times
         self._style = style
         self._trees = {name: problem.trees[name] for name in names}
@@ -110,7 +110,7 @@ class Ways:
 
     def _is_urgent(self, name: str) -> bool:
         """Whether frames can hardly wait for others of their slot."""
-        return self._streams[name].max_latency_ns < _URGENT_SLOTS * self._slot_ns
+        return self._streams[name].max_latency_ns < _URGENT_SLOTS * self._lap_ns
 
     def _transit(self, turns: Mapping[Turn, float]) -> dict[str, float]:
         """How much goes through each switch from one to another."""
@@ -135,7 +135,7 @@ class Ways:
         turns: defaultdict[Turn, float] = defaultdict(float)
         for (name, _), way in ways.items():
             stream = self._streams[name]
-            hurry = 1 + 4 * self._slot_ns / stream.max_latency_ns
+            hurry = 1 + 4 * self._lap_ns / stream.max_latency_ns
             for step in way:
                 if step.before is not None and way[step.before].before is not None:
                     turns[way[step.before].link, step.link] += hurry * self._share(stream, step)
@@ -168,14 +168,14 @@ class Ways:
         return moved
 
     def _in_slots(self, way: Sequence[Step], back: Set[Turn]) -> tuple[Step, ...]:
-        """The way, of which what goes back leaves in the next slot."""
+        """The way, of which what goes back leaves in the next slot of its class."""
         found: list[Step] = []
         for step in way:
-            slots = 0
+            laps = 0
             if step.before is not None:
                 before = found[step.before]
-                slots = before.slots + ((before.link, step.link) in back)
-            found.append(step._replace(slots=slots))
+                laps = before.laps + ((before.link, step.link) in back)
+            found.append(step._replace(laps=laps))
         return tuple(found)
 
     def _by_hops(

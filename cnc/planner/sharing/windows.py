@@ -37,10 +37,12 @@ class Windows:
         talkers: Mapping[int, tuple[int, int]],
         ties: Sequence[Sequence[Coming]],
         *,
+        lap_ns: int,
         taken: Taken,
     ) -> None:
         self._times = times
         self._slot_ns = slot_ns
+        self._lap_ns = lap_ns
         self._queues = queues
         circles = ((link, taken.circle(link, slot_ns)) for link in (*queues, *talkers))
         self._taken = {link: circle for link, circle in circles if circle}
@@ -52,7 +54,14 @@ class Windows:
             for its in queue.coming.values():
                 self._behind[its.link].append((queue, its))
         self._talkers = {
-            link: Talker(times, link, slot_ns, self._together(link, ties), work)
+            link: Talker(
+                times,
+                link,
+                slot_ns,
+                self._together(link, ties),
+                work,
+                takes_turns=lap_ns > slot_ns,
+            )
             for link, work in talkers.items()
         }
         self._least_ends_ns: dict[tuple[int, int], int] = {}
@@ -81,7 +90,7 @@ class Windows:
         talkers, and from links that let them go in the window of their own slot."""
         found: defaultdict[int, int] = defaultdict(int)
         for link, queue in self._queues.items():
-            shut_ns = self.closes_ns(link) - self._slot_ns
+            shut_ns = self.closes_ns(link) - self._lap_ns
             for its in queue.coming.values():
                 left_ns = its.sent_ns
                 if its.before is not None:
@@ -92,7 +101,7 @@ class Windows:
 
     def _is_hopeless(self) -> bool:
         """Whether frames are early by so many slots that they only come to be more."""
-        longest_ns = SLOTS_MAX * self._slot_ns
+        longest_ns = SLOTS_MAX * self._lap_ns
         coming = [its for queue in self._queues.values() for its in queue.coming.values()]
         stays = [(its.latest_ns or 0) - (its.earliest_ns or 0) for its in coming]
         stays += [self.ended_ns(link) - self.earliest_ns(link) for link in self.opens_ns]
@@ -135,7 +144,7 @@ class Windows:
         """When frames are in a queue that have left the link before."""
         apart_ns = self._times.apart_ns(its.link, queue.link)
         arrives_ns = self._times.of_link(its.link).arrives_ns
-        return left_ns + arrives_ns + apart_ns - its.slots * self._slot_ns
+        return left_ns + arrives_ns + apart_ns - its.laps * self._lap_ns
 
     def _sweep(self) -> None:
         """Let each window open so late that its end is not put off, and end as soon as it can."""
@@ -222,9 +231,9 @@ class Windows:
                 if its.before is None:
                     continue
                 comes_ns = self._comes_ns(queue, its, self.ends_ns[its.link, its.before])
-                first_ns = self._first_ns(queue, its, self._lets_go_ns(its.link)) + self._slot_ns
+                first_ns = self._first_ns(queue, its, self._lets_go_ns(its.link)) + self._lap_ns
                 slack_ns = opened_ns - comes_ns
-                if its.slots:
+                if its.laps:
                     # Nothing says yet that they come before the gate opens, if they leave in time.
                     behind_ns = its.frame_ns + queue.left_ns(0, its.work_ns) - its.work_ns
                     slack_ns = max(slack_ns, self.ended_ns(link) - comes_ns - behind_ns)
@@ -242,7 +251,7 @@ class Windows:
         for link, queue in self._queues.items():
             for its in queue.coming.values():
                 if its.start_ns is not None:
-                    first_ns = self._first_ns(queue, its, its.start_ns) + self._slot_ns
+                    first_ns = self._first_ns(queue, its, its.start_ns) + self._lap_ns
                     room_ns = max(0, first_ns - self.closes_ns(link))
                     found[link] = min(room_ns, found.get(link, room_ns))
         return found
@@ -268,7 +277,7 @@ class Windows:
     def _hold_back(self, queue: Queue) -> None:
         """Let talkers start later whose frames may come before the window of the slot before has
         shut, as far as all frames leave in time; the others have room to start sooner."""
-        shut_ns = self.closes_ns(queue.link) - self._slot_ns
+        shut_ns = self.closes_ns(queue.link) - self._lap_ns
         early = [
             (its, its.latest_ns, shut_ns - self._first_ns(queue, its, its.sent_ns))
             for its in queue.coming.values()
@@ -337,7 +346,7 @@ class Windows:
                     continue
                 opens_ns = self._lets_go_ns(link)
                 # A frame that is early for its slot may leave in the window of the one before.
-                shut_ns = self.closes_ns(link) - self._slot_ns
+                shut_ns = self.closes_ns(link) - self._lap_ns
                 leave: dict[int, int] = {}
                 for its in mine:
                     self._comes_between(queue, its, leaves_ns)
@@ -374,7 +383,7 @@ class Windows:
     def _first_ns(self, queue: Queue, its: Coming, left_ns: int) -> int:
         """When the first of some may be in a queue, if it starts then on the link before."""
         apart_ns = self._times.apart_ns(its.link, queue.link)
-        return left_ns + its.flies_min_ns - apart_ns - its.slots * self._slot_ns
+        return left_ns + its.flies_min_ns - apart_ns - its.laps * self._lap_ns
 
     def _holds(self) -> bool:
         """Whether all waves have left by their ends, now that it is known what comes when."""
