@@ -259,9 +259,6 @@ class RunningLayout(Layout):
         self.is_known = self.windows.resume(stated)
         self._is_sent = self.windows.are_sent_in_time()
 
-    def _reserve_ns(self) -> int:
-        return 0  # it is in the ends that are stated, for those who join
-
     def holds(self) -> bool:
         """Whether all frames have left by the ends that are stated."""
         return self.is_known and not self.windows.over() and self.is_possible()

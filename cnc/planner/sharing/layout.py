@@ -27,7 +27,9 @@ class Asked(NamedTuple):
     """Streams of a problem that are to share windows, in slots of `slot_ns`, of which all repeats
     after `cycle_slots`; `taken` is what of the links is not theirs. Where there are several
     `classes`, they take turns: a slot of each, one after another, in every lap of `lap_ns`.
-    `starts_ns` is when in a slot talkers start by a link that run already, by stream and link."""
+    `starts_ns` is when in a slot talkers start by a link that run already, by stream and link.
+    Windows are to have room for `reserve_ns` of work in each slot beyond that of the streams; those
+    that run have it in the ends that are stated."""
 
     problem: Problem
     streams: Mapping[str, Stream]
@@ -39,11 +41,7 @@ class Asked(NamedTuple):
     ways: Laid
     taken: Taken
     starts_ns: Mapping[tuple[str, int], int] = MappingProxyType({})
-
-    @property
-    def reserve_ns(self) -> int:
-        """The work in each slot for which windows are to have room beyond that of the streams."""
-        return max(self.problem.reserve_ns(number, self.slot_ns) for number in self.classes)
+    reserve_ns: int = 0
 
     @property
     def turns(self) -> int:
@@ -111,7 +109,9 @@ def asked_of(
     cycle_slots = lcm(*{stream.period_ns for stream in streams.values()}) // lap_ns * len(classes)
     ways = Ways(problem, names, lap_ns, times, style)
     slot_ns = lap_ns if len(classes) == 1 else _turn_ns(problem, times, lap_ns, len(classes))
-    return Asked(problem, streams, classes, slot_ns, lap_ns, cycle_slots, times, ways, taken)
+    asked = Asked(problem, streams, classes, slot_ns, lap_ns, cycle_slots, times, ways, taken)
+    reserve_ns = max(problem.reserve_ns(number, slot_ns) for number in classes)
+    return asked._replace(reserve_ns=reserve_ns)
 
 
 def _turn_ns(problem: Problem, times: Times, lap_ns: int, turns: int) -> int:
@@ -138,9 +138,8 @@ class Layout:
         self._slot_ns = asked.slot_ns
         self.turn = 0
         begins_ns = [asked.begins_ns(turn) for turn in range(asked.turns)]
-        reserve_ns = self._reserve_ns()
         queues = {
-            link: Queue(self._times, link, asked.lap_ns, begins_ns, reserve_ns)
+            link: Queue(self._times, link, asked.lap_ns, begins_ns, asked.reserve_ns)
             for link in self._ways.links
         }
         works: defaultdict[int, list[int]] = defaultdict(lambda: [0] * asked.cycle_slots)
@@ -169,10 +168,6 @@ class Layout:
     def count(self) -> int:
         """How many streams have a place."""
         return len(self.slots) - len(self.late)
-
-    def _reserve_ns(self) -> int:
-        """The work in each slot for which windows have room beyond that of the streams."""
-        return self._asked.reserve_ns
 
     @property
     def traffic_class(self) -> int:
