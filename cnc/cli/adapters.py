@@ -9,18 +9,11 @@ import click
 
 from cnc.cli import controller
 from cnc.cli.completion import Files
-from cnc.cli.options import address_and_port
+from cnc.cli.options import address_and_port, missing
 from cnc.cli.terminal import echo
 from cnc.errors import CncError, InputError
 from cnc.support import directories, whole_file
 from cnc.support.format import counted, duration
-
-
-def _missing(command: str, extra: str, error: ModuleNotFoundError) -> CncError:
-    return CncError(
-        f"cnc {command} needs the Python package {error.name}",
-        hint=f"pip install 'tsn-control-plane[{extra}]'",
-    )
 
 
 @click.command()
@@ -50,7 +43,7 @@ def mcp(context: click.Context, allow_changes: bool, terminal: Path | None) -> N
         from cnc.adapters.mcp import Terminal, serve  # noqa: PLC0415
         from cnc.adapters.mcp.terminal import OWN  # noqa: PLC0415
     except ModuleNotFoundError as error:
-        raise _missing("mcp", "mcp", error) from error
+        raise missing("mcp", "mcp", error) from error
     opened = Terminal.opened(terminal or OWN) if allow_changes else nullcontext()
     with controller.client_of(context) as service, opened as its:
         serve(service, its)
@@ -138,7 +131,7 @@ def opcua(context: click.Context, listen: tuple[str, int], pki: Path) -> None:
         from cnc.adapters.opcua import Address, serve  # noqa: PLC0415
         from cnc.adapters.opcua.identity import Identity  # noqa: PLC0415
     except ModuleNotFoundError as error:
-        raise _missing("opcua", "opcua", error) from error
+        raise missing("opcua", "opcua", error) from error
     address, identity = Address(*listen), Identity.ensure(pki.expanduser())
     with controller.client_of(context) as service:
         if (role := service.ask("GET", "/api/v1/who")["role"]) == "cuc":

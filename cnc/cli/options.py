@@ -13,7 +13,7 @@ import click
 
 from cnc import app
 from cnc.cli.completion import Documents, Files
-from cnc.errors import InputError
+from cnc.errors import CncError, InputError
 from cnc.model import Intent, Plan
 from cnc.support import directories
 from cnc.support.lazy import lazy_import
@@ -180,6 +180,14 @@ def load(file: Path, state_dir: Path) -> Plan | Intent:
         return app.load(file)
     with open_history(state_dir) as history:
         return app.plan_of_rollout(history, int(file.name))
+
+
+def missing(command: str, extra: str, error: ModuleNotFoundError) -> CncError:
+    """Why a command cannot run without an extra of the distribution."""
+    return CncError(
+        f"cnc {command} needs the Python package {error.name}",
+        hint=f"pip install 'tsn-control-plane[{extra}]'",
+    )
 
 
 def connect_options(identity: Path, known_hosts: Path, timeout_s: float) -> switch.ConnectOptions:

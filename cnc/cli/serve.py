@@ -18,6 +18,7 @@ from cnc.cli.options import (
     connect_options,
     connection,
     history_option,
+    missing,
 )
 from cnc.cli.render.output import print_json
 from cnc.cli.terminal import echo
@@ -139,10 +140,7 @@ def serve(  # noqa: PLR0917  one parameter an option
     try:
         from cnc.service import process  # noqa: PLC0415
     except ModuleNotFoundError as error:
-        raise CncError(
-            f"cnc serve needs the Python package {error.name}",
-            hint="pip install 'tsn-control-plane[service]'",
-        ) from error
+        raise missing("serve", "service", error) from error
     connect = connect_options(identity, known_hosts, timeout_s)
     settings = process.Settings(
         file,
