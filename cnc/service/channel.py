@@ -17,7 +17,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import os
 import socket
 import struct
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping
@@ -27,6 +26,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from cnc.service import unix_socket
 from cnc.service.connections import Connections
 from cnc.service.refused import CallRefused, Code
 
@@ -107,19 +107,8 @@ async def serving(path: Path, answer: Answering, group: int | None = None) -> As
 
 @contextmanager
 def _listening(path: Path, group: int | None) -> Iterator[socket.socket]:
-    """A socket at `path`, which is its owner's alone from its first instant, and then for a group,
-    too. What a core left there that was killed is taken away."""
-    path.unlink(missing_ok=True)
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
-        before = os.umask(0o177)
-        try:
-            listening.bind(str(path))
-        finally:
-            os.umask(before)
-        if group is not None:
-            os.chown(path, -1, group)
-            path.chmod(0o660)
-        listening.setblocking(False)
+    """A socket at `path` as `unix_socket.bound` makes it, which is taken away at the end."""
+    with unix_socket.bound(path, group, socket.SOCK_STREAM) as listening:
         try:
             yield listening
         finally:

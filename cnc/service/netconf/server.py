@@ -22,6 +22,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from cnc.service import unix_socket
 from cnc.service.netconf import messages, modules
 from cnc.service.netconf.asker import Asker
 from cnc.service.netconf.limits import LIMITS
@@ -39,18 +40,8 @@ _NICE = 5
 
 def listening(path: Path, group: int | None) -> socket.socket:
     """A socket at `path` for the server: its owner's alone, or a group's, too. Raises OSError."""
-    path.unlink(missing_ok=True)
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    before = os.umask(0o177)
-    try:
-        listener.bind(str(path))
-    finally:
-        os.umask(before)
-    if group is not None:
-        os.chown(path, -1, group)
-        path.chmod(0o660)
+    listener = unix_socket.bound(path, group, socket.SOCK_SEQPACKET)
     listener.listen()
-    listener.setblocking(False)
     return listener
 
 
