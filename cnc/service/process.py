@@ -27,6 +27,7 @@ from cnc.service import access, certificate, controllers, owner, state, watching
 from cnc.service.admission import Admission
 from cnc.service.calls import Role
 from cnc.service.channel import serving
+from cnc.service.claiming import Claiming
 from cnc.service.commands import Commands
 from cnc.service.core import Core
 from cnc.service.decisions import ITSELF
@@ -126,7 +127,7 @@ def _alone_with(
     store: Store,
     history: History,
     first: Callable[[], Admission],
-    around: Callable[[Push], Push],
+    around: Callable[[Push, Claiming], Push],
 ) -> tuple[Admission, Push]:
     """What a controller leads with that has the state for itself."""
     store.forget_old()
@@ -134,7 +135,7 @@ def _alone_with(
     connect, take_over = settings.connect, settings.take_over
     term = term_of(store, admission.plan, ITSELF, connect=connect, take_over=take_over)
     push = Pushing(connect, history, term, take_over=take_over, judged=admission.begun)
-    return admission, around(push)
+    return admission, around(push, Claiming(connect, term))
 
 
 def _always(admission: Admission, push: Push) -> Leading:

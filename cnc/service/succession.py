@@ -27,6 +27,7 @@ from cnc.model import Intent, Plan
 from cnc.rollout import History
 from cnc.rollout.recovery import settle
 from cnc.service.admission import Admission
+from cnc.service.claiming import Claiming
 from cnc.service.core import Core
 from cnc.service.decisions import ITSELF
 from cnc.service.lease import Keeper
@@ -63,7 +64,7 @@ class Ways:
     history: History
     connect: ConnectOptions
     first: Callable[[], Admission]
-    around: Callable[[Push], Push]
+    around: Callable[[Push, Claiming], Push]
     end_others: Callable[[], None]
 
 
@@ -200,7 +201,8 @@ class Succession:
             within=self._keeper.within,
             judged=admission.begun,
         )
-        return admission, ways.around(push)
+        claiming = Claiming(ways.connect, term, within=self._keeper.within)
+        return admission, ways.around(push, claiming)
 
     def _require_known(self, found: Survey) -> None:
         """Raise Restrained where switches keep what the database does not know, and no admin has

@@ -15,11 +15,13 @@ from typing import Any
 from cnc.errors import CncError
 from cnc.model import Plan
 from cnc.rollout import History
+from cnc.service.claiming import Claiming
 from cnc.service.refused import CallRefused, Code
 from cnc.service.roller import Push, Rolled
 from cnc.switch import ConnectOptions
 from cnc.watch import Watcher
 from cnc.watch.condition import Event
+from cnc.watch.observation import Poll
 from cnc.watch.observer import Snapshot
 
 LOG = logging.getLogger(__name__)
@@ -43,6 +45,7 @@ class Watching:
         self._held = 0
         self._thread: threading.Thread | None = None
         self._has_closed = False
+        self._claiming: Claiming | None = None
 
     def runs(self, plan: Plan) -> None:
         """The switches run another plan: it is the one to watch unless another follows within some
@@ -51,8 +54,11 @@ class Watching:
             self._runs = plan
             self._wait(plan)
 
-    def around(self, push: Push) -> Push:
-        """A push that the watch knows of: what switches run meanwhile is not held against them."""
+    def around(self, push: Push, claiming: Claiming) -> Push:
+        """A push that the watch knows of: what switches run meanwhile is not held against them.
+        What it meets from now on is for `claiming`."""
+        self._claiming = claiming
+        push = claiming.around(push)
 
         def pushed(plan: Plan) -> Rolled:
             with self._lock:
@@ -142,12 +148,16 @@ class Watching:
 
     def _run(self, watcher: Watcher) -> None:
         try:
-            watcher.run()
+            watcher.run(on_poll=self._met)
         except (CncError, RuntimeError) as error:
             LOG.warning("the watch of the switches has ended: %s", error)
         with self._lock:
             if self._watcher is watcher:
                 self._watcher = None
+
+    def _met(self, poll: Poll) -> None:
+        if claiming := self._claiming:
+            claiming.met(poll.switch, poll.state.agent)
 
 
 def watching(connect: ConnectOptions, history: History) -> Watching:

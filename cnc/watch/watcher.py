@@ -19,7 +19,7 @@ from cnc.switch.payload import desired_nodes
 from cnc.watch import healing
 from cnc.watch.condition import WHOLE, Event, Note, What
 from cnc.watch.following import Follower
-from cnc.watch.observation import Observation, SwitchNotification
+from cnc.watch.observation import Observation, Poll, SwitchNotification
 from cnc.watch.observer import Observer, Snapshot
 
 TICK_S = 0.5
@@ -98,16 +98,18 @@ class Watcher:
         *,
         on_first_round: Callable[[], None] = lambda: None,
         on_turn: Callable[[], None] = lambda: None,
+        on_poll: Callable[[Poll], None] = lambda _: None,
     ) -> None:
         """Watch until `stop`.
 
         `on_first_round` is called when every switch has answered or failed once, `on_turn` at least
-        every few seconds. Raises CncError when the history cannot be read.
+        every few seconds, `on_poll` with what a switch has said. Raises CncError when the history
+        cannot be read.
         """
         for follower in self._followers:
             follower.start()
         try:
-            self._turn_until_stopped(on_first_round, on_turn)
+            self._turn_until_stopped(on_first_round, on_turn, on_poll)
         finally:
             for follower in self._followers:
                 follower.stop()
@@ -118,7 +120,10 @@ class Watcher:
                 follower.join(max(0.0, give_up_s - time.monotonic()))
 
     def _turn_until_stopped(
-        self, on_first_round: Callable[[], None], on_turn: Callable[[], None]
+        self,
+        on_first_round: Callable[[], None],
+        on_turn: Callable[[], None],
+        on_poll: Callable[[Poll], None],
     ) -> None:
         missing = {node.name for node in self._nodes}
         history_due_s = 0.0
@@ -132,6 +137,8 @@ class Watcher:
                 with self._lock:
                     events = self._observer.take(observation)
                 self._tell_all(events)
+            if isinstance(observation, Poll):
+                on_poll(observation)
             if observation and not isinstance(observation, SwitchNotification) and missing:
                 missing.discard(observation.switch)
                 if not missing:

@@ -13,9 +13,12 @@ from typing import Any
 
 import pytest
 
+from cnc import app, rollout
+from cnc.rollout import Met
 from cnc.service.channel import connected
 from cnc.service.process import ADMIN_TOKEN, SOCKET
 from cnc.service.refused import CallRefused, Code
+from cnc.switch import ConnectOptions
 from tests.stack.lab_user import CHECKOUT, User
 from tests.stack.netconfd_process import wait_until
 from tests.stack.service_that_dies import MOMENTS
@@ -126,10 +129,24 @@ def user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[User]:
 def service(user: User) -> Iterator[Service]:
     directory = user.home / "cnc"
     directory.mkdir(mode=0o700)
+    user.does("push", LINE3, "--state-dir", directory)  # before there is a service
     its = Service(user, directory)
     its.start()
     yield its
     its.stop()
+
+
+def test_switches_that_run_the_plan_already_hear_who_acts_for_them(service: Service) -> None:
+    keys = service.user.keys
+    connect = ConnectOptions(Path(keys["CNC_IDENTITY"]), Path(keys["CNC_KNOWN_HOSTS"]), 30.0)
+    switches = app.load_intent(LINE3).network.managed.values()
+
+    def told() -> bool:
+        met = rollout.meet(switches, connect=connect).values()
+        return all(isinstance(its, Met) and its.term and its.term.term == 1 for its in met)
+
+    assert wait_until(told, ROLLOUT_LIMIT_S), service.log
+    assert len(service.rollouts()) == 1
 
 
 def test_a_stream_is_put_and_runs_on_the_switches(service: Service) -> None:

@@ -108,7 +108,7 @@ async def controller(
             (directory / "token").write_text(token)
             return made
 
-        ways = Ways(store, history, connect, first, lambda _: switches.push, lambda: None)
+        ways = Ways(store, history, connect, first, lambda *_: switches.push, lambda: None)
         succession = Succession(
             core, keeper, changed, intent=app.load_intent(FILE), ways=ways, choice=choice
         )

@@ -10,7 +10,7 @@ import pytest
 
 from cnc.errors import RolloutError
 from cnc.service import watching
-from cnc.service.roller import Rolled
+from cnc.service.roller import Push, Rolled
 from cnc.service.watching import Watching
 
 WITHIN_S = 20
@@ -40,11 +40,18 @@ class FakeWatcher:
             self.third.set()
         self.release(held)
 
-    def run(self) -> None:
+    def run(self, **_: object) -> None:
         self._stopped.wait(WITHIN_S)
 
     def stop(self) -> None:
         self._stopped.set()
+
+
+class Nobody:
+    """No switch is met that does not know the term."""
+
+    def around(self, push: Push) -> Push:
+        return push
 
 
 class Watched:
@@ -67,7 +74,7 @@ class Watched:
             meanwhile()
             return Rolled(1)
 
-        self.watch.around(push)(plan)
+        self.watch.around(push, Nobody())(plan)  # type: ignore[arg-type]
 
     def until(self, condition: Callable[[], object]) -> None:
         for _ in range(WITHIN_S * 100):
