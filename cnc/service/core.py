@@ -115,7 +115,7 @@ class Core:
         if not CALLS[request.call].changes:
             return await self._reads.calls[request.call](asker, arguments)
         if self._decisions is None:
-            raise self._not_here()
+            raise self._not_here(request.call)
         return await self._decisions.calls[request.call](asker, arguments)
 
     def _forwarded(self, arguments: Forward, token: str) -> dict[str, Any]:
@@ -124,16 +124,17 @@ class Core:
             raise self._nobody()
         return forwarded(arguments, leader, token)
 
-    def _not_here(self) -> CallRefused:
+    def _not_here(self, call: str) -> CallRefused:
         if self._why_not:
             return self._why_not
         leader = self._leader()
         if leader is None:
             return self._nobody()
+        is_local = call.startswith("token.")  # which come by the socket of the core alone
         return CallRefused(
             Code.UNAVAILABLE,
             f"this controller stands by; {leader.url} leads the network, and decides",
-            hint=f"ask {leader.url}",
+            hint="run `cnc token` on its machine" if is_local else f"ask {leader.url}",
             details={"elsewhere": leader.url, "retry_after_s": 1},
         )
 

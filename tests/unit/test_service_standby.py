@@ -12,14 +12,18 @@ import pytest
 
 from cnc.cli import cnc
 from cnc.service import state
+from cnc.service.channel import Request
 from cnc.service.commands import Commands
 from cnc.service.core import Core
 from cnc.service.documents import Documents
 from cnc.service.lease import Lease
+from cnc.service.netconf.errors import error_of
 from cnc.service.refused import CallRefused, Code
 from cnc.service.watching import watching
+from cnc.service.web.asking import Elsewhere
 from cnc.switch import ConnectOptions
 from tests.unit.service_network import CUC, ONE, Asking, Switches, service
+from tests.unit.test_service_access import SSH_KEY
 from tests.unit.test_service_core import KEYS
 
 LEADER = Lease("its process", 1, 1, 10**10, "https://a.example:8443", "PEM")
@@ -77,6 +81,28 @@ def test_a_standby_says_of_a_change_who_leads(tmp_path):
         assert said.value.details["elsewhere"] == LEADER.url
         with pytest.raises(CallRefused, match="role viewer"):
             await standby.put(ONE, KEYS, by="viewer")
+
+    with_standby(tmp_path, test)
+
+
+def test_a_standby_tells_who_changes_tokens_or_asks_over_netconf_who_leads(tmp_path):
+    key = {"name": "jo", "role": "operator", "ssh_key": SSH_KEY}
+
+    async def test(leading, standby):
+        await leading.call("token.add", key, by="admin")
+        await standby.core.look()
+        its_id = {"cuc": CUC, "stream_id": ONE}
+        over_netconf = Request("stream.put", {**its_id, "body": {"intent": KEYS}}, token="jo")  # noqa: S106
+        revoked = standby.call("token.revoke", {"name": "jo"}, by="admin")
+        for asked, next_step in (
+            (revoked, "; run `cnc token` on its machine"),
+            (standby.core.answer_named(over_netconf), f"; ask {LEADER.url}"),
+        ):
+            with pytest.raises(CallRefused) as refused:
+                await asked
+            told = error_of(Elsewhere(refused.value))["message"]
+            assert f"{LEADER.url} leads the network" in told
+            assert told.endswith(next_step)
 
     with_standby(tmp_path, test)
 
