@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -314,6 +315,24 @@ def test_a_new_leader_ends_what_holds_the_rollouts_of_one_that_stands_still(
         _, said = former.communicate(timeout=60)
         assert "was ended by another controller meanwhile" in said
         assert history.rollout(number).phase is Phase.ROLLED_BACK
+
+
+@pytest.mark.parametrize("ahead", [timedelta(hours=1), timedelta(hours=-1)])
+def test_how_long_switches_wait_is_known_to_a_controller_with_another_wall_clock(
+    directory: Path, monkeypatch: pytest.MonkeyPatch, ahead: timedelta
+) -> None:
+    class Elsewhere(datetime):
+        @classmethod
+        def now(cls, tz: Any = None) -> datetime:
+            return datetime.now(tz) + ahead
+
+    whole = timedelta(minutes=10)
+    with state.opened(directory) as (_, history):
+        with begin(history, confirm_by=datetime.now(UTC) + whole) as journal:
+            number = journal.number
+        for module in ("cnc.rollout.history.record", "cnc.service.store.shared_history"):
+            monkeypatch.setattr(f"{module}.datetime", Elsewhere)
+        assert 0 < history.rollout(number).confirm_wait_s() < whole.total_seconds()
 
 
 def test_what_is_read_together_is_of_one_instant(directory: Path) -> None:

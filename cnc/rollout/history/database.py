@@ -11,6 +11,7 @@ import sqlite3
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
+from datetime import timedelta
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -45,6 +46,9 @@ class Statements:
 
     def changed(self, statement: str, /, **values: object) -> int:
         return self._connection.execute(statement, values).rowcount
+
+    def clock_ahead(self) -> timedelta:
+        return timedelta()
 
 
 class Database:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
+from datetime import timedelta
 from typing import Any, Protocol
 
 # A file of the state directory; the database that it names has the history of that directory.
@@ -19,6 +20,10 @@ class Rows(Protocol):
 
     def changed(self, statement: str, /, **values: object) -> int:
         """How many rows a statement has changed."""
+        ...
+
+    def clock_ahead(self) -> timedelta:
+        """How far the clock by which rollouts are noted is ahead of that of this machine."""
         ...
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
 from cnc.mechanisms.composition import previous
@@ -98,14 +98,16 @@ class Rollout:
     ended: datetime | None = None
     detail: str = ""
     under_way: bool = field(default=False, compare=False)  # its controller is alive
+    # The clock of `started` and `confirm_by`, of that of the machine which has read them.
+    clock_ahead: timedelta = field(default=timedelta(), compare=False)
 
     def confirm_wait_s(self) -> float:
         """How much longer the switches may wait for the confirming commit; after that the base
         time has come as well.
 
-        The wall clock may have been set since: the wait is at most their confirm time-out, counted
+        That clock may have been set since: the wait is at most their confirm time-out, counted
         from now if the rollout seems to start in the future.
         """
-        now, at_most = datetime.now(UTC), self.confirm_by - self.started
+        now, at_most = datetime.now(UTC) + self.clock_ahead, self.confirm_by - self.started
         remaining = at_most if now < self.started else self.confirm_by - now
         return max(0.0, min(remaining, at_most).total_seconds())

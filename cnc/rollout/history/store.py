@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Self
@@ -77,6 +77,7 @@ class History:
             with self._place.writing() as rows:
                 if follows is not None:
                     _refuse_overtaken(rows, network, follows)
+                ahead = rows.clock_ahead()
                 (begun,) = rows.rows(
                     "INSERT INTO rollout (id, network, operator, what, started, confirm_by,"
                     " base_time_ns, phase, detail, plan) VALUES (:id, :network, :operator, :what,"
@@ -85,8 +86,8 @@ class History:
                     network=network,
                     operator=operator,
                     what=what,
-                    started=datetime.now(UTC).isoformat(),
-                    confirm_by=confirm_by.astimezone(UTC).isoformat(),
+                    started=(datetime.now(UTC) + ahead).isoformat(),
+                    confirm_by=(confirm_by.astimezone(UTC) + ahead).isoformat(),
                     base_time_ns=base_time_ns,
                     phase=str(Phase.PREPARING),
                     plan=encoding.plan_to_octets(plan) if plan else None,
@@ -251,9 +252,12 @@ class History:
     def _select(self, which: str, **values: object) -> list[Rollout]:
         with self._place.reading() as rows:
             found = rows.rows(f"SELECT * FROM rollout {which}", **values)  # noqa: S608
-            return [self._rollout(row, self._switches(rows, row["number"])) for row in found]
+            ahead = rows.clock_ahead()
+            return [self._rollout(row, self._switches(rows, row["number"]), ahead) for row in found]
 
-    def _rollout(self, row: Mapping[str, Any], switches: Mapping[str, SwitchChange]) -> Rollout:
+    def _rollout(
+        self, row: Mapping[str, Any], switches: Mapping[str, SwitchChange], ahead: timedelta
+    ) -> Rollout:
         with self._readable(row["number"]):
             return Rollout(
                 number=row["number"],
@@ -269,6 +273,7 @@ class History:
                 ended=_instant(row["ended"]) if row["ended"] else None,
                 detail=row["detail"],
                 under_way=row["ended"] is None and self._place.is_held(row["number"]),
+                clock_ahead=ahead,
             )
 
     def _switches(self, rows: Rows, number: int) -> dict[str, SwitchChange]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from sqlalchemy import (
@@ -33,6 +34,7 @@ _END_MS = 5000
 # do not share locks.
 _CLASS = cast(cast(literal("rollout"), postgresql.REGCLASS), postgresql.OID)
 _LOCK = select(func.pg_try_advisory_lock(cast(_CLASS, Integer), bindparam("number")))
+_NOW = select(func.clock_timestamp())
 _UNLOCK = select(func.pg_advisory_unlock_all())
 _locks = table("pg_locks", *map(column, ("pid", "locktype", "classid", "objid", "granted")))
 _sessions = table("pg_stat_activity", *map(column, ("pid", "datname", "application_name")))
@@ -59,6 +61,11 @@ class Statements:
 
     def changed(self, statement: str, /, **values: object) -> int:
         return self._connection.execute(text(statement), values).rowcount
+
+    def clock_ahead(self) -> timedelta:
+        """The server's, for the machines of several controllers have other ones."""
+        now: datetime = self._connection.execute(_NOW).scalar_one()
+        return now - datetime.now(UTC)
 
 
 class SessionLock:
