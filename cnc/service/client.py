@@ -162,9 +162,12 @@ class Client:
         path = self._path(cuc, str(body["stream-id"]))
         return self._entry(self._ask("PUT", path, {_STREAM: [body]}, headers)[0])
 
-    def remove_stream(self, cuc: str, stream_id: str) -> None:
+    def remove_stream(
+        self, cuc: str, stream_id: str, *, idempotency_key: str | None = None
+    ) -> None:
         """Raises CallRefused."""
-        self._ask("DELETE", self._path(cuc, stream_id), None, {})
+        headers = {"Idempotency-Key": idempotency_key} if idempotency_key else {}
+        self._ask("DELETE", self._path(cuc, stream_id), None, headers)
 
     def _path(self, cuc: str, stream_id: str) -> str:
         if self._domain is None:

@@ -118,7 +118,10 @@ def test_a_full_interval_refuses_and_changes_nothing(client: Client) -> None:
 
 def test_an_idempotency_key_has_a_request_done_once(client: Client) -> None:
     first = client.put_stream(CUC, asked(), idempotency_key="k1")
-    client.remove_stream(CUC, STREAM_ID)
+    for _ in range(2):
+        client.remove_stream(CUC, STREAM_ID, idempotency_key="k2")
+    with pytest.raises(CallRefused, match="no stream"):
+        client.remove_stream(CUC, STREAM_ID)
     again = client.put_stream(CUC, asked(), idempotency_key="k1")
     assert again["talker"] == first["talker"]
     with pytest.raises(CallRefused, match="no stream"):
