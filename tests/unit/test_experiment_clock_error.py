@@ -132,7 +132,7 @@ def test_nothing_is_judged_on_a_real_clock(experiment: ClockError, tmp_path: Pat
 
 def test_the_report_says_up_to_which_error_no_frame_is_late(experiment: ClockError, tmp_path: Path):
     remarks = reported(experiment, tmp_path, late={-10_000, -4_000}).remarks
-    assert "Clocks behind: no frame is late up to 3 µs; at 4 µs 4 of 4 are." in remarks
+    assert "Clocks behind: no frame is late up to 2 µs; at 4 µs 4 of 4 are." in remarks
     assert "Clocks ahead: no frame is late." in remarks
 
 

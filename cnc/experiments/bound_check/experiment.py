@@ -109,7 +109,7 @@ class BoundCheck:
             "Switches hand frames on as fast as they may; gates hold them back to their planned "
             "times in any case. What is left of a "
             "bound is what the plan keeps for what did not happen: clocks that differ by "
-            f"{clock_error}, and a control frame under way at the last switch. Talkers woke "
+            f"{clock_error}, and control frames at the last switch. Talkers woke "
             f"{duration(wake_up.max_ns)} late at worst, which counts as latency."
         )
         return [beside, reserve]

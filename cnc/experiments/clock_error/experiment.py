@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from itertools import groupby, takewhile
 from pathlib import Path
 
+from cnc.account.wire import control_ns
 from cnc.errors import InputError
 from cnc.experiments import planned, sending
 from cnc.experiments.clock_error.figures import Point
@@ -22,7 +23,7 @@ from cnc.experiments.description import ClockErrorDescription
 from cnc.experiments.experiment import Progress, Report, Sheet, read_rows, write_rows
 from cnc.lab import Lab
 from cnc.lab.platform import Platform
-from cnc.model import ClassRole, GateControlList, GateEntry, Intent, Plan, transmission_ns
+from cnc.model import GateControlList, GateEntry, Intent, Plan, transmission_ns
 from cnc.rollout.goal import Goal
 from cnc.rollout.rollout import roll_out
 from cnc.support.format import duration
@@ -138,19 +139,12 @@ class ClockError:
 
     def _reserves(self) -> str:
         """Why frames are not late as soon as clocks are worse than planned for."""
-        network, control = (
-            self.plan.intent.network,
-            self.plan.intent.classes_with(ClassRole.CONTROL),
-        )
-        octets = max((c.max_frame_octets for c in control), default=0)
-        frame_ns = max(
-            transmission_ns(octets + network.overhead.physical_octets, link.rate_bps)
-            for link in network.links.values()
-        )
+        intent, network = self.plan.intent, self.plan.intent.network
+        kept_ns = max(control_ns(intent, link) for link in network.links.values())
         return (
             f"The network is planned for {duration(network.clock_error_ns)}. More does no harm "
             "yet, for the plan keeps more: at every gate, and again at the end of the way, that "
-            f"error and up to {duration(frame_ns)} for a control frame under way; and none was "
+            f"error and up to {duration(kept_ns)} for control frames; and none were "
             "sent. About what is kept at two places has to be used up before a frame is late. A "
             "frame that comes too late for its window leaves in the next that is open for its "
             "class: another frame's, or its own a period later. So from there on more error may "
