@@ -211,7 +211,8 @@ def list_(state_dir: Path, as_json: bool) -> None:
     for its in found:
         until = f"revoked {its['revoked']}" if its["revoked"] else f"until {its['expires']}"
         whose = f"{its['role']} {its['cuc']}" if its["cuc"] else its["role"]
-        echo(f"{its['name']:24} {whose:24} {until}")
+        key = f"  {its['ssh_key']}" if its["ssh_key"] else ""
+        echo(f"{its['name']:24} {whose:24} {until}{key}")
 
 
 @token.command()
@@ -223,6 +224,26 @@ def rotate(name: str, days: int | None, state_dir: Path, as_json: bool) -> None:
     """Put another token in the place of NAME; the former one is good for five minutes more."""
     asked = {"name": name, "days": days}
     _print_token(_ask(state_dir, "token.rotate", asked), as_json=as_json)
+
+
+@token.command()
+@click.argument("name")
+@click.option("--ssh-key", type=Files(".pub"), help="Public key that logs in from now on.")
+@click.option("--remove", is_flag=True, help="No key logs in any more.")
+@history_option
+@JSON
+def key(name: str, ssh_key: Path | None, *, remove: bool, state_dir: Path, as_json: bool) -> None:
+    """Let another SSH key log in as NAME over NETCONF, or none; the token stays."""
+    if (ssh_key is None) != remove:
+        raise click.UsageError("give either --ssh-key or --remove")
+    asked = {"name": name, "ssh_key": None if ssh_key is None else _text_of(ssh_key)}
+    found = _ask(state_dir, "token.key", asked)
+    if as_json:
+        from cnc.json_output.service import Token  # noqa: PLC0415
+
+        print_json(Token.model_validate(found))
+        return
+    echo(f"{name}: {found['ssh_key'] or 'no SSH key logs in'}")
 
 
 @token.command()

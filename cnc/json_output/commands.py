@@ -44,6 +44,7 @@ BY_COMMAND: dict[str, Any] = {
     "token add": NewToken,
     "token list": list[Token],
     "token rotate": NewToken,
+    "token key": Token,
     "watch": Event,
     "error": Error,
 }

@@ -8,7 +8,7 @@ from cnc.json_output.document import Document
 
 
 class Token(Document):
-    """`cnc token list` prints a list of them."""
+    """`cnc token list` prints a list of them, `cnc token key` the one."""
 
     name: str
     """By which the audit log knows who asked."""
@@ -20,6 +20,8 @@ class Token(Document):
     expires: str
     revoked: str | None
     """null: it is good until it expires."""
+    ssh_key: str | None
+    """Fingerprint of the key that logs in over NETCONF, as `ssh-keygen -l` prints it."""
 
 
 class NewToken(Token):

@@ -6,6 +6,7 @@ token; of the token itself nothing is kept. The core looks at it with each call.
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import secrets
 import time
@@ -82,10 +83,12 @@ class Access:
             )
         return Asker(its.name, its.role, its.cuc, source)
 
-    def asker_named(self, name: str, source: str) -> Asker:
-        """The same of who has logged in with its SSH key. Raises CallRefused (UNAUTHENTICATED)."""
-        its = self._tokens.get(name)
-        if its is None or self.ssh_key(name) is None:
+    def asker_named(self, name_and_key: str, source: str) -> Asker:
+        """The same of who has logged in with an SSH key: the name of its token and, behind a blank,
+        the fingerprint. Raises CallRefused (UNAUTHENTICATED), also where it has another key now."""
+        name, _, seen = name_and_key.partition(" ")
+        its, key = self._tokens.get(name), self.ssh_key(name)
+        if its is None or key is None or fingerprint(key) != seen:
             raise CallRefused(
                 Code.UNAUTHENTICATED,
                 f"no valid token {name} with an SSH key",
@@ -151,12 +154,19 @@ class Access:
         """Another token in the place of one, which is good for some minutes more."""
         former = self.named(name)
         if former.revoked:
-            raise CallRefused(Code.CONFLICT, f"token {name} is revoked", hint="add another one")
+            raise _is_revoked(name)
         token, its = new_token(name, former.role, former.cuc, days)
         until = datetime.now(UTC) + _ROTATION
         return token, replace(
             its, former_digest=former.digest, former_until=until, ssh_key=former.ssh_key
         )
+
+    def with_key(self, name: str, ssh_key: str | None) -> TokenRecord:
+        """It with another SSH key, or without one. Raises CallRefused."""
+        its = self.named(name)
+        if its.revoked:
+            raise _is_revoked(name)
+        return replace(its, ssh_key=_checked(ssh_key))
 
     def revoked(self, name: str) -> TokenRecord:
         """It and what it was before its rotation are no token any more. Raises CallRefused where
@@ -212,6 +222,10 @@ class Access:
             first.append(now)
 
 
+def _is_revoked(name: str) -> CallRefused:
+    return CallRefused(Code.CONFLICT, f"token {name} is revoked", hint="add another one")
+
+
 def _checked(ssh_key: str | None) -> str | None:
     """Algorithm and key of a public key, without its comment. Raises CallRefused (INVALID)."""
     if ssh_key is None:
@@ -228,6 +242,13 @@ def _checked(ssh_key: str | None) -> str | None:
     return line
 
 
+def fingerprint(ssh_key: str) -> str:
+    """Of a public key in one line, as ssh-keygen -l prints it."""
+    octets = base64.b64decode(ssh_key.split()[1])
+    digest = base64.b64encode(hashlib.sha256(octets).digest()).decode()
+    return f"SHA256:{digest.rstrip('=')}"
+
+
 def token_shown(its: TokenRecord) -> dict[str, Any]:
     """What may be read of a token."""
     return {
@@ -237,6 +258,7 @@ def token_shown(its: TokenRecord) -> dict[str, Any]:
         "created": its.created.isoformat(),
         "expires": its.expires.isoformat() if its.expires else None,
         "revoked": its.revoked.isoformat() if its.revoked else None,
+        "ssh_key": fingerprint(its.ssh_key) if its.ssh_key else None,
     }
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from cnc.service.access import token_shown
-from cnc.service.calls import OfToken, QuotaSet, Rollback, TokenAdd, TokenRotate
+from cnc.service.calls import OfToken, QuotaSet, Rollback, TokenAdd, TokenKey, TokenRotate
 from cnc.service.deciding import Deciding
 from cnc.service.refused import CallRefused, Code
 from cnc.service.store import Quota, TokenRecord
@@ -30,8 +30,15 @@ def _token_revoke(deciding: Deciding, arguments: OfToken) -> dict[str, Any]:
     return {"name": arguments.name}
 
 
-def _keep(deciding: Deciding, its: TokenRecord) -> None:
-    with deciding.decision(its.name) as made:
+def _token_key(deciding: Deciding, arguments: TokenKey) -> dict[str, Any]:
+    its = deciding.access.with_key(arguments.name, arguments.ssh_key)
+    shown = token_shown(its)
+    _keep(deciding, its, f"key: {shown['ssh_key'] or 'none'}")
+    return shown
+
+
+def _keep(deciding: Deciding, its: TokenRecord, outcome: str = "done") -> None:
+    with deciding.decision(its.name, outcome) as made:
         made.put_token(its)
     deciding.access.took(its)
 
@@ -66,6 +73,7 @@ def _rollback(_deciding: Deciding, _: Rollback) -> dict[str, Any]:
 DECISIONS: Mapping[str, Callable[[Deciding, Any], Any]] = {
     "token.add": _token_add,
     "token.rotate": _token_rotate,
+    "token.key": _token_key,
     "token.revoke": _token_revoke,
     "quota.set": _quota_set,
     "rollback": _rollback,

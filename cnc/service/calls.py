@@ -24,8 +24,10 @@ An argument with `?` may be left out or null. A call with one that is not here i
     rollback     number?                                as push
     token.add    name, role, cuc?, days?, ssh_key?      token (told this once), name, role, cuc,
                                                         expires
-    token.list                              tokens: [name, role, cuc, created, expires, revoked]
+    token.list                              tokens: [name, role, cuc, created, expires, revoked,
+                                            ssh_key: its fingerprint]
     token.rotate  name, days?               as token.add; the former is good for minutes more
+    token.key    name, ssh_key (null: none any more)    as one of token.list
     token.revoke  name                      name
     forward      method, path, headers: {name: text}, body      status, headers, body: a request of
                                             HTTP that the controller which leads has answered
@@ -51,7 +53,8 @@ EVENT: `number` (from 1, by which `after` counts), `time` (ISO 8601, UTC), `kind
 
 A NETCONF server has a socket of its own (`Core.answer_named`), and beside these
 
-    ssh-key.get  name                       key: what logs in as the token `name`, or null
+    ssh-key.get  name               key: what logs in as the token `name`, and its fingerprint; or
+                                    null, null
 
 `etag` is text without quotes. `if_none_match: "*"` refuses (STALE) what is there already.
 """
@@ -100,11 +103,13 @@ _Key = Annotated[str, Field(min_length=1, max_length=_KEY_MAX)]
 _Word = Annotated[str, Field(max_length=_WORD_MAX)]
 _Days = Annotated[int, Field(ge=1, le=_DAYS_MAX)]
 _Quota = Annotated[int, Field(ge=0, le=_QUOTA_MAX)]
+_SshKey = Annotated[str, Field(max_length=_SSH_KEY_MAX)]
 _TokenName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$")]
 VIA = "1.1 tsn-cnc"  # of a request that was forwarded (RFC 9110 7.6.3)
 # Of a request that a standby forwards: no other header changes what it asks for.
 ForwardedHeader = Literal["accept", "content-type", "idempotency-key", "if-match", "if-none-match"]
-DocumentName = Literal[
+# What commands print with --json, and what the live page asks for beside that.
+PrintedName = Literal[
     "topology",
     "plan",
     "streams",
@@ -115,10 +120,8 @@ DocumentName = Literal[
     "events",
     "audit",
     "metrics",
-    "page",
-    "live",
-    "counters",
 ]
+DocumentName = Literal[PrintedName, "page", "live", "counters"]
 
 
 class Arguments(BaseModel):
@@ -209,7 +212,7 @@ class TokenAdd(Arguments):
     role: Literal["viewer", "cuc", "operator", "admin"]
     cuc: _Cuc | None = None
     days: _Days | None = None
-    ssh_key: Annotated[str, Field(max_length=_SSH_KEY_MAX)] | None = None
+    ssh_key: _SshKey | None = None
 
 
 class OfToken(Arguments):
@@ -218,6 +221,10 @@ class OfToken(Arguments):
 
 class TokenRotate(OfToken):
     days: _Days | None = None
+
+
+class TokenKey(OfToken):
+    ssh_key: _SshKey | None
 
 
 class QuotaSet(OfCuc):
@@ -266,6 +273,7 @@ CALLS: Mapping[str, Call] = {
     "token.add": Call(ADMINS, TokenAdd, changes=True),
     "token.list": Call(ADMINS, Arguments),
     "token.rotate": Call(ADMINS, TokenRotate, changes=True),
+    "token.key": Call(ADMINS, TokenKey, changes=True),
     "token.revoke": Call(ADMINS, OfToken, changes=True),
     "quota.set": Call(ADMINS, QuotaSet, changes=True),
 }

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 
 from cnc.model import Plan
+from cnc.service.access import fingerprint
 from cnc.service.admission import Admission
 from cnc.service.calls import CALLS, Forward, arguments_of
 from cnc.service.channel import Request
@@ -97,11 +98,13 @@ class Core:
         return await self._answer(asker, request)
 
     async def answer_named(self, request: Request) -> Any:
-        """As `answer`, for a NETCONF server: `token` is the name of one, and who asks has logged in
-        with its SSH key. Before that the server asks for the key. Raises CallRefused."""
+        """As `answer`, for a NETCONF server: `token` is the name of one and the fingerprint of the
+        SSH key with which who asks has logged in. Before that the server asks for the key. Raises
+        CallRefused."""
         access = self._reads.access
         if request.call == "ssh-key.get":
-            return {"key": access.ssh_key(str(request.arguments.get("name")))}
+            key = access.ssh_key(str(request.arguments.get("name")))
+            return {"key": key, "fingerprint": fingerprint(key) if key else None}
         return await self._answer(access.asker_named(request.token, request.source), request)
 
     async def _answer(self, asker: Asker, request: Request) -> Any:

@@ -27,6 +27,7 @@ LINE3 = CHECKOUT / "schedules/line3.yaml"
 DYING = CHECKOUT / "tests/stack/service_that_dies.py"
 START_LIMIT_S, ROLLOUT_LIMIT_S = 60.0, 120.0
 STREAM = {"cuc": "plc", "stream_id": "00-1B-21-00-00-01:00-01"}
+PUBLIC_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAICs3Mp1FyVdTuyhJlqbRq3Aqdq1fEwqvu3yFW1VrS3Zy"
 NAME = "plc__00-1B-21-00-00-01_00-01"
 KEYS = {
     "talker": "t1",
@@ -194,6 +195,13 @@ def test_tokens_are_made_listed_rotated_and_revoked(service: Service) -> None:
     assert get(made)["cuc"] == "plc"
     other = does("token", "rotate", "cell-1", *where).strip()
     assert get(other) == get(made) | {"expires": get(other)["expires"]}
+    key = service.directory / "id_ed25519.pub"
+    key.write_text(PUBLIC_KEY)
+    said = does("token", "key", "cell-1", "--ssh-key", key, *where).strip()
+    assert said == "cell-1: SHA256:0imacVU+3/kFz7swEzWX1es8JRXddMyYkO9w3jP/UP8"
+    assert said.split()[1] in does("token", "list", *where)
+    assert "no SSH key" in does("token", "key", "cell-1", "--remove", *where)
+    assert "SHA256" not in does("token", "list", *where)
     does("token", "revoke", "cell-1", *where)
     for each in (made, other):
         with pytest.raises(CallRefused) as refused:

@@ -32,6 +32,7 @@ _ARGUMENTS: dict[str, Any] = {
     "intent.put": {"file": "line3.yaml", "text": ""},
     "token.add": {"name": "x", "role": "viewer"},
     "token.rotate": {"name": "viewer"},
+    "token.key": {"name": "viewer", "ssh_key": None},
     "token.revoke": {"name": "viewer"},
     "quota.set": {"cuc": CUC, "streams": 5},
 }
@@ -118,6 +119,11 @@ def test_tokens_end_when_they_expire_and_former_ones_after_their_time():
 SSH_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAICs3Mp1FyVdTuyhJlqbRq3Aqdq1fEwqvu3yFW1VrS3Zy"
 
 
+OTHER_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIFpLQkhuT2gDFXbzM4ZXZ4ZhCYy4NbcDiFh4uYHDPcJ9"
+FINGERPRINT = "SHA256:0imacVU+3/kFz7swEzWX1es8JRXddMyYkO9w3jP/UP8"  # by ssh-keygen -l
+LOGGED_IN = f"plc-1 {FINGERPRINT}"
+
+
 def adding(**changes: Any) -> TokenAdd:
     return TokenAdd(**{"name": "plc-1", "role": "cuc", "cuc": CUC, "ssh_key": SSH_KEY, **changes})
 
@@ -136,12 +142,36 @@ def test_an_ssh_key_logs_in_as_its_token_for_as_long_as_that_is_good():
         access = Access([record], {})
         assert access.ssh_key("plc-1") == key
         if key:
-            assert access.asker_named("plc-1", "").cuc == CUC
+            assert access.asker_named(LOGGED_IN, "").cuc == CUC
         else:
             with pytest.raises(CallRefused) as error:
-                access.asker_named("plc-1", "")
+                access.asker_named(LOGGED_IN, "")
             assert error.value.code is Code.UNAUTHENTICATED
     assert Access([], {}).ssh_key("plc-1") is None
+
+
+def test_another_key_takes_the_place_of_one_and_sessions_of_the_former_are_refused(tmp_path):
+    async def ask(service: Asking) -> Any:
+        await service.call("token.add", adding().model_dump(), by="admin")
+        named, asked = service.core.answer_named, {"name": "plc-1", "ssh_key": OTHER_KEY}
+        shown = await service.call("token.key", asked, by="admin")
+        error = await refused(named(Request("who", token=LOGGED_IN)))
+        assert error.code is Code.UNAUTHENTICATED
+        now = f"plc-1 {shown['ssh_key']}"
+        assert (await named(Request("who", token=now)))["name"] == "plc-1"
+        listed = (await service.call("token.list", by="admin"))["tokens"]
+        assert {its["name"]: its["ssh_key"] for its in listed}["plc-1"] == shown["ssh_key"]
+        gone = await service.call("token.key", {**asked, "ssh_key": None}, by="admin")
+        assert gone["ssh_key"] is None
+        assert (await refused(named(Request("who", token=now)))).code is Code.UNAUTHENTICATED
+        audit = await service.call("document.get", {"name": "audit"}, by="admin")
+        return shown["ssh_key"], [
+            each["outcome"] for each in audit["audit"] if each["call"] == "token.key"
+        ]
+
+    key, outcomes = run(tmp_path, ask)
+    assert key != FINGERPRINT
+    assert outcomes == [f"key: {key}", "key: none"]
 
 
 def test_what_is_no_public_key_is_refused():
@@ -155,13 +185,16 @@ def test_a_netconf_server_asks_by_the_names_of_tokens_with_a_key(tmp_path):
     async def ask(service: Asking) -> None:
         await service.call("token.add", adding().model_dump(), by="admin")
         named = service.core.answer_named
-        assert await named(Request("ssh-key.get", {"name": "plc-1"})) == {"key": SSH_KEY}
-        assert await named(Request("ssh-key.get", {"name": "admin"})) == {"key": None}
-        assert (await named(Request("who", token="plc-1")))["cuc"] == CUC  # noqa: S106  a name
-        error = await refused(named(Request("token.list", token="plc-1")))  # noqa: S106  likewise
+        its = await named(Request("ssh-key.get", {"name": "plc-1"}))
+        assert its == {"key": SSH_KEY, "fingerprint": FINGERPRINT}
+        its = await named(Request("ssh-key.get", {"name": "admin"}))
+        assert its == {"key": None, "fingerprint": None}
+        assert (await named(Request("who", token=LOGGED_IN)))["cuc"] == CUC
+        error = await refused(named(Request("token.list", token=LOGGED_IN)))
         assert error.code is Code.FORBIDDEN
-        error = await refused(named(Request("who", token="admin")))  # noqa: S106  likewise
-        assert error.code is Code.UNAUTHENTICATED
+        for name in ("admin", "admin None", "plc-1"):
+            error = await refused(named(Request("who", token=name)))
+            assert error.code is Code.UNAUTHENTICATED
         error = await refused(service.core.answer(Request("who", token="plc-1")))  # noqa: S106
         assert error.code is Code.UNAUTHENTICATED
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial, wraps
-from typing import Annotated, Any, Literal, ParamSpec, TypeVar
+from typing import Annotated, Any, ParamSpec, TypeVar
 
 import anyio
 from mcp.server.mcpserver import MCPServer
@@ -17,7 +17,7 @@ from pydantic import Field
 from cnc.adapters.mcp.answers import cut, data, part, refusal
 from cnc.adapters.mcp.terminal import Terminal
 from cnc.errors import CncError, InputError
-from cnc.service.calls import CUC_PATTERN, STREAM_ID_PATTERN
+from cnc.service.calls import CUC_PATTERN, STREAM_ID_PATTERN, PrintedName
 from cnc.service.client import Client
 from cnc.service.refused import CallRefused, Code
 from cnc.version import __version__
@@ -25,18 +25,6 @@ from cnc.version import __version__
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 _Tool = Callable[_P, Awaitable[CallToolResult]]
-_Document = Literal[
-    "topology",
-    "plan",
-    "streams",
-    "rollouts",
-    "diff",
-    "status",
-    "clocks",
-    "metrics",
-    "events",
-    "audit",
-]
 _Name = Annotated[str, Field(max_length=64)]
 _Count = Annotated[int, Field(ge=0)]
 _Cuc = Annotated[str, Field(pattern=CUC_PATTERN)]
@@ -105,7 +93,7 @@ class _Reading:
 
     async def read_document(
         self,
-        name: _Document,
+        name: PrintedName,
         pointer: Annotated[str, Field(max_length=512)] = "",
         start: _Count = 0,
         number: Annotated[int, Field(ge=1)] | None = None,

@@ -84,8 +84,8 @@ class _Server:
         number, call = packet.get("id"), packet.get("call")
         try:
             if call == "keys":
-                key = await self._key_of(str(packet.get("user")))
-                await self._send({"id": number, "keys": key})
+                key = (await self._key_of(str(packet.get("user"))))["key"]
+                await self._send({"id": number, "keys": f"{key}\n" if key else ""})
             elif call == "open" and descriptors:
                 end = socket.socket(fileno=descriptors.pop())
                 await self._open(number, str(packet.get("user")), str(packet.get("peer")), end)
@@ -97,18 +97,18 @@ class _Server:
             for each in descriptors:
                 os.close(each)
 
-    async def _key_of(self, user: str) -> str:
-        """The line of an authorized_keys file, "" of who has none."""
+    async def _key_of(self, user: str) -> Mapping[str, str | None]:
+        """The line of an authorized_keys file and its fingerprint, None of who has none."""
         try:
             found = await self._asking.call("ssh-key.get", {"name": user}, token="", source="")
         except CallRefused as refused:
             LOG.warning("no key of %s: %s", user, refused)
-            return ""
-        key = found["key"]
-        return f"{key}\n" if key else ""
+            return dict.fromkeys(("key", "fingerprint"))
+        return dict(found)
 
     async def _open(self, number: Any, user: str, peer: str, end: socket.socket) -> None:
-        asker = Asker(self._asking, user, peer)
+        seen = (await self._key_of(user))["fingerprint"]
+        asker = Asker(self._asking, f"{user} {seen}", peer)
         if refused := await self._refusal(asker, user):
             LOG.warning("%s@%s refused: %s", user, peer, refused)
             end.close()

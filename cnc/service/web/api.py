@@ -45,6 +45,7 @@ OPERATIONS = (
     Operation("GET", "/tokens", "token.list", "All tokens, without their text"),
     Operation("POST", "/tokens", "token.add", "A new token", status=201, has_body=True),
     Operation("POST", "/tokens/{name}/rotate", "token.rotate", "Another text", has_body=True),
+    Operation("PUT", "/tokens/{name}/ssh-key", "token.key", "Another SSH key", has_body=True),
     Operation("DELETE", "/tokens/{name}", "token.revoke", "End a token"),
     Operation("PUT", "/quotas/{cuc}", "quota.set", "What a CUC may have", has_body=True),
     Operation(
