@@ -44,10 +44,11 @@ class Admission:
     `begun` is the judgement on the plan that it began with, as long as that is the decided one.
     """
 
-    def __init__(self, plan: Plan) -> None:
-        """Raises InputError for a plan that cannot be changed stream by stream."""
+    def __init__(self, plan: Plan, step_ns: int | None = None) -> None:
+        """`step_ns` is that of recovery, by default the plan's. Raises InputError for a plan that
+        cannot be changed stream by stream."""
         self.plan = plan
-        self._step_ns = recovery_step_ns(plan)
+        self._step_ns = recovery_step_ns(plan) if step_ns is None else step_ns
         self._live = self._timetable(plan)
         self.begun: Judgement | None = judgement(plan)
         self._judged = Judged(plan, self.begun)
@@ -124,14 +125,17 @@ class Admission:
             details = {"failure_code": of_problems(error)}
             raise CallRefused(Code.INVALID, str(error), hint=error.hint, details=details) from error
 
+    def beside(self, plan: Plan) -> Admission:
+        """Another one for a plan of the same network, in which to try what takes long: nothing of
+        this one is held up. From any thread. Raises InputError as `Admission`."""
+        return Admission(plan, self._step_ns)
+
     @contextmanager
-    def beginning_with(self, plan: Plan) -> Iterator[None]:
-        """Another plan for the same network, of which nothing is known yet: it is the decided one
-        when the block ends. Raises InputError as `Admission`."""
-        begun = Admission(plan)
+    def becoming(self, other: Admission) -> Iterator[None]:
+        """The plan of another one for the same network is the decided one when the block ends."""
         yield
-        self.plan, self.begun = plan, begun.begun
-        self._live, self._judged, self._beside = begun._live, begun._judged, begun._beside
+        self.plan, self.begun = other.plan, other.begun
+        self._live, self._judged, self._beside = other._live, other._judged, other._beside
 
 
 def recovery_step_ns(plan: Plan) -> int:

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
 from cnc.model import Plan
 from cnc.service import administration, intent_put, streams
 from cnc.service.admission import Admission
-from cnc.service.calls import Arguments, Role
+from cnc.service.calls import Arguments, IntentPut, Role
 from cnc.service.deciding import Deciding
 from cnc.service.reads import Reads
 from cnc.service.roller import Push, Rolled, Roller
@@ -35,6 +36,7 @@ class Decisions:
     def __init__(self, reads: Reads, admission: Admission, push: Push) -> None:
         self._reads, self._store, self._admission = reads, reads.store, admission
         self._writer = ThreadPoolExecutor(1, "writer")
+        self._beside = ThreadPoolExecutor(1, "intents")
         self._deciding: set[asyncio.Task[Any]] = set()
         self._decided: tuple[Plan, int]
         self._take(int(self._store.noted("decided") or 0))
@@ -44,9 +46,10 @@ class Decisions:
         self._running: asyncio.Task[None] | None = None
         self.calls: Mapping[str, Callable[[Asker, Any], Awaitable[Any]]] = {
             "push": self._push,
+            "intent.put": self._put_intent,
             **{
                 name: partial(self._decide, name, its)
-                for table in (streams, administration, intent_put)
+                for table in (streams, administration)
                 for name, its in table.DECISIONS.items()
             },
         }
@@ -70,7 +73,8 @@ class Decisions:
         if self._running:
             self._running.cancel()
             await asyncio.gather(self._running, *self._deciding, return_exceptions=True)
-        await asyncio.to_thread(self._writer.shutdown, cancel_futures=True)
+        for each in (self._beside, self._writer):
+            await asyncio.to_thread(each.shutdown, cancel_futures=True)
 
     def _take(self, number: int) -> None:
         self._reads.decided = self._decided = self._admission.plan, number
@@ -84,11 +88,29 @@ class Decisions:
         self._roller.want()
         return {"accepted": True, "after": after}
 
+    async def _put_intent(self, asker: Asker, arguments: IntentPut) -> Any:
+        return await self._to_its_end(self._intent_put(asker, arguments))
+
+    async def _intent_put(self, asker: Asker, arguments: IntentPut) -> Any:
+        beside = partial(asyncio.get_running_loop().run_in_executor, self._beside)
+        name, file = self._admission.plan.intent.name, arguments.file
+        intent = await beside(intent_put.read, arguments, name)
+        for _ in range(intent_put.COPIES_MAX):
+            its = await beside(intent_put.prepared, file, intent, self._store, self._admission)
+            put = partial(intent_put.put, its)
+            if answer := await self._decide("intent.put", put, asker, arguments):
+                return answer
+        put = partial(intent_put.put, replace(its, tried=None))
+        return await self._decide("intent.put", put, asker, arguments)
+
     async def _decide(self, call: str, function: _Decide, asker: Asker, arguments: Any) -> Any:
-        """Done to its end, also when its asker has gone."""
         deciding = Deciding(self._store, self._admission, self._reads.access, asker, call)
         work = partial(deciding.once, arguments, partial(function, deciding, arguments))
-        task = asyncio.create_task(self._decided_by(deciding, work))
+        return await self._to_its_end(self._decided_by(deciding, work))
+
+    async def _to_its_end(self, deciding: Coroutine[Any, Any, Any]) -> Any:
+        """Also when its asker has gone."""
+        task = asyncio.create_task(deciding)
         self._deciding.add(task)
         task.add_done_callback(self._deciding.discard)
         return await asyncio.shield(task)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +23,7 @@ from cnc.intent import from_document
 from cnc.model import Intent, Plan
 from cnc.planner.live import with_room
 from cnc.rollout import History
-from cnc.service.admission import Admission, recovery_step_ns
+from cnc.service.admission import Admission, Change, recovery_step_ns
 from cnc.service.calls import Role
 from cnc.service.store import Asker, Decision, Store
 from cnc.switch import ConnectOptions
@@ -138,6 +138,29 @@ def _first(file: Path, intent: Intent, store: Store, plan: Plan) -> Admission:
     return admission
 
 
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """What an intent makes of the plan `before`: an admission of its own, which has it; and the
+    streams and ports that may differ, None: any."""
+
+    before: Plan
+    admission: Admission
+    touched: frozenset[Hashable] | None
+
+
+def tried(
+    source: str, intent: Intent, change: FileChange, *, before: Plan, admission: Admission
+) -> Tried:
+    """Beside the plan that is decided, so from any thread. Raises CncError as `taking`."""
+    _refuse_names(source, change, before)
+    if change.sections:
+        plan = _around(source, intent, change, before)
+        return Tried(before, admission.beside(plan), None)
+    beside = admission.beside(before)
+    with _changing(source, change, beside) as its:
+        return Tried(before, beside, its.touched)
+
+
 @contextmanager
 def taking(
     source: str,
@@ -148,28 +171,47 @@ def taking(
     store: Store,
     asker: Asker,
     call: str = "intent file",
+    has_tried: Tried | None = None,
 ) -> Iterator[Decision]:
     """The decided plan has what the intent of `source` has got since, when the block ends. Raises
-    CncError where that moves a stream, and then all is as before."""
+    CncError where that moves a stream, and then all is as before. `has_tried`: what was tried of
+    the plan that is decided now."""
     before = admission.plan
-    if taken_names := change.added & before.intent.streams.keys():
-        raise InputError(f"{source}: {_named(taken_names)}: a CUC has a stream of that name")
+    _refuse_names(source, change, before)
+    if change.sections and has_tried is None:
+        has_tried = tried(source, intent, change, before=before, admission=admission)
     with ExitStack() as stack:
-        if change.sections:
-            plan = _around(source, intent, change, before)
-            stack.enter_context(admission.beginning_with(plan))
+        its = None
+        if has_tried:
+            stack.enter_context(admission.becoming(has_tried.admission))
+            its = has_tried.admission.plan, has_tried.touched
         elif change:
-            try:
-                its = stack.enter_context(admission.changing(change.wanted, change.gone, source))
-            except CncError as error:
-                raise _refused(source, change, error) from error
+            changed = stack.enter_context(_changing(source, change, admission))
+            its = changed.plan, changed.touched
         made = stack.enter_context(store.deciding(asker, call, str(change), "placed"))
-        if change.sections:
-            made.replace_plan(plan)
-        elif change:
-            made.take_plan(before, its.plan, its.touched)
+        if its:
+            plan, touched = its
+            if touched is None:
+                made.replace_plan(plan)
+            else:
+                made.take_plan(before, plan, touched)
         made.note("file", json.dumps(intent.document))
         yield made
+
+
+@contextmanager
+def _changing(source: str, change: FileChange, admission: Admission) -> Iterator[Change]:
+    with ExitStack() as stack:
+        try:
+            its = stack.enter_context(admission.changing(change.wanted, change.gone, source))
+        except CncError as error:
+            raise _refused(source, change, error) from error
+        yield its
+
+
+def _refuse_names(source: str, change: FileChange, before: Plan) -> None:
+    if taken_names := change.added & before.intent.streams.keys():
+        raise InputError(f"{source}: {_named(taken_names)}: a CUC has a stream of that name")
 
 
 def _around(source: str, intent: Intent, change: FileChange, before: Plan) -> Plan:

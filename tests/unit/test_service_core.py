@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import queue
 import re
 import threading
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,8 @@ import yaml
 
 from cnc import app
 from cnc.check import judge
-from cnc.service import roller, state, watching
+from cnc.service import intent_put, roller, state, watching
+from cnc.service.names import plan_name
 from cnc.service.refused import CallRefused, Code
 from tests.unit.service_network import CUC, FILE, ONE, THREE, TWO, Asking, Switches, service
 
@@ -497,6 +500,77 @@ def test_an_operator_puts_another_intent_and_the_streams_of_cucs_stay(tmp_path):
 
 async def decided(service: Asking) -> Any:
     return service.core.decided[0]
+
+
+MANY = {f"more{n}": {**KEYS, "period": "10ms", "payload": "64B"} for n in range(30)}
+
+
+@pytest.mark.parametrize("streams", [{"late": KEYS}, MANY])
+def test_others_are_answered_while_an_intent_is_read_and_its_streams_are_placed(
+    tmp_path, monkeypatch, streams
+):
+    """The intent waits at each of the two until a stream was read and another one was put."""
+    put = {"file": "line3.yaml", "text": changed_intent(**streams)}
+    waits, goes_on = queue.SimpleQueue(), queue.SimpleQueue()
+
+    def waiting(function: Any) -> Any:
+        def its(*args: Any, **more: Any) -> Any:
+            found = function(*args, **more)
+            waits.put(function.__name__)
+            goes_on.get(timeout=30)
+            return found
+
+        return its
+
+    monkeypatch.setattr(intent_put, "intent_of", waiting(intent_put.intent_of))
+    monkeypatch.setattr(intent_put.owner, "tried", waiting(intent_put.owner.tried))
+
+    async def ask(service: Asking) -> Any:
+        await service.put(ONE, KEYS)
+        answer = asyncio.create_task(service.call("intent.put", put, by="operator"))
+        waited = []
+        while not answer.done():
+            with suppress(queue.Empty):
+                waited.append(await asyncio.to_thread(waits.get, timeout=0.05))
+                assert (await service.get(ONE))["placed"]
+                if len(waited) <= 2:
+                    await service.put((TWO, THREE)[len(waited) - 1], KEYS)
+                goes_on.put(None)
+        return waited, await answer, service.core.decided[0]
+
+    waited, answer, plan = run(tmp_path, ask)
+    # What was placed beside the second stream is of no use once that is there.
+    assert waited == (["intent_of"] if streams is not MANY else ["intent_of", "tried", "tried"])
+    assert "removed valves" in answer["change"]
+    of_cuc = {plan_name(CUC, each) for each in (ONE, TWO, THREE)[: 1 + min(len(waited), 2)]}
+    assert of_cuc | streams.keys() <= plan.streams.keys()
+    assert "valves" not in plan.streams
+    assert not judge(plan)
+
+
+def test_an_intent_that_is_overtaken_again_and_again_holds_up_others_at_last(tmp_path, monkeypatch):
+    put = {"file": "line3.yaml", "text": changed_intent(**MANY)}
+    overtaken = []
+
+    async def ask(service: Asking) -> Any:
+        loop, try_it = asyncio.get_running_loop(), intent_put.owner.tried
+
+        def tried(*args: Any, **more: Any) -> Any:
+            found = try_it(*args, **more)
+            body = {**KEYS, "payload": f"{100 + len(overtaken)}B"}
+            overtaken.append(asyncio.run_coroutine_threadsafe(service.put(ONE, body), loop))
+            overtaken[-1].result(30)
+            return found
+
+        monkeypatch.setattr(intent_put.owner, "tried", tried)
+        answer = await service.call("intent.put", put, by="operator")
+        return answer["change"], service.core.decided[0]
+
+    change, plan = run(tmp_path, ask)
+    assert len(overtaken) == intent_put.COPIES_MAX
+    assert "removed valves" in change
+    assert MANY.keys() | {plan_name(CUC, ONE)} <= plan.streams.keys()
+    assert not judge(plan)
 
 
 def intent_with(former: str, text: str) -> str:
