@@ -9,12 +9,9 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import lcm
-from operator import itemgetter
 from typing import NamedTuple
-
-_TURNS_MAX = 16  # cycles; a longer chain is taken for one without an end
 
 
 class Passage(NamedTuple):
@@ -35,16 +32,16 @@ class Passage(NamedTuple):
     following: Sequence[int]
 
 
-# Frames of one period are tuples, of which there are very many. A late one on a port: when it
-# comes, when it is gone, its class, and its number.
+# Frames of one period are tuples, of which there are very many. A late one: its port, when it
+# comes, when it is gone, and its class.
 _Late = tuple[int, int, int, int]
 # Who comes late because of another: how long after it, and the number.
-_Delayed = list[tuple[int, int]]
+_Delayed = tuple[int, int]
 # One on time on a port: when it is there first and last, its class, and who comes late if it leaves
 # late, counted from when it is there first.
-_Stay = tuple[int, int, int, _Delayed]
-# A late one that makes others late: when it comes, its number, and whom.
-_Cause = tuple[int, int, _Delayed]
+_Stay = tuple[int, int, int, list[_Delayed]]
+
+_ON_WAY, _KNOWN = 1, 2
 
 
 def longest_chain_ns(passages: Sequence[Passage]) -> int | None:
@@ -53,87 +50,98 @@ def longest_chain_ns(passages: Sequence[Passage]) -> int | None:
         return 0
     cycle = lcm(*{passage.period_ns for passage in passages})
     late, stays = _unrolled(passages, cycle)
-    lasts = [0] * sum(map(len, late.values()))
-    for on_port in late.values():
-        for begin, gone, _, number in on_port:
-            lasts[number] = gone - begin
+    lasts = [gone - begin for _, begin, gone, _ in late]
     if max(lasts) >= cycle:
         return None
-    causes = [cause for port in stays for cause in _causes(late[port], stays[port], cycle)]
-    causes.sort(key=itemgetter(0, 1), reverse=True)
-    return _raised(lasts, causes, cycle)
+    ports = {port: _Port(its, cycle) for port, its in stays.items()}
+    return _raised(lasts, lambda number: _delayed(ports, late[number]))
 
 
-def _raised(lasts: list[int], latest_first: Sequence[_Cause], cycle_ns: int) -> int | None:
+def _raised(lasts: list[int], delayed_by: Callable[[int], Iterator[_Delayed]]) -> int | None:
     """The greatest of `lasts`, how long what each late frame does lasts by itself, when those
-    count that it makes late, and so on; `latest_first` has the late frames of a cycle.
+    count that it makes late, and so on; None if one makes itself late so.
 
-    Whom one makes late comes after it, so one turn from the last to the first knows all but those
-    of the next cycle; later turns go back as far as that makes a difference.
+    Depth first, so that each is asked once whom it delays, and one that makes itself late is met
+    soon: where rings are full most do.
     """
-    furthest = max([max(delayed)[0] for _, _, delayed in latest_first], default=0)
-    for turn in range(_TURNS_MAX):
-        raised_at = cycle_ns
-        for begin, number, delayed in latest_first:
-            if turn and raised_at - begin > furthest:
-                break
-            longest = lasts[number]
+    met = bytearray(len(lasts))
+    for first in range(len(lasts)):
+        if met[first]:
+            continue
+        met[first] = _ON_WAY
+        way = [(first, 0, delayed_by(first))]
+        while way:
+            number, since, delayed = way[-1]
             for after, other in delayed:
-                longest = max(longest, after + lasts[other])
-            if longest > lasts[number]:
-                lasts[number] = longest
-                raised_at = begin
-        if turn and raised_at == cycle_ns:
-            return max(lasts)
-    return None
+                if met[other] == _KNOWN:
+                    lasts[number] = max(lasts[number], after + lasts[other])
+                elif met[other]:
+                    return None
+                else:
+                    met[other] = _ON_WAY
+                    way.append((other, after, delayed_by(other)))
+                    break
+            else:
+                met[number] = _KNOWN
+                way.pop()
+                if way:
+                    before = way[-1][0]
+                    lasts[before] = max(lasts[before], since + lasts[number])
+    return max(lasts)
 
 
 def _unrolled(
     passages: Sequence[Passage], cycle_ns: int
-) -> tuple[dict[int, list[_Late]], dict[int, list[_Stay]]]:
-    """Every period of the passages in a cycle, by port: as it comes late, and, if it goes on to
-    another port, as it is there on time."""
+) -> tuple[list[_Late], dict[int, list[_Stay]]]:
+    """Every period of the passages in a cycle: as it comes late, by number, and, if it goes on to
+    another port, as it is there on time, by port."""
     numbers = []  # of the first period of each passage
     count = 0
     for passage in passages:
         numbers.append(count)
         count += cycle_ns // passage.period_ns
-    late: defaultdict[int, list[_Late]] = defaultdict(list)
+    late: list[_Late] = []
     stays: defaultdict[int, list[_Stay]] = defaultdict(list)
-    for passage, number in zip(passages, numbers, strict=True):
-        port, its_class, period, first, latest, last, gone_ns, following = passage
+    for port, its_class, period, first, latest, last, gone_ns, following in passages:
         onward = [
             (passages[n].latest_ns - first, numbers[n], cycle_ns // passages[n].period_ns)
             for n in following
         ]
-        on_port, present = late[port], stays[port] if following else []
         for index, gone in enumerate(gone_ns):
             turns, begin = divmod(latest + index * period, cycle_ns)
-            on_port.append((begin, gone - turns * cycle_ns, its_class, number + index))
+            late.append((port, begin, gone - turns * cycle_ns, its_class))
             if following:
                 start = (first + index * period) % cycle_ns
                 delayed = [(after, base + index % count) for after, base, count in onward]
-                present.append((start, start + last - first, its_class, delayed))
+                stays[port].append((start, start + last - first, its_class, delayed))
     return late, stays
 
 
-def _causes(late: Iterable[_Late], stays: list[_Stay], cycle_ns: int) -> Iterator[_Cause]:
-    """Whom late frames on a port make late elsewhere: those that are on time here meanwhile."""
-    stays.sort()
-    firsts = [first for first, _, _, _ in stays]
-    longest = max(last - first for first, last, _, _ in stays)
-    for begin, gone, its_class, number in late:
-        delayed: _Delayed = []
-        earliest = begin - longest
-        for turn in range(earliest // cycle_ns, gone // cycle_ns + 1):
-            base = turn * cycle_ns
-            low = bisect_left(firsts, earliest - base)
-            high = bisect_right(firsts, gone - base, low)
-            for first, last, other_class, following in stays[low:high]:
-                # One of a greater class goes first.
-                if base + last >= begin and other_class <= its_class:
-                    since = base + first - begin
-                    for after, other in following:
-                        delayed.append((since + after, other))
-        if delayed:
-            yield begin, number, delayed
+class _Port:
+    """Who is on a port on time, in order."""
+
+    def __init__(self, stays: list[_Stay], cycle_ns: int) -> None:
+        self.cycle_ns = cycle_ns
+        self.stays = sorted(stays)
+        self.firsts = [first for first, _, _, _ in self.stays]
+        self.longest_ns = max(last - first for first, last, _, _ in stays)
+
+
+def _delayed(ports: Mapping[int, _Port], late: _Late) -> Iterator[_Delayed]:
+    """Whom a late frame makes late elsewhere: those that are on time on its port meanwhile."""
+    number, begin, gone, its_class = late
+    port = ports.get(number)
+    if port is None:
+        return
+    cycle, firsts, stays = port.cycle_ns, port.firsts, port.stays
+    earliest = begin - port.longest_ns
+    for turn in range(earliest // cycle, gone // cycle + 1):
+        base = turn * cycle
+        low = bisect_left(firsts, earliest - base)
+        high = bisect_right(firsts, gone - base, low)
+        for first, last, other_class, following in stays[low:high]:
+            # One of a greater class goes first.
+            if base + last >= begin and other_class <= its_class:
+                since = base + first - begin
+                for after, other in following:
+                    yield since + after, other

@@ -113,6 +113,34 @@ def test_late_frames_in_a_ring_end_unless_they_come_round_to_themselves(
 
 
 @st.composite
+def passing(draw: st.DrawFn) -> list[tuple[int, int, int, int, int, int, list[int], list[int]]]:
+    """Frames that pass four ports, each in an order of its own."""
+    periods = draw(st.lists(st.sampled_from([250, 500, 1000]), min_size=1, max_size=8))
+    cycle = max(periods)
+    found: list[tuple[int, int, int, int, int, int, list[int], list[int]]] = []
+    for period in periods:
+        number, at = draw(st.sampled_from([5, 6])), draw(st.integers(0, cycle - 1))
+        way = draw(st.permutations(range(4)))[: draw(st.integers(1, 4))]
+        for hop, port in enumerate(way, 1):
+            due = at + draw(st.sampled_from([0, 3, 9]))
+            left = due + draw(st.sampled_from([5, 40]))
+            gone = [left + draw(st.integers(0, 600)) + shift for shift in range(0, cycle, period)]
+            onward = [len(found) + 1] if hop < len(way) else []
+            found.append((port, number, period, at, due, left, gone, onward))
+            at = left + draw(st.sampled_from([1, 20, 300]))
+    return found
+
+
+@examples(max_examples=300)
+@given(passing())
+def test_planner_and_judge_agree_how_long_late_frames_of_a_ring_make_others_late(
+    frames: list[tuple[int, int, int, int, int, int, list[int], list[int]]],
+) -> None:
+    stays = [Stay(PortRef("s", f"p{its[0]}"), *its[1:]) for its in frames]
+    assert longest_chain_ns([Passage(*its) for its in frames]) == spread_ns(stays)
+
+
+@st.composite
 def sendings(draw: st.DrawFn) -> list[Sending]:
     """What a talker sends in periods of 60 and 120, one frame after the other."""
     found, time = [], draw(st.integers(0, 60))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -153,3 +155,22 @@ def test_a_fault_in_a_network_of_a_suite_fails_it(lines, capsys, monkeypatch):
     monkeypatch.setattr(suite, "judge", lambda _: ["late"])
     assert not suite.show(lines, 0, 1)
     assert "2 FAULTS: late" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("asked", "why"),
+    [
+        (["--windows", "--only", "none such"], "cell of 1, 64 B both ways, 1 ms"),
+        (["--suite", "{suite}", "--out", "{suite}", "--only", "none such"], "\n  N_one.json"),
+        (["--only", "N_one.json"], "state one of these"),
+    ],
+)
+def test_a_pattern_that_selects_nothing_is_an_error_that_names_what_there_is(
+    tmp_path: Path, asked: list[str], why: str
+) -> None:
+    (tmp_path / "N_one.json").touch()
+    program = Path(__file__).parents[2] / "scripts" / "bench-planner"
+    arguments = [each.format(suite=tmp_path) for each in asked]
+    ended = subprocess.run([program, *arguments], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert why in ended.stderr

@@ -14,6 +14,7 @@ from cnc.planner.graph import Tree
 from cnc.planner.live.running import Joined, RunningLayout, Stated
 from cnc.planner.problem import Problem
 from cnc.planner.route import Member
+from cnc.planner.sharing.queue import Queue
 from cnc.planner.sharing.taken import Taken
 from cnc.planner.sharing.times import Times
 from cnc.planner.sharing.ways import Step
@@ -212,11 +213,7 @@ class Joining:
         work_ns = self._stream.frames * frame_ns
         reserve_ns = self._problem.reserve_ns(self._number, self._slot_ns)
         opens_ns = comes_ns - its.late_ns - (0 if is_first else reserve_ns)
-        opens_ns -= opens_ns % its.tick_ns
-        phase_ns = opens_ns % self._slot_ns
-        if phase_ns < its.shortest_ns:
-            opens_ns -= phase_ns
-        opens_ns -= max(phase_ns - (self._slot_ns - its.shortest_ns), 0)
+        opens_ns = Queue(self._times, link, self._slot_ns).clear_of_seam_ns(opens_ns)
         behind_ns = min(reserve_ns, frame_ns)
         left_ns = max(
             self._times.left_ns(link, since_ns, work, frame_ns)

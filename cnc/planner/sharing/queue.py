@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from cnc.planner.gates import clear_of_seam
 from cnc.planner.sharing.times import FrameTimes, Times
 
 SLOTS_MAX = 4  # by how many slots frames may be early in windows that are any good
@@ -184,10 +185,7 @@ class Queue:
         of a cycle cuts off no entry that is too short for it."""
         opens_ns -= opens_ns % self.its.tick_ns
         for begin in self._begins_ns:
-            phase = (opens_ns + begin) % self.lap_ns
-            if phase >= self.its.shortest_ns:
-                phase = max(phase - (self.lap_ns - self.its.shortest_ns), 0)
-            opens_ns -= phase
+            opens_ns = clear_of_seam(opens_ns + begin, self.lap_ns, self.its.shortest_ns) - begin
         return opens_ns
 
     def clear_to_shut_ns(self, shuts_ns: int) -> int:
