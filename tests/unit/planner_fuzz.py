@@ -3,8 +3,9 @@
 `single_plan` plans a network, `steady_plan` one in which jitter is limited, twice, `kept_plan` half
 of its streams and then all around them, `live_plans` adds and removes streams twelve times (fewer
 events never showed some faults), `promising_plans` does so where the network recovers from
-disturbances, `sharing_live_plans` where streams share windows. `ticked_plan` plans a network on
-ports that count in ticks, and takes a refusal for a fault that nothing but the ticks explains.
+disturbances, `sharing_live_plans` where streams share windows, `both_live_plans` where some do.
+`ticked_plan` plans a network on ports that count in ticks, and takes a refusal for a fault that
+nothing but the ticks explains.
 `stated_plan` plans one whose operator states what most leave unsaid, `sharing_plan` one whose
 streams may share windows.
 `python -m tests.simulator.long` judges and simulates many of them.
@@ -352,6 +353,40 @@ def sharing_live_plans(
         disturbance_ns=random.choice((None, *DISTURBANCES_NS)),
     )
     streams = [replace(each, windows=Windows.SHARED) for each in wanted.streams.values()]
+    wanted = with_streams(replace(wanted, network=network), *streams)
+    yield from _while_streams_come_and_go(random, wanted)
+
+
+def both_live_plans(seed: int, entries_max: tuple[int, ...] = (0, 0, 8, 16, 64)) -> Iterator[Plan]:
+    """The same where others have windows of their own, most of them in another class."""
+    random = seeded(seed)
+    wanted = random_intent(seed, entries_max=entries_max)
+    network = replace(
+        wanted.network,
+        gate_margin_ns=random.choice((0, 500, 10 * US, 50 * US)),
+        disturbance_ns=random.choice((None, *DISTURBANCES_NS)),
+    )
+    kinds = (
+        (Windows.EXACT, ("slower",)),
+        (Windows.SHARED, ("cyclic",)),
+        (Windows.SHARED, ("cyclic",)),
+        (Windows.AUTO, ("cyclic", "slower")),
+    )
+    streams = []
+    for each in wanted.streams.values():
+        windows, classes = random.choice(kinds)
+        steady = windows is Windows.AUTO and random.random() < 0.5
+        streams.append(
+            replace(
+                each,
+                windows=windows,
+                traffic_classes=("slower",) if steady else classes,
+                max_latency_ns=max(each.max_latency_ns, 2 * each.period_ns),
+                max_jitter_ns=each.max_latency_ns // 2 if steady else None,
+                earliest_ns=0,
+                latest_ns=None,
+            )
+        )
     wanted = with_streams(replace(wanted, network=network), *streams)
     yield from _while_streams_come_and_go(random, wanted)
 

@@ -103,12 +103,6 @@ def test_what_does_not_go_with_shared_windows_is_refused_with_the_reason() -> No
         assert why in refused.value.reasons[asked.name]
 
 
-def test_windows_of_both_kinds_are_not_held() -> None:
-    both = intent(STAR, stream("a", "t", "l", traffic_classes=("slower",)), named("b", "u"))
-    with pytest.raises(InputError, match="changes beside both are not held"):
-        Live(plan(both))
-
-
 def test_windows_that_are_longer_than_the_planner_makes_them_are_not_held() -> None:
     running = plan(sharing(*crowd(4)))
     port = PortRef("s1", "s2")

@@ -4,12 +4,14 @@
 not: it holds what runs, and asks it for a few streams at a time.
 
     changes    what a change is
-    own        a timetable of streams whose frames have windows of their own
+    own        streams whose frames have windows of their own
+    places     their timetable
     lists      what their ports run
     edited     a list that is edited in place
     moving     room that is made for one that finds none
     promises   when their frames are in time again after a disturbance, as announced
     shared     streams that share windows
+    both       the two kinds beside each other
     running    the windows that they share as a plan has them
     joining    where one more may join them
 """
@@ -20,7 +22,7 @@ from collections.abc import Collection, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 
-from cnc.errors import InputError, Lack, Unschedulable
+from cnc.errors import Lack, Unschedulable
 from cnc.keys.written import keys_of
 from cnc.loops import derive as loops
 from cnc.loops.model import Loops
@@ -29,10 +31,10 @@ from cnc.mechanisms import terms
 from cnc.model import LoopDelay, Plan, PortRef, Stream, StreamPlan
 from cnc.planner import explain
 from cnc.planner.addresses import LiveAddresses
+from cnc.planner.live.both import BothWindows
 from cnc.planner.live.changes import Changes
 from cnc.planner.live.moving import may_move
 from cnc.planner.live.own import OwnWindows
-from cnc.planner.live.shared import SharedWindows
 from cnc.planner.routing import Router
 from cnc.support.gc_pause import in_steps
 
@@ -59,16 +61,8 @@ class Live:
         promised to the nanosecond leaves no room for the next ones. `with_room` gives the plan's
         own as much.
 
-        Raises `InputError` for a plan in which some streams share windows and others do not, and
-        where it promises what this planner cannot account for."""
-        sharing = [planned.is_shared for planned in plan.streams.values()]
-        if any(sharing) and not all(sharing):
-            raise InputError(
-                f"some streams of the plan of {plan.intent.name} share windows, and others have "
-                "windows of their own: changes beside both are not held",
-                hint="plan anew (`cnc plan`) with `windows: exact` or `windows: shared` under "
-                "`defaults`",
-            )
+        Raises `InputError` where the plan has other shared windows than this planner lays out, or
+        promises what it cannot account for."""
         self._recovery_step_ns = recovery_step_ns
         self._origin = plan
         self._plan: Plan | None = plan
@@ -83,8 +77,9 @@ class Live:
         self._router = Router(plan.intent)
         for name, planned in plan.streams.items():
             self._router.carry_hops(self._streams[name], planned.hops)
-        kind = SharedWindows if any(sharing) else OwnWindows
-        self._windows: OwnWindows | SharedWindows = kind(plan, self._router)
+        sharing = any(planned.is_shared for planned in plan.streams.values())
+        kind = BothWindows if sharing else OwnWindows
+        self._windows: OwnWindows | BothWindows = kind(plan, self._router)
         self._number = {link.source: number for number, link in enumerate(self._router.links)}
         self._class_name = {its.number: its.name for its in plan.intent.classes.values()}
         self._rooms = terms.rooms(plan.intent, self._router.links)
@@ -116,8 +111,8 @@ class Live:
         """Place all of `streams`, or raise `Unschedulable` and change nothing.
 
         Where there is no room, so many streams that run may move for it, on the way that they have
-        and with all that was promised of them. None moves that shares windows, is sent twice, has
-        its jitter limited, or is part of a control loop.
+        and with all that was promised of them. None moves beside shared windows, or that is sent
+        twice, has its jitter limited, or is part of a control loop.
 
         A port whose list would become too long refuses them, unless its list was shortened before;
         and so does one at which what the plan states of another stream would hold no longer.

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
-from math import lcm
 
 from cnc.errors import Lack, Unschedulable
 from cnc.model import GateControlList, Plan, PortRef, Stream
-from cnc.planner import explain, incremental
-from cnc.planner.algorithm import DEFAULT_BUDGET
+from cnc.planner import incremental
 from cnc.planner.floor import us
-from cnc.planner.greedy import Greedy
 from cnc.planner.live.changes import Come, Movable
 from cnc.planner.live.lists import PortLists
-from cnc.planner.live.moving import make_room
+from cnc.planner.live.places import Places
 from cnc.planner.live.promises import Promises
 from cnc.planner.problem import Problem, jitter_bounds, stream_plans
-from cnc.planner.route import Member, Placement
+from cnc.planner.route import Placement
 from cnc.planner.routing import Router
-from cnc.planner.timetable import Timetable
 
 
 class OwnWindows:
@@ -29,9 +24,6 @@ class OwnWindows:
 
     def __init__(self, plan: Plan, router: Router) -> None:
         """Raises `InputError` where the plan promises what this planner cannot account for."""
-        self._router = router
-        self._streams = {name: plan.intent.streams[name] for name in plan.streams}
-        self._periods = Counter(stream.period_ns for stream in self._streams.values())
         problem = Problem(plan.intent, {}, router=router)
         planned = incremental.planned_placements(problem, plan.streams)
         unlike = incremental.unlike_ports(plan, planned.values())
@@ -44,7 +36,8 @@ class OwnWindows:
         links = {number for number, link in enumerate(problem.links) if link.source in loose}
         meet = incremental.conflicts(kept.values(), links)
         shortened = loose if not meet else frozenset[PortRef]()
-        self._table = Timetable(replace(problem, kept=kept))
+        streams = {name: plan.intent.streams[name] for name in plan.streams}
+        self._places = Places(replace(problem, kept=kept), router, streams)
         self._lists = PortLists(replace(problem, loose=shortened), plan.gates)
         self._lists.add(kept.values())
         self._lists.make_ready(plan.gates.keys() - unlike)
@@ -72,7 +65,7 @@ class OwnWindows:
         At most so many of the streams that are `movable` move for it, which have what is promised
         of them as what they ask for.
         """
-        problem, placed, before = self._place(streams, undo, movable, most)
+        problem, placed, before = self._places.add(streams, undo, movable, most)
         gates = self._renewed(placed.values(), before.values(), undo)
         moved = {member.stream for member in before}
         recovery_ns: dict[str, int] = {}
@@ -99,63 +92,8 @@ class OwnWindows:
         """Make final what was added."""
         if self._promises:
             self._promises.settle((), come.recovery_ns)
-        for stream in streams:
-            self._streams[stream.name] = stream
-            self._periods[stream.period_ns] += 1
+        self._places.accept(streams)
         self._lists.stale -= come.gates.keys()
-
-    def _place(
-        self, streams: Collection[Stream], undo: ExitStack, movable: Movable, most: int
-    ) -> tuple[Problem, dict[Member, Placement], dict[Member, Placement]]:
-        """Places for all of `streams` in the timetable, and for those that move, which had the last
-        ones; or `Unschedulable`."""
-        trees = self._router.route_all(streams)
-        for stream in streams:
-            undo.callback(self._router.carry, stream, trees.get(stream.name, ()), -1)
-        problem = self._problem(streams, trees)
-        self._table.problem = problem
-        search = Greedy(
-            problem, DEFAULT_BUDGET, paced=False, waiting=True, beat=True, table=self._table
-        )
-        refused = {
-            member.stream: reason
-            for member, route in search.routes.items()
-            if (reason := explain.hopeless(problem, route))
-        }
-        lacks = {
-            member.stream: Lack.TIME
-            for member, route in search.routes.items()
-            if explain.is_too_long(problem, route)
-        }
-        if not refused:
-            search.run()
-        refused |= {
-            member.stream: explain.no_place(self._table, search.routes[member])
-            for member in search.unplaced
-        }
-        apart = {
-            stream.name: explain.no_second_path(stream, self._router.forwarding)
-            for stream in streams
-            if stream.name not in trees
-        }
-        refused |= apart
-        before: dict[Member, Placement] = {}
-        if most and search.unplaced and refused.keys() == {its.stream for its in search.unplaced}:
-            moved = make_room(self._table, search, movable(), most)
-            if moved is not None:
-                before, refused, problem = moved, {}, self._table.problem
-        placed = {
-            member: self._table.placements[member]
-            for member in (*search.routes, *before)
-            if member in self._table.placements
-        }
-        for placement in before.values():
-            undo.callback(self._table.place, placement)
-        for member in placed:
-            undo.callback(self._table.remove, member)
-        if refused:
-            raise Unschedulable(refused, lacks=lacks | dict.fromkeys(apart, Lack.SECOND_WAY))
-        return problem, placed, before
 
     def _renewed(
         self, come: Collection[Placement], gone: Collection[Placement], undo: ExitStack
@@ -171,7 +109,7 @@ class OwnWindows:
         if crowded := lists.crowded():
             refused = {f"port {port}": why for port, why in crowded.items()}
             raise Unschedulable(refused, lacks=dict.fromkeys(refused, Lack.LIST))
-        ports = sorted(self._table.problem.links[link].source for link in links)
+        ports = sorted(self._places.table.problem.links[link].source for link in links)
         gates = {port: lists.lists.get(port) for port in ports}
         undo.callback(self._lists.run, self._lists.before(gates))
         self._lists.run(gates)
@@ -183,26 +121,15 @@ class OwnWindows:
         Raises `Unschedulable` and changes nothing where a port can neither run a list for what is
         left nor keep the one that it has.
         """
-        gone = [
-            self._table.placements[member]
-            for name in names
-            for member in (Member(name, path) for path in range(self._streams[name].paths))
-        ]
+        gone = self._places.of(names)
         stale = {self._lists.number[port] for port in self._lists.stale}
-        periods = [self._streams[name].period_ns for name in names]
         with ExitStack() as undo:
             self._lists.remove(gone)
             undo.callback(self._lists.add, gone)
-            self._periods.subtract(periods)
-            undo.callback(self._periods.update, periods)
+            self._places.forget_periods(names, undo)
             gates = self._without(gone, self._lists.gated_by(gone) | stale)
             undo.pop_all()
-        for placement in gone:
-            member = placement.route.member
-            self._table.remove(member)
-            self._router.carry(self._streams[member.stream], [placement.route.tree], -1)
-        for name in names:
-            del self._streams[name]
+        self._places.remove(names)
         return gates
 
     def _without(
@@ -211,7 +138,7 @@ class OwnWindows:
         """The lists that ports run without some frames; those that keep theirs are stale."""
         made = self._lists.made(links)
         crowded = made.crowded()
-        ports = sorted(self._table.problem.links[link].source for link in links)
+        ports = sorted(self._places.table.problem.links[link].source for link in links)
         due = {port: made.lists.get(port) for port in ports}
         self._must_stay(crowded)
         stays = {port for port, its in due.items() if its and self._may_stay(port)}
@@ -236,7 +163,7 @@ class OwnWindows:
         if self._promises is None:
             return {}
         members = [placement.route.member for placement in gone]
-        if broken := self._promises.change(members, (), self._table.problem, links):
+        if broken := self._promises.change(members, (), self._places.table.problem, links):
             self._promises.take_back()
         else:
             self._promises.settle({member.stream for member in members}, {})
@@ -244,11 +171,11 @@ class OwnWindows:
 
     def _may_stay(self, port: PortRef) -> bool:
         """Whether the list that a port runs may stay with the streams that are left."""
-        return lcm(*(+self._periods)) % self._lists.gates[port].cycle_ns == 0
+        return self._places.hyperperiod_ns % self._lists.gates[port].cycle_ns == 0
 
     def _must_stay(self, ports: Mapping[PortRef, str]) -> None:
         """Raise `Unschedulable` where lists cannot stay that have to, for these reasons."""
-        hyperperiod = us(lcm(*(+self._periods)))
+        hyperperiod = us(self._places.hyperperiod_ns)
         refused = {
             f"port {port}": f"{why}. It cannot keep its current list either: the cycle of "
             f"{us(self._lists.gates[port].cycle_ns)} does not divide the hyperperiod of all "
@@ -258,10 +185,3 @@ class OwnWindows:
         }
         if refused:
             raise Unschedulable(refused, hint="plan again without these streams")
-
-    def _problem(
-        self, streams: Iterable[Stream], trees: Mapping[str, tuple[tuple[int, ...], ...]]
-    ) -> Problem:
-        """To place `streams` beside all others. It knows these by their reservations alone."""
-        wanted = {stream.name: stream for stream in streams}
-        return self._table.problem.only(wanted, trees, frozenset(+self._periods))

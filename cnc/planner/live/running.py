@@ -268,6 +268,15 @@ class RunningLayout(Layout):
         meets = self.windows.meets_others() or self.windows.meet_each_other()
         return self._is_sent and not meets
 
+    def taken(self) -> Iterator[tuple[int, int, int]]:
+        """The times of links in each slot that no other frame may have: the link, and from when on
+        and for how long its window is open, or its talker sends."""
+        for link, queue in self.queues.items():
+            yield link, self.windows.opens_ns[link], self.windows.length_ns(link)
+            for its in queue.coming.values():
+                if its.before is None:
+                    yield its.link, its.sent_ns, its.lasts_ns
+
     def load(self, stream: Stream, slot: int, links: Mapping[int, int]) -> int:
         """The most work in any of the slots that a stream would take of links, by link with how
         many slots after it began."""

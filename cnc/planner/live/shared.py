@@ -2,39 +2,43 @@
 
 The windows of others stay as they are, and by when their frames have left. A stream joins the last
 wave of each window of its way, in a slot that has room; where it needs more time it has an end of
-its own behind it, and where no window is, one of its own is opened.
+its own behind it, and where no window is, one of its own is opened. Beside them there may be frames
+that have windows of their own (`both`).
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import NamedTuple
 
 from cnc.errors import InputError, Lack, Unschedulable
-from cnc.model import GateControlList, Intent, Plan, PortRef, Stream, StreamPlan, Windows
+from cnc.model import GateControlList, Intent, Plan, PortRef, Stream, StreamPlan
 from cnc.planner import explain
 from cnc.planner.floor import us
-from cnc.planner.gates import Lists
+from cnc.planner.gates import Lists, windows_by_port
 from cnc.planner.graph import Tree
-from cnc.planner.live.changes import Come, Movable
+from cnc.planner.live.changes import Come
 from cnc.planner.live.joining import Joining, OfClass
 from cnc.planner.live.running import RunningLayout, Stated, stated_by
 from cnc.planner.live.within import opens_within
 from cnc.planner.problem import Problem
 from cnc.planner.recovery import Recovery
+from cnc.planner.route import Placement
 from cnc.planner.routing import Router
-from cnc.planner.sharing import Shared
+from cnc.planner.sharing import OWN_CLASS, Shared
 from cnc.planner.sharing.taken import Taken
 
 
 class _State(NamedTuple):
-    """All that is planned now: the windows of each class, what lists of ports are for them, those
-    that ports run, and when streams recover."""
+    """All that is planned now: the streams that share windows, the frames `beside` them, the
+    windows of each class, what lists of ports are for all of it, those that ports run, and when
+    streams recover."""
 
     intent: Intent
+    beside: tuple[Placement, ...]
     classes: Mapping[int, RunningLayout]
     due: Mapping[PortRef, GateControlList]
     gates: Mapping[PortRef, GateControlList]
@@ -42,40 +46,41 @@ class _State(NamedTuple):
 
 
 class SharedWindows:
-    """The windows of a plan all of whose streams share them."""
+    """The windows of those streams of a plan that share them."""
 
-    def __init__(self, plan: Plan, router: Router) -> None:
-        """Raises `InputError` where the plan has other windows than this planner would lay out, or
-        promises what it cannot account for."""
+    def __init__(self, plan: Plan, router: Router, beside: Iterable[Placement]) -> None:
+        """The frames `beside` have windows of their own. Raises `InputError` where the plan has
+        other windows than this planner would lay out, or promises what it cannot account for."""
         self._router = router
         self.gates = dict(plan.gates)
         self.recovery_ns = dict(plan.recovery_ns)
-        streams = {name: plan.intent.streams[name] for name in plan.streams}
+        sharing = [name for name, planned in plan.streams.items() if planned.is_shared]
+        streams = {name: plan.intent.streams[name] for name in sharing}
         intent = replace(plan.intent, streams=streams)
+        beside = tuple(beside)
         why = ""
         for turned in (False, True):
-            classes = self._layouts(intent, self._stated(plan, turned=turned))
-            due = self._shared(intent, classes).lists().lists
+            classes = self._layouts(intent, beside, self._stated(plan, sharing, turned=turned))
+            due = self._shared(intent, beside, classes).lists().lists
             if not all(its.holds() for its in classes.values()) or not _are_within(plan.gates, due):
                 why = why or "has other windows that streams share than this planner lays out"
                 continue
-            self._now = _State(intent, classes, due, plan.gates, {})
-            self._now, _ = self._state(intent, classes)
+            self._now = _State(intent, beside, classes, due, plan.gates, {})
+            self._now, _ = self._state(intent, beside, classes)
             if not self._broken(self._now.bounds_ns):
                 return
             why = "promises more of disturbances than this planner can account for"
         raise InputError(f"the plan of {plan.intent.name} {why}", hint="plan anew (`cnc plan`)")
 
-    def add(
-        self,
-        streams: Collection[Stream],
-        undo: ExitStack,
-        _movable: Movable,
-        _most: int,
-    ) -> Come:
-        """Let all of `streams` join windows, or raise `Unschedulable`. Nobody moves."""
-        before = self._now
-        undo.callback(setattr, self, "_now", before)
+    @property
+    def classes(self) -> Mapping[int, RunningLayout]:
+        """The windows of each class."""
+        return self._now.classes
+
+    def add(self, streams: Collection[Stream], undo: ExitStack) -> Come:
+        """Let all of `streams` join windows, or raise `Unschedulable`. Until `accept` `undo` takes
+        it back."""
+        undo.callback(setattr, self, "_now", self._now)
         trees = self._router.route_all(streams)
         for stream in streams:
             undo.callback(self._router.carry, stream, trees.get(stream.name, ()), -1)
@@ -89,18 +94,38 @@ class SharedWindows:
         planned: dict[str, StreamPlan] = {}
         for name, number in joining.items():
             planned |= self._now.classes[number].plans_of([name])
-        gates: dict[PortRef, GateControlList | None] = {
-            port: its for port, its in self._now.gates.items() if before.gates.get(port) != its
-        }
         recovery_ns = {
             name: self._now.bounds_ns[name] for name in joining if name in self._now.bounds_ns
         }
-        return Come(planned, gates, {}, recovery_ns)
+        return Come(planned, self._renewed(), {}, recovery_ns)
 
-    def accept(self, _streams: Collection[Stream], come: Come) -> None:
+    def stand_beside(self, beside: Iterable[Placement], undo: ExitStack) -> None:
+        """Let these be the frames that have windows of their own, or raise `Unschedulable`. Until
+        `accept` `undo` takes it back."""
+        before, beside = self._now, tuple(beside)
+        stated = {number: layout.stated for number, layout in before.classes.items()}
+        classes = self._layouts(before.intent, beside, stated)
+        state, lists = self._state(before.intent, beside, classes)
+        problems = {f"port {port}": why for port, why in lists.crowded().items()}
+        lacks = dict.fromkeys(problems, Lack.LIST)
+        if problems := problems or self._broken(state.bounds_ns):
+            raise Unschedulable(problems, lacks=lacks)
+        undo.callback(setattr, self, "_now", before)
+        self._now = state
+
+    def accept(self, come: Come) -> None:
         """Make final what was added."""
         self.gates = dict(self._now.gates)
         self.recovery_ns |= come.recovery_ns
+
+    def _renewed(self) -> dict[PortRef, GateControlList | None]:
+        """The lists of now that ports do not run yet."""
+        gates = self._now.gates
+        return {
+            port: gates.get(port)
+            for port in sorted({*self.gates, *gates})
+            if self.gates.get(port) != gates.get(port)
+        }
 
     def remove(self, names: Collection[str]) -> dict[PortRef, GateControlList | None]:
         """Take streams out that are there; the lists that ports run then. Windows of others stay.
@@ -117,8 +142,8 @@ class SharedWindows:
                 its.joined.pop(name, None)
             if its.joined:
                 stated[number] = its.without_unused()
-        classes = self._layouts(intent, stated)
-        state, lists = self._state(intent, classes)
+        classes = self._layouts(intent, before.beside, stated)
+        state, lists = self._state(intent, before.beside, classes)
         problems = {f"port {port}": why for port, why in lists.crowded().items()}
         problems |= self._broken({**state.bounds_ns, **dict.fromkeys(names, 0)})
         if problems or not all(layout.holds() for layout in classes.values()):
@@ -137,30 +162,20 @@ class SharedWindows:
             trees = [tuple(step.link for step in way) for way in joined.ways]
             self._router.carry(stream, trees, -1)
         self._now = state
-        ports = {*before.gates, *state.gates}
-        gates = {
-            port: state.gates.get(port)
-            for port in sorted(ports)
-            if before.gates.get(port) != state.gates.get(port)
-        }
+        gates = self._renewed()
         self.gates = dict(state.gates)
         return gates
 
     def _join(self, stream: Stream, trees: tuple[Tree, ...]) -> int:
         """Let a stream take part where it may; the number of its class."""
-        if stream.windows is Windows.EXACT:
-            raise Unschedulable(
-                {
-                    stream.name: "asks for a window of its own, and the streams that run here "
-                    "share theirs: such a window would count for all of them. Plan anew with it "
-                    "(`cnc plan`), or let it share windows"
-                }
-            )
         intent = replace(
             self._now.intent, streams={**self._now.intent.streams, stream.name: stream}
         )
         problem = Problem(intent, {stream.name: trees}, router=self._router)
-        numbers = problem.class_numbers(stream.name)
+        own = {placement.traffic_class for placement in self._now.beside}
+        numbers = [n for n in problem.class_numbers(stream.name) if n not in own]
+        if not numbers:
+            raise Unschedulable({stream.name: OWN_CLASS})
         number = next((n for n in numbers if n in self._now.classes), numbers[0])
         layout = self._now.classes.get(number)
         stated = layout.stated if layout else Stated(stream.period_ns)
@@ -172,13 +187,13 @@ class SharedWindows:
                     "would help: another period, or to plan anew (`cnc plan`)"
                 }
             )
-        taken = _taken_by(problem, self._now.classes, number)
+        taken = _taken_by(problem, self._now.beside, self._now.classes, number)
         joining = Joining(problem, OfClass(number, stated, layout, taken), stream, trees)
         refused = {stream.name: "no window that frames share has room for it"}
         lacks: dict[str, Lack] = {}
         for tried in joining.tried():
             classes = {**self._now.classes, number: tried}
-            state, lists = self._state(intent, dict(sorted(classes.items())))
+            state, lists = self._state(intent, self._now.beside, dict(sorted(classes.items())))
             refused = {f"port {port}": why for port, why in lists.crowded().items()}
             lacks = dict.fromkeys(refused, Lack.LIST)
             refused = refused or self._broken(state.bounds_ns)
@@ -211,42 +226,53 @@ class SharedWindows:
                 break
         return found
 
-    def _stated(self, plan: Plan, *, turned: bool) -> dict[int, Stated]:
+    def _stated(self, plan: Plan, sharing: Iterable[str], *, turned: bool) -> dict[int, Stated]:
         by_class: defaultdict[int, list[str]] = defaultdict(list)
-        for name, planned in plan.streams.items():
-            by_class[planned.hops[0].traffic_class].append(name)
+        for name in sharing:
+            by_class[plan.streams[name].hops[0].traffic_class].append(name)
         numbers = {link.source: number for number, link in enumerate(self._router.links)}
         return {
             number: stated_by(plan, names, numbers, turned=turned)
             for number, names in sorted(by_class.items())
         }
 
-    def _layouts(self, intent: Intent, stated: Mapping[int, Stated]) -> dict[int, RunningLayout]:
+    def _layouts(
+        self, intent: Intent, beside: Collection[Placement], stated: Mapping[int, Stated]
+    ) -> dict[int, RunningLayout]:
         problem = Problem(intent, {}, router=self._router)
         found: dict[int, RunningLayout] = {}
         for number, its in stated.items():
             # What other classes take shows only once all are laid out.
             found[number] = RunningLayout(problem, number, its, Taken(problem, ()))
-        if len(found) > 1:
+        if len(found) > 1 or beside:
             for number, its in stated.items():
-                taken = _taken_by(problem, found, number)
+                taken = _taken_by(problem, beside, found, number)
                 found[number] = RunningLayout(problem, number, its, taken)
         return found
 
-    def _state(self, intent: Intent, classes: Mapping[int, RunningLayout]) -> tuple[_State, Lists]:
+    def _state(
+        self, intent: Intent, beside: tuple[Placement, ...], classes: Mapping[int, RunningLayout]
+    ) -> tuple[_State, Lists]:
         """What follows from layouts; nothing of it holds where their lists are crowded. Ports keep
         the list that they run where what it is for does not change."""
-        shared, before = self._shared(intent, classes), self._now
+        shared, before = self._shared(intent, beside, classes), self._now
         lists = shared.lists()
         gates = {
             port: before.gates[port] if before.due.get(port) == its else its
             for port, its in lists.lists.items()
         }
         found: Recovery = shared.recovery(lists._replace(lists=gates))
-        return _State(intent, classes, lists.lists, gates, found.recovery_ns), lists
+        state = _State(intent, beside, classes, lists.lists, gates, found.recovery_ns)
+        return state, lists
 
-    def _shared(self, intent: Intent, classes: Mapping[int, RunningLayout]) -> Shared:
-        shared = Shared(Problem(intent, {}, router=self._router), {})
+    def _shared(
+        self,
+        intent: Intent,
+        beside: Collection[Placement],
+        classes: Mapping[int, RunningLayout],
+    ) -> Shared:
+        problem = Problem(intent, {}, router=self._router)
+        shared = Shared(problem, windows_by_port(problem, beside))
         for layout in classes.values():
             shared.classes.append(layout)
             shared.streams |= layout.stream_plans()
@@ -263,9 +289,14 @@ def _are_within(
     return same and all(opens_within(its, due[port]) for port, its in gates.items())
 
 
-def _taken_by(problem: Problem, classes: Mapping[int, RunningLayout], number: int) -> Taken:
-    """What classes but one take of links."""
-    taken = Taken(problem, ())
+def _taken_by(
+    problem: Problem,
+    beside: Iterable[Placement],
+    classes: Mapping[int, RunningLayout],
+    number: int,
+) -> Taken:
+    """What frames with windows of their own and classes but one take of links."""
+    taken = Taken(problem, beside)
     for other, layout in classes.items():
         if other != number:
             for link, windows in (layout.gate_windows() | layout.sent_in()).items():

@@ -37,6 +37,10 @@ from cnc.planner.sharing.spare import Periodic
 from cnc.planner.sharing.taken import Taken
 from cnc.planner.sharing.ways import Style
 
+OWN_CLASS = (
+    "its class has frames with windows of their own, and windows that frames share need another "
+    "class. What would help: `windows` alike for all streams of a class"
+)
 _SLOTS_TRIED_MAX = 16
 _TURNS = 2  # classes that take turns, where one is too few
 _TURN_SLOTS_MAX = 256  # of a cycle: a layout of more takes long, in slots too short to be halved
@@ -172,10 +176,7 @@ def share(problem: Problem, names: Collection[str], beside: Iterable[Placement] 
         if free:
             by_class[free[0]].append(name)
         else:
-            found.refused[name] = (
-                "its class has frames with windows of their own, and windows that frames share "
-                "need another class. What would help: `windows` alike for all streams of a class"
-            )
+            found.refused[name] = OWN_CLASS
     for number in sorted(by_class, reverse=True):
         others = by_class.keys() - {number}
         classes = _common_classes(problem, by_class[number], number, others)
