@@ -46,7 +46,7 @@ def judge_recovery(plan: Plan, found: Mapping[str, int | None]) -> Iterator[Viol
     """Streams that may stay late for longer after a disturbance than the plan says.
 
     `found` is by stream for how long it may be late, by the account of a plan that is sound
-    otherwise (`account_of`); None: no bound is found.
+    otherwise (`account_of`), where that `is_promised`; None: no bound is found.
     """
     network = plan.intent.network
     if network.disturbance_ns is None:
@@ -71,6 +71,12 @@ def judge_recovery(plan: Plan, found: Mapping[str, int | None]) -> Iterator[Viol
                 f"{promised} ns"
             )
             yield Violation("recovery", name, text)
+
+
+def is_promised(plan: Plan) -> bool:
+    """Whether any stream of a plan is promised when it recovers, or must be: else the verdict does
+    not depend on it."""
+    return plan.intent.network.recovery_required or bool(plan.recovery_ns)
 
 
 def account_of(

@@ -32,7 +32,7 @@ from cnc.check.forwarding import judge_forwarding
 from cnc.check.lists import judge_cycles, judge_lists, readable_lists
 from cnc.check.mechanisms import judge_entering, judge_times
 from cnc.check.queues import judge_links, judge_queues
-from cnc.check.recovery import account_of, judge_recovery
+from cnc.check.recovery import account_of, is_promised, judge_recovery
 from cnc.check.seams import judge_seams
 from cnc.check.shared import judge_shared
 from cnc.check.windows import judge_windows
@@ -229,7 +229,8 @@ class Parts:
 
     def _judge_recovery(self) -> Iterator[Violation]:
         intent, known = self._plan.intent, self._known
-        if (disturbance_ns := intent.network.disturbance_ns) is None:
+        disturbance_ns = intent.network.disturbance_ns
+        if disturbance_ns is None or not is_promised(self._plan):
             return judge_recovery(self._plan, {})
         frames = [t for its in {**known.frames, **self._frames}.values() for t in its]
         account = account_of(intent, self._all_lists(), frames, disturbance_ns)

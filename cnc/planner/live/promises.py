@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from functools import cached_property
 
 from cnc.errors import InputError
 from cnc.model import GateControlList, Plan, PortRef
 from cnc.planner.floor import us
-from cnc.planner.lateness import lateness
+from cnc.planner.lateness import Lateness, lateness
 from cnc.planner.problem import Problem
 from cnc.planner.route import Member, Placement
 
@@ -26,12 +27,16 @@ class Promises:
         gates: Mapping[PortRef, GateControlList],
     ) -> None:
         """`gates` are what ports run at any time. Raises `InputError` where the plan promises what
-        this planner finds no reason for."""
+        this planner finds no reason for.
+
+        How late frames may be in a large network takes seconds to find. Where nothing is promised
+        it is asked for by the first change alone."""
         self.recovery_ns = dict(plan.recovery_ns)
         self._required = plan.intent.network.recovery_required
         self._links = problem.links
-        self._lateness = lateness(problem, placements, gates)
-        found = self._lateness.bounds_ns()
+        self._gates = gates
+        self._begun = problem, tuple(placements), dict(gates)
+        found = self._lateness.bounds_ns() if self.recovery_ns else {}
         broken = [name for name, ns in self.recovery_ns.items() if found.get(name, ns + 1) > ns]
         if broken:
             raise InputError(
@@ -39,6 +44,13 @@ class Promises:
                 f"can account for: {_named(broken)}",
                 hint="plan anew (`cnc plan`)",
             )
+
+    @cached_property
+    def _lateness(self) -> Lateness:
+        its = lateness(*self._begun)
+        its.gates = self._gates
+        del self._begun
+        return its
 
     def change(
         self,
