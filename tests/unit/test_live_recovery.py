@@ -42,6 +42,16 @@ def test_a_default_plan_is_kept_running_with_its_promises(name: str) -> None:
     assert {hop.egress for hop in back.streams[last.name].hops} <= back.ports
 
 
+def test_a_stream_is_promised_the_same_where_nobody_was_promised_anything() -> None:
+    running = plan(recovering(intent(LINE, A)))
+    silent = replace(running, recovery_ns={})
+    more = stream("more", "t", "l", payload_octets=46)
+    came = Live(silent).add([more])
+    longer = {name: ns + MS for name, ns in running.recovery_ns.items()}
+    assert came.recovery_ns == Live(replace(running, recovery_ns=longer)).add([more]).recovery_ns
+    assert came.recovery_ns["more"] > 0
+
+
 def test_a_stream_that_would_make_others_late_for_longer_is_refused_with_both_figures() -> None:
     running = plan(recovering(intent(LINE, A)))
     live = Live(running)

@@ -95,7 +95,7 @@ def test_a_promise_of_recovery_holds_while_others_come_and_go() -> None:
 def test_what_does_not_go_with_shared_windows_is_refused_with_the_reason() -> None:
     live = Live(plan(sharing(*crowd(4))))
     for asked, why in (
-        (replace(named("own"), windows=Windows.EXACT), "asks for a window of its own"),
+        (replace(named("own"), windows=Windows.EXACT), "those of its class share theirs"),
         (named("odd", period_ns=1500 * US), "its period of 1500 µs is no multiple of the slots of"),
     ):
         with pytest.raises(Unschedulable) as refused:

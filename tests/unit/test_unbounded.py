@@ -18,13 +18,14 @@ from cnc import cli
 from cnc import intent as intents_from
 from cnc.account.openings import GateCycle
 from cnc.check import judge, judgement, unbounded
+from cnc.check.change import Judged, Named
 from cnc.check.streams import judge_streams
 from cnc.errors import Unschedulable
 from cnc.mechanisms.frer.derive import sequence_functions
 from cnc.mechanisms.frer.model import Recovery
 from cnc.model import Elimination, Intent, Plan, PortRef, Windows
 from cnc.page.data import page_data
-from cnc.planner import plan
+from cnc.planner import Live, plan
 from tests.simulator.adversary import Chance
 from tests.simulator.outcome import missed
 from tests.simulator.ports import Disturbance
@@ -123,6 +124,22 @@ def test_nothing_is_said_where_all_have_a_bound_or_none_is_asked_for() -> None:
     alone = replace(alone, streams={"g": alone.streams["g"]})
     assert unbounded.warning(judgement(plan(alone))) is None
     assert unbounded.warning(judgement(plan(wanted(disturbance_ns=None)))) is None
+
+
+def test_where_nothing_is_promised_the_account_is_made_for_the_warning_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    planned = plan(wanted())
+    silent = replace(planned, recovery_ns={})
+    monkeypatch.setattr("cnc.check.whole.account_of", None)
+    monkeypatch.setattr("cnc.check.change.rules.account_of", None)
+    judged = judgement(silent)
+    assert judged.violations == []
+    live = Live(silent)
+    gone = live.remove(["f0"])
+    assert Judged(silent, judged).after(live.plan, Named({"f0"}, gone.gates.keys())) == []
+    monkeypatch.undo()
+    assert judged.endless == judgement(planned).endless != {}
 
 
 def test_the_page_has_the_warning_and_the_recovery_of_those_that_have_a_bound() -> None:
