@@ -52,7 +52,8 @@ def start(count: int, switches: int, recovery: str, directory: Path) -> Start:
     planned = plan(asked, best_effort=True)
     state = directory / "cnc"
     state.mkdir(mode=0o700)
-    _store(state, planned, intents.load(file).document)
+    cucs = {name: _cuc(number) for number, name in enumerate(streams)}
+    keep(state, planned, intents.load(file).document, cucs)
     connect = ConnectOptions(directory / "no-key", directory / "no-hosts")
     begun_s = time.monotonic()
     with served(file, state, connect) as service:
@@ -61,8 +62,9 @@ def start(count: int, switches: int, recovery: str, directory: Path) -> Start:
         return Start(len(planned.streams), bounded, took_s, cpu_s([service.pid]))
 
 
-def _store(state: Path, planned: Plan, document: Mapping[str, Any]) -> None:
-    """As a service leaves it that has placed all of them, and whose switches run them."""
+def keep(state: Path, planned: Plan, document: Mapping[str, Any], cucs: Mapping[str, str]) -> None:
+    """As a service leaves its directory that has placed all of them, and whose switches run them.
+    `document` is the intent file, `cucs` has whose each of the other streams is."""
     placed = with_room(planned, recovery_step_ns(planned))
     store = Store(state / FILE_NAME)
     try:
@@ -72,11 +74,9 @@ def _store(state: Path, planned: Plan, document: Mapping[str, Any]) -> None:
                 made.note(key, json.dumps(document))
             made.note("network", placed.intent.name)
             made.note("running", str(made.number))
-            for number, (name, keys) in enumerate(placed.intent.document["streams"].items()):
-                cuc = _cuc(number)
-                its = StreamRecord(
-                    cuc, name, name, {"intent": keys}, State.CONFIGURED, True, made.number
-                )
+            for name, cuc in cucs.items():
+                body = {"intent": placed.intent.document["streams"][name]}
+                its = StreamRecord(cuc, name, name, body, State.CONFIGURED, True, made.number)
                 made.put_stream(its)
     finally:
         store.close()

@@ -12,6 +12,7 @@ import pytest
 
 from cnc.cli import cnc
 from cnc.service import state
+from cnc.service.access import fingerprint
 from cnc.service.channel import Request
 from cnc.service.commands import Commands
 from cnc.service.core import Core
@@ -92,7 +93,8 @@ def test_a_standby_tells_who_changes_tokens_or_asks_over_netconf_who_leads(tmp_p
         await leading.call("token.add", key, by="admin")
         await standby.core.look()
         its_id = {"cuc": CUC, "stream_id": ONE}
-        over_netconf = Request("stream.put", {**its_id, "body": {"intent": KEYS}}, token="jo")  # noqa: S106
+        put, its = {**its_id, "body": {"intent": KEYS}}, f"jo {fingerprint(SSH_KEY)}"
+        over_netconf = Request("stream.put", put, token=its)
         revoked = standby.call("token.revoke", {"name": "jo"}, by="admin")
         for asked, next_step in (
             (revoked, "; run `cnc token` on its machine"),

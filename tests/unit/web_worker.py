@@ -23,7 +23,7 @@ from cnc.service.channel import Request, serving
 from tests.unit.service_fixture import FixtureCore
 from tests.unit.service_network import Switches, service
 
-START_S = 20
+START_S = 120  # of what hangs; a busy machine takes half a minute for a worker
 Answer = Callable[[Request], Awaitable[Any]]
 
 

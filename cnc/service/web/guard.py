@@ -16,6 +16,7 @@ from cnc.service.web.asking import token_was_good
 from cnc.service.web.errors import RestconfError, refused
 from cnc.service.web.guesses import Guesses
 from cnc.service.web.guests import Guest
+from cnc.service.web.pace import Pace
 
 SEND_WITHIN_S = 30.0  # until a client has taken what was sent so far
 HEAD_MAX_OCTETS = 16 << 10
@@ -23,6 +24,10 @@ _PATH_MAX, _QUERY_MAX = 2048, 1024
 # Names by which tokens get into URLs, and from there into logs, histories and referrers.
 _TOKENS = frozenset({"token", "access_token", "authorization", "api_key", "apikey", "key"})
 _READS = frozenset({"GET", "HEAD", "OPTIONS"})
+# What is refused for what was sent, or for how often, and not for what the network is.
+_OF_STRANGERS = frozenset({400, 401, 403, 406, 408, 413, 414, 415, 421, 429, 431})
+# Of a host; answers to more of them wait, and so does who sends one after the other.
+_REFUSALS_PER_S, _REFUSALS_AT_ONCE, _TURN_S = 10, 50, 2.0
 _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
@@ -39,6 +44,7 @@ class Guard:
     def __init__(self, app: ASGIApp, names: Collection[str]) -> None:
         self._app, self._names = app, frozenset(each.lower() for each in names)
         self._guesses = Guesses()
+        self._pace = Pace(_REFUSALS_PER_S, at_once=_REFUSALS_AT_ONCE, wait_max_s=_TURN_S)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -52,6 +58,9 @@ class Guard:
                 headers = MutableHeaders(scope=message)
                 for name, value in _HEADERS.items():
                     headers.setdefault(name, value)
+                if guest and message["status"] in _OF_STRANGERS:
+                    wait_s = self._pace.wait_s(guest.host)
+                    await asyncio.sleep(self._pace.wait_max_s if wait_s is None else wait_s)
             async with asyncio.timeout(SEND_WITHIN_S):
                 await send(message)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict
+from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable
 from ipaddress import IPv6Address, ip_address
 
@@ -36,18 +36,19 @@ class Guest:
     def knows_a_token(self) -> None:
         """It has shown one that the core knows: it makes no room for others any more."""
         self.is_known = True
-        self._guests.strangers.pop(self, None)
+        self._guests.knows(self)
 
     def leave(self) -> None:
         self._guests.left(self)
 
 
 class Guests:
-    """Those of one worker. Where all places are taken, the stranger that is there longest goes:
-    whoever holds connections and shows no token holds up nobody else."""
+    """Those of one worker. Where all places are taken, a stranger goes: of the host that has most
+    of them the one that is there longest. Whoever holds connections and shows no token, or makes
+    another for each that is closed, holds up nobody else."""
 
     def __init__(self) -> None:
-        self.strangers: OrderedDict[Guest, None] = OrderedDict()
+        self._strangers: defaultdict[str, OrderedDict[Guest, None]] = defaultdict(OrderedDict)
         self._of: Counter[str] = Counter()
 
     def enter(self, address: str) -> Guest | None:
@@ -56,17 +57,26 @@ class Guests:
         if self._of[host] >= CONNECTIONS_MAX_OF_HOST:
             return None
         if self._of.total() >= CONNECTIONS_MAX:
-            if not self.strangers:
+            if not self._strangers:
                 return None
-            oldest, _ = self.strangers.popitem(last=False)
+            most = max(self._strangers.values(), key=len)
+            oldest = next(iter(most))
+            self.knows(oldest)
             oldest.end()
         guest = Guest(host, self)
-        self.strangers[guest] = None
+        self._strangers[host][guest] = None
         self._of[host] += 1
         return guest
 
+    def knows(self, guest: Guest) -> None:
+        """It makes no room for others any more."""
+        if its := self._strangers.get(guest.host):
+            its.pop(guest, None)
+            if not its:
+                del self._strangers[guest.host]
+
     def left(self, guest: Guest) -> None:
-        self.strangers.pop(guest, None)
+        self.knows(guest)
         self._of[guest.host] -= 1
         if not self._of[guest.host]:
             del self._of[guest.host]

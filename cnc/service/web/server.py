@@ -16,12 +16,15 @@ from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from cnc.service.web.guard import HEAD_MAX_OCTETS
-from cnc.service.web.guests import Guest, Guests
+from cnc.service.web.guests import CONNECTIONS_MAX_OF_HOST, Guest, Guests, host_of
+from cnc.service.web.pace import Pace
 from cnc.watch import service_manager
 
 HEAD_WITHIN_S = 10.0  # from the connection, or the first octet of another request, to its head
 HANDSHAKE_WITHIN_S = 10.0
 KEEP_ALIVE_S = 15
+# Of a host: to end a TLS handshake takes a worker a millisecond or two.
+_CONNECTIONS_PER_S, _TURN_S = 50, 1.0
 _END_WITHIN_S = 3
 _WITHOUT_DESCRIPTORS_S = 0.1  # a pause when the process has no more of them
 
@@ -63,6 +66,7 @@ class Server(uvicorn.Server):
         self._listening, self._context = listening, context
         self._watchdog = service_manager.Watchdog()
         self._guests = Guests()
+        self._pace = Pace(_CONNECTIONS_PER_S, at_once=CONNECTIONS_MAX_OF_HOST, wait_max_s=_TURN_S)
         self._accepting: asyncio.Task[None] | None = None
         super().__init__(
             uvicorn.Config(
@@ -106,14 +110,26 @@ class Server(uvicorn.Server):
             except OSError:
                 await asyncio.sleep(_WITHOUT_DESCRIPTORS_S)
                 continue
-            guest = self._guests.enter(address[0])
-            if guest is None:
+            wait_s = self._pace.wait_s(host_of(address[0]))
+            if wait_s is None:
                 connection.close()
                 continue
-            task = asyncio.create_task(self._welcome(connection, guest))
-            guest.end = task.cancel
+            task = asyncio.create_task(self._admit(connection, address[0], wait_s))
             shaking_hands.add(task)
             task.add_done_callback(shaking_hands.discard)
+
+    async def _admit(self, connection: socket, address: str, wait_s: float) -> None:
+        """In its turn, and where there is room; until the handshake has ended."""
+        if wait_s:
+            await asyncio.sleep(wait_s)
+        guest = self._guests.enter(address)
+        if guest is None:
+            connection.close()
+            return
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101  `_accept` makes one of it
+        guest.end = task.cancel
+        await self._welcome(connection, guest)
 
     async def _welcome(self, connection: socket, guest: Guest) -> None:
         """Until the handshake has ended; then the protocol has the guest."""
