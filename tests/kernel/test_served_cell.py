@@ -32,8 +32,9 @@ REQUESTS = int(os.environ.get("TSN_SERVED_REQUESTS", "60"))
 PERIOD_NS = int(os.environ.get("TSN_SERVED_PERIOD_MS", "10")) * MS
 CUCS = ("plc-1", "plc-2", "plc-3")
 FIXED = 0  # the number of the intent file's stream
-PAUSE_S = 0.8
+PAUSE_S = float(os.environ.get("TSN_SERVED_PAUSE_S", "0.8"))
 FEW = 20  # lines worth reading
+_PROMISED = "after a disturbance frames of"  # could be late for longer than was promised
 AFTERWARDS_S = 1.0  # frames of all streams together
 
 pytestmark = pytest.mark.virtual_time
@@ -133,5 +134,7 @@ def test_no_frame_is_late_or_lost_while_streams_come_and_go(tmp_path: Path) -> N
         f"frames at listeners, the longest latency {found.worst:.1%} of the one that was stated"
     )
     assert [*found.faults[:FEW]] == []
-    assert accepted > REQUESTS / 4
+    # Nothing but a promise to another stream stands in the way of one, and in six switches no such.
+    assert [why for why in refused if _PROMISED not in why] == []
+    assert SWITCHES > cell.SWITCHES or not refused
     assert found.frames > NS_PER_S // PERIOD_NS * accepted
