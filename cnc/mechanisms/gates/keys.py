@@ -1,5 +1,5 @@
-"""The shape of a port's key `gate-control-list`: which gates are open when, as somebody else has
-worked it out."""
+"""The shape of a port's key `gate-control-list`: which gates are open when, whatever the port
+carries."""
 
 from __future__ import annotations
 
@@ -57,7 +57,9 @@ class GateStates(Shape):
 class GateControlList(Shape):
     """A list that a port is to run as it is, whatever it carries."""
 
-    cycle_ns: Interval = Field(description="how often it begins anew, a duration such as 1ms")
+    cycle_ns: Interval = Field(
+        description="the time from one start of it to the next, a duration such as 1ms"
+    )
     base_offset_ns: Annotated[int, quantity(DURATION, 0, CYCLE_MAX_NS - 1)] = Field(
         "0ns",
         validate_default=True,
@@ -77,6 +79,6 @@ class PortKeys(Shape):
 
     gate_control_list: GateControlList | None = Field(
         None,
-        description="the gate control list that it runs, as somebody else has worked it out; no "
+        description="the gate control list that it runs, such as one of a script or a solver; no "
         "stream of the file may leave by it then (gates.md); default: what streams ask for",
     )
