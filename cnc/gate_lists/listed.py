@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cnc.errors import InputError
+from cnc.keys.problems import shown
 from cnc.model import GateEntry
 
 HINT = (
@@ -65,4 +66,4 @@ def number(where: str, text: str, what: str, base: int = 10) -> int:
     try:
         return int(text, base)
     except ValueError:
-        raise refused(where, f"{what} {text!r}", "a whole number") from None
+        raise refused(where, f"{what} {shown(text)}", "a whole number") from None

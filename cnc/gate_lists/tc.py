@@ -91,7 +91,12 @@ def _command(words: Sequence[str], where: str) -> Listed:
         remarks.append(f"its base-time {base} is known when the script runs: no offset is taken")
         base = "0"
     return listed(
-        where, port, entries, cycle_ns=cycle or None, base_time_ns=int(base), remarks=remarks
+        where,
+        port,
+        entries,
+        cycle_ns=cycle or None,
+        base_time_ns=number(where, base, "base-time"),
+        remarks=remarks,
     )
 
 

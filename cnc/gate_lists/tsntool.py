@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 
 from cnc.gate_lists.listed import Listed, listed, refused
+from cnc.keys.problems import shown
 from cnc.model import GateEntry
 
-_ENTRY = re.compile(r"t(\d+)\s+([01]{8})b?\s+(\d{1,10})")
+_ENTRY = re.compile(r"t(\d{1,6})\s+([01]{8})b?\s+(\d{1,10})")
 _COMMENT = re.compile(r"#.*")
 
 
@@ -29,6 +30,6 @@ def read(text: str, source: str) -> list[Listed]:
             expected = (
                 f"t{len(entries)}, eight gates and nanoseconds: t{len(entries)} 10000001b 300"
             )
-            raise refused(f"{source}:{line}", repr(words), expected)
+            raise refused(f"{source}:{line}", shown(words), expected)
         entries.append(GateEntry(int(its[2], 2), int(its[3])))
     return [listed(source, None, entries)]

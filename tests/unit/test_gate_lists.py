@@ -192,10 +192,51 @@ def test_gate_parameters_that_no_port_can_have_are_refused(
     assert refused in str(error.value)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "gate_states," + "x" * 300_000,
+        "gate_states,interval_ns\n0x01," + "9" * 200_000,
+        "gate_states,interval_ns\n0x01," + "9" * 5_000,
+        "tc qdisc add dev e root taprio base-time " + "9" * 5_000 + " sched-entry S 1 5",
+        "t" + "9" * 5_000 + " 00000001b 5",
+    ],
+    ids=lambda text: text[:12],
+)
+def test_a_value_without_end_is_refused_in_a_short_message(text: str) -> None:
+    with pytest.raises(InputError) as error:
+        gate_lists.read(text.encode(), "solved.csv")
+    assert len(str(error.value)) < 1_200
+
+
 @pytest.mark.parametrize("text", ["", "hello", "<a/>", "tc taprio", "\xff"])
 def test_a_file_without_a_list_is_refused(text: str) -> None:
     with pytest.raises(InputError):
         gate_lists.read(text.encode("latin-1"), "file")
+
+
+@given(
+    st.one_of(
+        st.binary(max_size=200),
+        st.text(max_size=200).map(str.encode),
+        st.text("tc qdisapro-evb0123456789x\\\n$\"';", max_size=200).map(
+            lambda its: f"tc qdisc add dev e root taprio {its}".encode()
+        ),
+        st.text("t019 b#\n,", max_size=80).map(lambda its: f"t0 00000001b 5\n{its}".encode()),
+        st.text('01x,"\n\0 ', max_size=80).map(
+            lambda its: f"gate_states,interval_ns\n{its}".encode()
+        ),
+        st.tuples(st.integers(0, len(OF_2018)), st.text("<>/&;0-9", max_size=20)).map(
+            lambda its: (OF_2018[: its[0]] + its[1] + OF_2018[its[0] + len(its[1]) :]).encode()
+        ),
+    )
+)
+def test_any_octets_are_lists_or_refused(text: bytes) -> None:
+    try:
+        found = gate_lists.read(text, "file")
+    except InputError:
+        return
+    assert all(each.entries and each.base_offset_ns < each.cycle_ns for each in found)
 
 
 def test_entities_of_a_document_are_not_followed() -> None:

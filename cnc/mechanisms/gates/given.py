@@ -34,18 +34,17 @@ class GivenLists:
 def operative(given: GivenList) -> GateControlList:
     """The list that a port runs from the start of a cycle on: lasting for the cycle, and begun so
     much later as `base_offset_ns` says."""
-    entries = list(_for_the_cycle(given))
-    if not given.base_offset_ns:
-        return GateControlList(given.cycle_ns, tuple(entries))
-    left = given.cycle_ns - given.base_offset_ns  # of the one that began the cycle before
-    head: list[GateEntry] = []
-    while left:
-        first = entries.pop(0)
-        head.append(GateEntry(first.gate_states, min(left, first.interval_ns)))
-        if first.interval_ns > left:
-            entries.insert(0, GateEntry(first.gate_states, first.interval_ns - left))
-        left -= head[-1].interval_ns
-    return GateControlList(given.cycle_ns, (*entries, *head))
+    left_ns = given.cycle_ns - given.base_offset_ns
+    head: list[GateEntry] = []  # up to the end of the cycle
+    tail: list[GateEntry] = []  # of the list that began the cycle before
+    for each in _for_the_cycle(given):
+        own_ns = min(left_ns, each.interval_ns)
+        left_ns -= own_ns
+        if own_ns:
+            head.append(GateEntry(each.gate_states, own_ns))
+        if own_ns < each.interval_ns:
+            tail.append(GateEntry(each.gate_states, each.interval_ns - own_ns))
+    return GateControlList(given.cycle_ns, (*tail, *head))
 
 
 def _for_the_cycle(given: GivenList) -> Iterator[GateEntry]:

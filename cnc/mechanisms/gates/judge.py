@@ -3,6 +3,7 @@ is given."""
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Collection, Iterator
 from itertools import accumulate
 
@@ -58,7 +59,7 @@ def _as_given(port: PortRef, given: GivenList, gates: GateControlList) -> Iterat
 def _states(given: GivenList, begins: list[int], phase_ns: int) -> int:
     """Which gates are open so long after the list has begun: those of the last entry from its
     beginning on."""
-    number = next((i for i, end in enumerate(begins[1:]) if phase_ns < end), len(given.entries) - 1)
+    number = min(bisect_right(begins, phase_ns), len(given.entries)) - 1
     return given.entries[number].gate_states
 
 
