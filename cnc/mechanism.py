@@ -17,6 +17,7 @@ from cnc.keys.keys import Keys
 from cnc.mechanisms.handles import Handles, KnownStream
 from cnc.model import (
     BridgeForwarding,
+    GateControlList,
     Intent,
     Link,
     Parts,
@@ -117,7 +118,8 @@ class Admission:
 
     `added_octets` is what the first switch puts before the payload of a stream's frames, and the
     last one takes away, and `added_name` what that is. `may_drop`: the first switch may drop frames
-    of a stream, in one of these classes, that come otherwise than planned. `impossible` is why it
+    of a stream, in one of these classes, that come otherwise than planned. `lists` are the gate
+    control lists that an operator gives: by those ports no stream has a way. `impossible` is why it
     cannot do that to frames that come over a link from the talker, within a shared window of so
     many ns if that is not 0, `refused` by switch why a plan
     cannot be; `room` is the same while streams come and go, for links by their numbers. A hook that
@@ -126,6 +128,7 @@ class Admission:
 
     added_octets: Callable[[Stream], int] | None = None
     added_name: str = ""
+    lists: Callable[[Intent], Mapping[PortRef, GateControlList]] = lambda _intent: {}
     may_drop: Callable[[Intent, str, Collection[str]], bool] | None = None
     impossible: Callable[[Intent, Stream, Link, int], str | None] | None = None
     refused: Callable[[Plan], Mapping[str, str]] = lambda _plan: {}
@@ -599,11 +602,31 @@ class Followed:
     looks: Callable[[Intent, str], Looks]
 
 
+@dataclass(frozen=True, slots=True)
+class Openings:
+    """What a class of a port has of a gate control list that is given, other frames apart.
+
+    `open_ns` of each `cycle_ns` its gate is open, which is `rate_bps` at most, with preambles and
+    gaps. A frame at the head of its queue, as long as the class has them, waits `wait_ns` at most
+    until it may start; None: for ever. `frame_octets` is the longest, from MAC header to FCS, that
+    is sent at all; None: any, as its gate never shuts.
+    """
+
+    port: PortRef
+    class_name: str
+    cycle_ns: int
+    open_ns: int
+    rate_bps: int
+    wait_ns: int | None
+    frame_octets: int | None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Registered:
     """What a folder registers; `name` is that of the agent's. `keys` and `judge` are called where
     intents are read, and plans judged: they import what takes long to import. None: there is
-    nothing of the mechanism to state, or to be wrong in a plan. `forwards` is how bridges of a plan
+    nothing of the mechanism to state, or to be wrong in a plan. `openings` are those of lists that
+    are given. `forwards` is how bridges of a plan
     forward, by switch, without what mechanisms do there: one knows. `at_place` is called when a
     switch is compared, asked or told something."""
 
@@ -612,6 +635,7 @@ class Registered:
     admission: Admission = _NOTHING_ALLOWED
     decided: Decided[Any] | None = None
     judge: Callable[[], Judge] | None = None
+    openings: Callable[[Plan], Iterator[Openings]] = lambda _plan: iter(())
     measured: Measured | None = None
     followed: tuple[Followed, ...] = ()
     forwards: Callable[[Plan, Collection[str]], Mapping[str, BridgeForwarding]] | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -45,7 +45,9 @@ class Judge:
     `address_given` is what follows from what bridges are told. `added_octets` are what the first
     switch puts before the payload of a stream's frames, and the last one takes away; and
     `drops_misfits` is whether the first switch is to drop frames of a stream, in a class by its
-    number, that come otherwise than planned. A hook that is None does nothing.
+    number, that come otherwise than planned. `given` are the ports whose gate control lists an
+    operator gives, and `lists` what is wrong with those of some of them, which no rule for planned
+    lists looks at. A hook that is None does nothing.
     """
 
     ways: Callable[[Plan, Told], Iterator[Violation]] = lambda _plan, _told: iter(())
@@ -60,3 +62,7 @@ class Judge:
     address_given: Callable[[Told], AddressGiven] | None = None
     added_octets: AddedOctets | None = None
     drops_misfits: Callable[[Intent, str, int], bool] | None = None
+    given: Callable[[Intent], Collection[PortRef]] = lambda _intent: ()
+    lists: Callable[[Plan, Collection[PortRef]], Iterator[Violation]] = lambda _plan, _ports: iter(
+        ()
+    )

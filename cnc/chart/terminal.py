@@ -41,10 +41,11 @@ class _Chart:
         self._cells = max(width - self._margin, _CELLS_MIN)
 
     def render(self) -> str:
-        if not self._plan.streams:
+        if not self._plan.streams and not self._plan.gates:
             return "\n\n".join(["nothing is scheduled", *self._refused()]) + "\n"
         ports = [self._port(port, self._plan.gates[port]) for port in sorted(self._plan.gates)]
-        return "\n\n".join([*ports, self._streams(), *self._refused()]) + "\n"
+        streams = [self._streams()] if self._plan.streams else []
+        return "\n\n".join([*ports, *streams, *self._refused()]) + "\n"
 
     def _paint(self, words: str, code: str) -> str:
         return f"\x1b[{code}m{words}\x1b[0m" if self._color else words

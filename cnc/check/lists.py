@@ -9,6 +9,7 @@ from math import lcm
 from cnc.account.openings import GateCycle
 from cnc.account.violation import Violation
 from cnc.account.wire import guard_ns, slot_ns, wire_ns
+from cnc.check.mechanisms import given_ports
 from cnc.model import (
     ClassRole,
     GateControlList,
@@ -60,8 +61,11 @@ def readable_lists(plan: Plan, hyperperiod_ns: int | None = None) -> dict[PortRe
     best_effort = intent.classes_with(ClassRole.BEST_EFFORT)
     hyperperiod_ns = hyperperiod_ns or intent.hyperperiod_ns()
     readable = {}
+    given = given_ports(intent)
     for port, gates in plan.gates.items():
-        if not is_gated_port(intent.network, port) or _cycle_fault(gates, intent, hyperperiod_ns):
+        if not is_gated_port(intent.network, port):
+            continue
+        if _cycle_fault(gates, intent, hyperperiod_ns, is_given=port in given):
             continue
         link = intent.network.links[port]
         readable[port] = GateCycle(
@@ -77,14 +81,18 @@ def readable_lists(plan: Plan, hyperperiod_ns: int | None = None) -> dict[PortRe
 def judge_lists(
     plan: Plan, readable: Mapping[PortRef, GateCycle], hyperperiod_ns: int | None = None
 ) -> Iterator[Violation]:
-    """What is wrong with any list, whatever frames are planned; see `readable_lists`."""
+    """What is wrong with any list, whatever frames are planned; see `readable_lists`. Those that an
+    operator gives have rules of their own (`cnc.check.mechanisms.judge_given`)."""
     network, hyperperiod_ns = plan.intent.network, hyperperiod_ns or plan.intent.hyperperiod_ns()
+    given = given_ports(plan.intent)
     for port, gates in plan.gates.items():
         if not is_gated_port(network, port):
             text = "is no connected port of a switch, nor of an end station with gates"
             yield Violation("gate-stray", str(port), text)
             continue
-        if port not in readable and (fault := _cycle_fault(gates, plan.intent, hyperperiod_ns)):
+        if port not in readable and (
+            fault := _cycle_fault(gates, plan.intent, hyperperiod_ns, is_given=port in given)
+        ):
             yield Violation("gate-cycle", str(port), fault)
         if network.links[port].preemption:
             text = (
@@ -92,6 +100,8 @@ def judge_lists(
                 "plan again"
             )
             yield Violation("preemption", str(port), text)
+        if port in given:
+            continue
         yield from _judge_masks(port, gates, plan.intent)
         if port in readable:
             yield from _judge_starvation(plan.intent, network.links[port], readable[port])
@@ -108,16 +118,21 @@ def _mask(classes: Iterable[TrafficClass]) -> int:
     return sum(1 << c.number for c in classes)
 
 
-def _cycle_fault(gates: GateControlList, intent: Intent, hyperperiod_ns: int) -> str | None:
+def _cycle_fault(
+    gates: GateControlList, intent: Intent, hyperperiod_ns: int, *, is_given: bool
+) -> str | None:
     cycle = gates.cycle_ns
     intervals = [entry.interval_ns for entry in gates.entries]
     if cycle <= 0 or sum(intervals) != cycle:
         return f"the intervals add up to {sum(intervals)} ns, the cycle is {cycle} ns"
     if min(intervals) <= 0:
         return f"entry {intervals.index(min(intervals))} lasts {min(intervals)} ns"
+    if is_given:
+        return None
     if not intent.streams:
         return (
-            "the plan has no streams, by whose periods a cycle is judged; state them in its intent"
+            "the plan has no streams, by whose periods a cycle is judged; state them in its "
+            "intent, or the list as gate-control-list of its port"
         )
     if hyperperiod_ns % cycle:
         return (

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cache
 
 from cnc.account.frames import AddedOctets, Transmission
 from cnc.account.judge import AddressGiven, Judge, Table, Told
 from cnc.account.violation import Violation
-from cnc.mechanisms.registry import MECHANISMS
+from cnc.mechanisms.loading import loaded
 from cnc.model import BridgeForwarding, Intent, Plan, PortRef, Stream, StreamAddress
 
 
 @cache
 def _judges() -> tuple[Judge, ...]:
-    return tuple(each.judge() for each in MECHANISMS if each.judge)
+    return tuple(each.judge() for each in loaded() if each.judge)
 
 
 @cache
@@ -47,6 +47,17 @@ def judge_entering(
     """What is wrong with what these bridges do with frames as they come from their talkers."""
     for each in _judges():
         yield from each.entering(plan, told, transmissions, added_octets)
+
+
+def given_ports(intent: Intent) -> set[PortRef]:
+    """The ports whose gate control lists an operator gives."""
+    return {port for each in _judges() for port in each.given(intent)}
+
+
+def judge_given(plan: Plan, ports: Collection[PortRef]) -> Iterator[Violation]:
+    """What is wrong with the lists of some of these."""
+    for each in _judges():
+        yield from each.lists(plan, ports)
 
 
 def are_local() -> bool:

@@ -7,6 +7,7 @@ controller commands that a service runs
 adapters   mcp, dds, opcua
 history    history, diff, talkers      lab        the emulated network's own commands
 init       init                        config     config
+gate_lists import gates, export gates
 discover   discover
 planning   how a search is shown       progress   what is printed while work goes on
 options    what commands share         settings   options from files and the environment
@@ -29,6 +30,7 @@ from cnc.cli.completion import Files, completion
 from cnc.cli.config import config
 from cnc.cli.discover import discover
 from cnc.cli.doctor import doctor
+from cnc.cli.gate_lists import export, import_
 from cnc.cli.history import diff, history, talkers
 from cnc.cli.init import init
 from cnc.cli.lab import lab
@@ -83,7 +85,7 @@ for _command in (
     *(check, plan, show, doctor, push, rollback, status, path, watch, serve, token),
     *(mcp, dds, opcua),
     *(history, diff, talkers, lab),
-    *(init, discover, config, completion),
+    *(init, discover, import_, export, config, completion),
 ):
     cnc.add_command(_command)
 

@@ -57,7 +57,11 @@ def build(
 
 def streams(document: shape.Document, classes: Mapping[str, TrafficClass]) -> dict[str, Stream]:
     """The streams of a document, in a network with these classes."""
-    scheduled = tuple(name for name, its in classes.items() if its.role is ClassRole.SCHEDULED)
+    scheduled = tuple(
+        name
+        for name, its in classes.items()
+        if its.role is ClassRole.SCHEDULED and not _has_share(document.classes[name])
+    )
     return {
         name: _stream(name, its, _classes_of_pcp(its, classes, its.class_ or scheduled), document)
         for name, its in document.streams.items()
@@ -122,6 +126,16 @@ def _stream(
     return stream
 
 
+def _has_share(its: shape.Class) -> bool:
+    """Whether the windows of a class are given, and not for frames of streams."""
+    return its.windows is not None and its.windows.share_ppb is not None
+
+
+def _frames(its: shape.Class) -> Windows | None:
+    """How frames of its streams leave, if a class states that."""
+    return its.windows.frames if its.windows else None
+
+
 def _windows(its: shape.Stream, names: tuple[str, ...], document: shape.Document) -> Windows:
     """What the nearest states: a stream, its classes where all agree, the network.
 
@@ -129,7 +143,7 @@ def _windows(its: shape.Stream, names: tuple[str, ...], document: shape.Document
     """
     of_all = document.defaults.windows
     known = [document.classes[name] for name in names if name in document.classes]
-    of_classes = {each.windows or of_all for each in known}
+    of_classes = {_frames(each) or of_all for each in known}
     of_class = of_classes.pop() if len(of_classes) == 1 else of_all
     windows = its.windows or of_class
     if windows is Windows.AUTO and its.max_jitter_ns is not None:
@@ -158,7 +172,7 @@ def _check_class_windows(document: shape.Document, problems: Problems) -> None:
     """Only frames of scheduled classes have windows."""
     for name, its in document.classes.items():
         if its.windows and its.role is not ClassRole.SCHEDULED:
-            found = f"{its.windows}, and the role {its.role}"
+            found = f"{_frames(its) or 'a share'}, and the role {its.role}"
             expected = "a class with the role scheduled: only its frames have windows"
             problems.add(("classes", name, "windows"), found, expected)
         if its.reserve_ppb is None:
@@ -167,7 +181,7 @@ def _check_class_windows(document: shape.Document, problems: Problems) -> None:
             found = f"a reserve, and the role {its.role}"
             expected = "a class with the role scheduled: only its frames share windows"
             problems.add(("classes", name, "reserve"), found, expected)
-        elif (its.windows or document.defaults.windows) is Windows.EXACT:
+        elif (_frames(its) or document.defaults.windows) is Windows.EXACT:
             found = "a reserve, and windows: exact"
             expected = "windows: shared or auto: a window of one frame has room for no other"
             problems.add(("classes", name, "reserve"), found, expected)

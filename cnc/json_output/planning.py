@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from cnc.json_output.document import Document, Gates
+from cnc.json_output.document import Document, Gates, PortName, is_empty
 from cnc.model import GateLimits
 
 
@@ -33,6 +33,25 @@ class Violation(Document):
     text: str
 
 
+class Openings(Document):
+    """What a class of a port has of a gate control list that is given, other frames apart."""
+
+    port: PortName
+    """NODE/PORT."""
+    class_name: str
+    cycle_ns: int
+    open_ns: int
+    """For how long of each cycle its gate is open."""
+    rate_bps: int
+    """What it can send at most, with preambles and gaps."""
+    wait_ns: int | None
+    """How long a frame at the head of its queue, as long as the class has them, waits at most until
+    it may start; null: for ever, as it fits into no opening."""
+    frame_octets: int | None
+    """The longest frame that is sent at all, from MAC header to FCS; null: any, as the gate never
+    shuts."""
+
+
 class CheckedPlan(Document):
     """`cnc check` of a plan. The exit code is 1 if it is not valid."""
 
@@ -45,6 +64,9 @@ class CheckedPlan(Document):
     placed: int
     refused: dict[str, str]
     """Of each stream without a place: why."""
+    openings: list[Openings] = Field(default_factory=list, exclude_if=is_empty)
+    """Of each class at each port whose gate control list is given. It is there if there are such
+    lists."""
 
 
 class PlannedStream(Document):

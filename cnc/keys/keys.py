@@ -22,6 +22,7 @@ class Level(Enum):
     DEFAULTS = auto()
     CLASS = auto()
     SWITCH = auto()
+    PORT = auto()
     END_STATION = auto()
     LINK = auto()
     STREAM = auto()

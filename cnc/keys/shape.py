@@ -26,6 +26,7 @@ from cnc.keys.values import (
     PAYLOAD_MAX_OCTETS,
     RECOVERY_DEFAULT,
     RESERVE_MAX_PPB,
+    SHARE_MAX_PPB,
     Boolean,
     Dscp,
     Duration,
@@ -44,6 +45,7 @@ from cnc.keys.values import (
     TcpPort,
     UserName,
     VlanId,
+    WindowStart,
     choice,
     clock_error,
     integer,
@@ -186,6 +188,27 @@ class Defaults(Shape):
     netconf_port: TcpPort = Field(830, description="TCP port of NETCONF over SSH")
 
 
+class ClassWindows(Shape):
+    """How frames of streams leave, as a bare word says it; or windows that are given to a class."""
+
+    frames: _Windows | None = Field(
+        None, description="how frames of its streams leave by a port; default: defaults.windows"
+    )
+    share_ppb: Annotated[int, quantity(TIME_SHARE, 1, SHARE_MAX_PPB)] | None = Field(
+        None,
+        description="the part of each cycle of each switch port without a gate-control-list of its "
+        "own for which its gate alone is open, beside those of control, such as 30%",
+    )
+    every_ns: Annotated[int, quantity(DURATION, 1, CYCLE_MAX_NS)] | None = Field(
+        None, description="the time from one such window to the next, a duration such as 1ms"
+    )
+    after: WindowStart | None = Field(
+        None,
+        description="when such a window begins: a duration after the start of each cycle, or a "
+        "class with windows every so long, behind whose windows they begin; default: 0ns",
+    )
+
+
 @with_keys(Level.CLASS)
 class Class(Shape):
     """A traffic class: a queue, and the frames that use it."""
@@ -225,9 +248,18 @@ class Class(Shape):
         "list of a switch port leaves it, without guard bands, in turns of its max-frame or "
         "longer, such as 25%; default: one such turn in each cycle",
     )
-    windows: _Windows | None = Field(
+    windows: (
+        Annotated[
+            ClassWindows,
+            BeforeValidator(
+                _wrapped("frames", str), json_schema_input_type=_Windows | ClassWindows
+            ),
+        ]
+        | None
+    ) = Field(
         None,
-        description="of a scheduled class: how frames of its streams leave by a port; default: "
+        description="of a scheduled class: how frames of its streams leave by a port; or a share "
+        "of the cycle of each switch port that it is given without streams (gates.md); default: "
         "defaults.windows",
     )
     reserve_ppb: Annotated[int, quantity(TIME_SHARE, 1, RESERVE_MAX_PPB)] | None = Field(
@@ -248,8 +280,9 @@ class Management(Shape):
     user: UserName | None = Field(None, description="user name; default: defaults.user")
 
 
+@with_keys(Level.PORT)
 class Port(Shape):
-    """Limits of the gates of a switch port."""
+    """Limits of the gates of a switch port, or the list that they run."""
 
     gate_entries_max: Annotated[int, integer(0, 65535)] = Field(
         0, description="longest gate control list, in entries; 0: no limit known"

@@ -28,6 +28,7 @@ FRAMES_MAX = 1000
 BURST_MAX_FRAMES = 10_000
 MIN_SHARE_MAX_PPB = 990_000_000  # of 10^9: the rest is for scheduled frames and guard bands
 RESERVE_MAX_PPB = 900_000_000  # of 10^9: the rest is for gate margins and guard bands
+SHARE_MAX_PPB = 990_000_000  # of 10^9: the rest is for best effort
 _DSCP_MAX = 63
 _TOS_MAX = 255
 _DSCP_NAMES = {46: "EF"} | {8 * number: f"CS{number}" for number in range(8)}
@@ -217,6 +218,23 @@ def _end(value: object) -> PortRef:
     raise ValueError("a port written node/port, such as s1/eth0")
 
 
+def _window_start(value: object) -> int | str:
+    """A duration in nanoseconds, or a name; `ValueError` says what was expected."""
+    if isinstance(value, str) and re.fullmatch(_NAME, value):
+        return value
+    try:
+        return DURATION.parse(value)
+    except ValueError as error:
+        raise ValueError(f"{error}, or the name of a class") from None
+
+
+WindowStart = Annotated[
+    int | str,
+    Leaf(
+        _window_start,
+        {"type": "string", "anyOf": [{"pattern": DURATION.pattern}, {"pattern": f"^{_NAME}$"}]},
+    ),
+]
 Duration = Annotated[int, quantity(DURATION)]
 Rate = Annotated[int, quantity(RATE, minimum=1)]
 Name = Annotated[

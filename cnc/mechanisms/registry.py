@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
-from cnc.mechanism import Followed, Measured, Mechanism, Watched
+from cnc.mechanism import Followed, Measured, Mechanism, Openings, Watched
 from cnc.mechanisms.loading import loaded
+from cnc.model import Plan
 
 MECHANISMS: tuple[Mechanism[Any], ...] = tuple(
     each for each in loaded() if isinstance(each, Mechanism)
@@ -24,3 +26,8 @@ FOLLOWED: tuple[Followed, ...] = tuple(
 
 WATCHED: tuple[Watched, ...] = tuple(each.watched for each in reversed(MECHANISMS) if each.watched)
 """What the mechanisms count that count anything, in the order in which frames come to them."""
+
+
+def openings(plan: Plan) -> Iterator[Openings]:
+    """What classes of ports have of gate control lists that are given."""
+    return (row for each in loaded() for row in each.openings(plan))

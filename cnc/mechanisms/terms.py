@@ -17,11 +17,13 @@ from cnc.model import (
     NS_PER_S,
     RATE_TOLERANCE_PPM,
     ClassRole,
+    GateControlList,
     Intent,
     Link,
     Network,
     Parts,
     Plan,
+    PortRef,
     Stream,
     TalkerInterference,
     transmission_max_ns,
@@ -93,6 +95,11 @@ def impossible(intent: Intent, stream: Stream, link: Link, window_ns: int = 0) -
     possible."""
     found = (refuses(intent, stream, link, window_ns) for refuses in _refusing())
     return next(filter(None, found), None)
+
+
+def given_lists(intent: Intent) -> dict[PortRef, GateControlList]:
+    """The gate control lists that an operator gives, by port."""
+    return {port: its for each in _admissions() for port, its in each.lists(intent).items()}
 
 
 def refused(plan: Plan) -> dict[str, str]:

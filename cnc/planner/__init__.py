@@ -18,6 +18,7 @@ Pure functions: no I/O, no clock; the same intent and seed give the same plan ev
     backlog, chains,
     pauses, endless
     incremental, live planning around what runs           explain    why a stream has no place
+    given             lists that operators give
     margin_cost       what late gates cost                executors  where searches run
 """
 
@@ -35,7 +36,7 @@ from cnc.loops import derive as loops
 from cnc.loops.model import Loops
 from cnc.mechanisms import terms
 from cnc.model import Intent, Plan, PortRef, Stream, StreamPlan
-from cnc.planner import addresses, explain, incremental, keeping
+from cnc.planner import addresses, explain, given, incremental, keeping
 from cnc.planner.algorithm import DEFAULT_BUDGET, Algorithm, Budget, Progress, Result
 from cnc.planner.auto import Auto
 from cnc.planner.choosing import in_windows
@@ -138,7 +139,7 @@ def _placed(
     made = Plan(
         intent,
         placed,
-        found.lists.lists,
+        found.lists.lists | given.lists(intent),
         found.algorithm,
         found.refused,
         found.recovery_ns,
@@ -170,6 +171,7 @@ def _problem(
     trees, impossible = _routes(router, wanted)
     impossible |= _crowded_out(router, kept, trees)
     impossible |= _out_of_step(router, kept, trees)
+    impossible |= given.crossing(router, trees, terms.given_lists(intent).keys())
     routed = dict(trees)
     problem = Problem(intent, trees, seed=seed, router=router)
     for name, paths in list(trees.items()):
@@ -201,11 +203,16 @@ def _problem(
 
 def _kept(intent: Intent, keep: Plan | None) -> dict[str, StreamPlan]:
     """The streams that stay as they are. Those in shared windows have no instant to keep: which
-    frames leave there is counted anew for all."""
+    frames leave there is counted anew for all; and those that leave by a port whose list is given
+    now have no place any more."""
     if keep is None:
         return {}
-    unchanged = incremental.unchanged(intent, keep)
-    return {name: planned for name, planned in unchanged.items() if not planned.is_shared}
+    unchanged, ports = incremental.unchanged(intent, keep), terms.given_lists(intent).keys()
+    return {
+        name: planned
+        for name, planned in unchanged.items()
+        if not planned.is_shared and not given.crosses(planned, ports)
+    }
 
 
 def _crowded_out(

@@ -10,8 +10,14 @@ from cnc.planner.problem import Problem
 
 def best_effort_shares(plan: Plan) -> tuple[PortRef, float, float] | None:
     """The port with the least time for best effort, the share of time that it has there, and the
-    one that it would have beside the same offsets without the margin; None without any list."""
-    shares = {port: _open_share(plan.intent, gates) for port, gates in plan.gates.items()}
+    one that it would have beside the same offsets without the margin; None without any list for
+    streams."""
+    planned = {hop.egress for its in plan.streams.values() for hop in its.hops}
+    shares = {
+        port: _open_share(plan.intent, gates)
+        for port, gates in plan.gates.items()
+        if port in planned
+    }
     if not shares:
         return None
     fullest = min(shares, key=lambda port: (shares[port], port))

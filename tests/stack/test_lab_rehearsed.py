@@ -18,6 +18,7 @@ from tests.stack.lab_user import CHECKOUT, User
 
 SCHEDULES = CHECKOUT / "schedules"
 LINE3, BRIDGED = SCHEDULES / "line3.yaml", SCHEDULES / "guarded.yaml"
+SHARES = SCHEDULES / "shares3.yaml"
 GONE_LIMIT_S = 60
 
 
@@ -25,7 +26,7 @@ GONE_LIMIT_S = 60
 def user(tmp_path: Path) -> Iterator[User]:
     here = User(tmp_path)
     yield here
-    for lab in ("line3", "guarded"):
+    for lab in ("line3", "guarded", "shares3"):
         here.cnc("lab", "down", lab)
 
 
@@ -45,6 +46,24 @@ def test_an_ordinary_user_pushes_watches_and_takes_back(user: User) -> None:
     assert "on 5 switches: all as planned" in running(user, BRIDGED)
     user.does("lab", "down")
     assert user.left_of("guarded") == []
+
+
+def test_lists_that_are_given_are_pushed_compared_and_taken_back(user: User) -> None:
+    user.up(SHARES)
+    assert "all switches confirmed" in user.does("push", SHARES)
+    assert "no change" in user.does("push", SHARES)
+    assert "8 ports on 3 switches: all as planned" in running(user, SHARES)
+    assert "a push can go ahead" in user.does("doctor", SHARES)
+    changed = user.home / "changed.yaml"
+    changed.write_text(SHARES.read_text().replace("share: 30%", "share: 40%"))
+    assert "gate control list, from 300 µs on" in user.does("diff", SHARES, changed)
+    assert "all switches confirmed" in user.does("push", changed)
+    differs = user.cnc("status", SHARES)
+    assert differs.returncode == 1
+    assert "another gate control list" in differs.stdout
+    assert "all switches confirmed" in user.does("rollback")
+    assert "all as planned" in running(user, SHARES)
+    assert len(json.loads(user.does("history", "--json"))) == 3
 
 
 def running(user: User, intent: Path) -> str:

@@ -98,7 +98,7 @@ def test_a_plan_without_streams_is_told_what_gates_are_judged_by(good: Plan) -> 
     assert told == {
         (
             "s2/s3: the plan has no streams, by whose periods a cycle is judged; state them in its "
-            "intent [gate-cycle]"
+            "intent, or the list as gate-control-list of its port [gate-cycle]"
         )
     }
 

@@ -18,6 +18,7 @@ OF_LEVEL: dict[Level, type[Shape]] = {
     Level.DEFAULTS: shape.Defaults,
     Level.CLASS: shape.Class,
     Level.SWITCH: shape.Switch,
+    Level.PORT: shape.Port,
     Level.END_STATION: shape.EndStation,
     Level.LINK: shape.Link,
     Level.STREAM: shape.Stream,

@@ -25,11 +25,12 @@ from cnc.model import (
     StreamPlan,
 )
 from cnc.plans.packets import longest_packets
-from cnc.support.format import counted, duration, gate_limits
+from cnc.support.format import counted, duration, gate_limits, rate
 from cnc.support.lazy import lazy_import
 
 if TYPE_CHECKING:
     from cnc.check import Violation
+    from cnc.mechanism import Openings
     from cnc.mechanisms import registry
 else:
     registry = lazy_import("cnc.mechanisms.registry")
@@ -68,6 +69,7 @@ def verdict(plan: Plan, violations: Sequence[Violation], *, as_json: bool) -> No
             streams=len(plan.intent.streams),
             placed=len(plan.streams),
             refused=dict(plan.refused),
+            openings=[planning.Openings.model_validate(each) for each in registry.openings(plan)],
         )
         print_json(document)
         return
@@ -130,7 +132,10 @@ def plan(computed: Plan, output: Path | None) -> None:
             *(_jitter(computed, name) if computed.jitter_ns else []),
             *([_recovers(computed, name)] if computed.recovery_ns else []),
         )
-    print_table(table, len(computed.streams))
+    if computed.intent.streams:
+        print_table(table, len(computed.streams))
+    else:
+        echo(f"{computed.intent.name}: no streams\n")
     if sharing:
         echo(
             "shared: the talker starts at the first instant, and its frames have left by the "
@@ -143,6 +148,7 @@ def plan(computed: Plan, output: Path | None) -> None:
     for port, gates in islice(computed.gates.items(), _ROWS_MAX):
         ports.add_row(str(port), duration(gates.cycle_ns), str(len(gates.entries)))
     print_table(ports, len(computed.gates))
+    _print_openings(computed)
     if full := _full_lists(computed):
         echo(f"near the limit of their port: {some(full, ', ')}")
     _mtus(computed)
@@ -170,6 +176,41 @@ def _print_mechanisms(computed: Plan) -> None:
             for row in islice(its.rows, _ROWS_MAX):
                 table.add_row(*row)
             print_table(table, its.size)
+
+
+def _print_openings(computed: Plan) -> None:
+    """What each class can send by gate control lists that are given, for ports that are alike
+    together; nothing without such lists."""
+    of_port: dict[PortRef, tuple[tuple[str, ...], ...]] = {}
+    for each in registry.openings(computed):
+        of_port[each.port] = (*of_port.get(each.port, ()), _opening(each))
+    if not of_port:
+        return
+    alike: dict[tuple[tuple[str, ...], ...], list[str]] = {}
+    for port, rows in of_port.items():
+        alike.setdefault(rows, []).append(str(port))
+    table = new_table(
+        "what classes have of gate control lists that are given",
+        *("ports", "class", ">open", ">at most", ">waits up to", ">longest frame"),
+    )
+    for rows, ports in islice(alike.items(), _ROWS_MAX):
+        for number, row in enumerate(rows):
+            table.add_row("" if number else some(ports, ", "), *row)
+    print_table(table, sum(map(len, alike)), whole="`cnc check --json` of the plan")
+    echo(
+        "at most: on the wire, with preambles and gaps; waits up to: a frame as long as its class "
+        "has them, at the head of its queue, until it may start, other frames apart\n"
+    )
+
+
+def _opening(its: Openings) -> tuple[str, ...]:
+    return (
+        its.class_name,
+        f"{duration(its.open_ns)} of {duration(its.cycle_ns)}",
+        rate(its.rate_bps),
+        "for ever" if its.wait_ns is None else duration(its.wait_ns),
+        "any" if its.frame_octets is None else f"{its.frame_octets} B",
+    )
 
 
 def _print_loops(computed: Plan) -> None:

@@ -11,6 +11,7 @@ from cnc.finding import Check, Finding, Verdict
 from cnc.mechanism import Exceeded, Figure, Measured, OnPort, OnPorts
 from cnc.mechanisms.gates import long_lists, margin
 from cnc.mechanisms.gates.kinds import Kind
+from cnc.mechanisms.gates.remarks import remarks
 from cnc.mechanisms.measurements import covers, figures
 from cnc.model import GateMode, Intent, Plan, PortRef, PortSettings, gated_port
 from cnc.support.format import duration
@@ -40,7 +41,7 @@ def _exceeded(running: Intent, now: Intent, stated: StatedPorts) -> Iterator[Exc
 
 
 def _figures(plan: Plan) -> Iterator[Figure]:
-    if margin_ns := plan.intent.network.gate_margin_ns:
+    if plan.streams and (margin_ns := plan.intent.network.gate_margin_ns):
         yield Figure("gate margin", margin_ns, margin.source(plan.intent), takes_share=True)
 
 
@@ -51,6 +52,7 @@ def _warnings(plan: Plan, is_new: bool) -> Iterator[tuple[str, str]]:
         yield text, long_lists.HINT
     if text := long_lists.phase_warning(plan):
         yield text, long_lists.PHASE_HINT
+    yield from remarks(plan.intent)
 
 
 def _unmeasured(plan: Plan, node: str, state: SwitchState) -> Iterator[Finding]:

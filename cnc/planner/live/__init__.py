@@ -29,7 +29,7 @@ from cnc.loops.model import Loops
 from cnc.mechanism import Start
 from cnc.mechanisms import terms
 from cnc.model import LoopDelay, Plan, PortRef, Stream, StreamPlan
-from cnc.planner import explain
+from cnc.planner import explain, given
 from cnc.planner.addresses import LiveAddresses
 from cnc.planner.live.both import BothWindows
 from cnc.planner.live.changes import Changes
@@ -77,9 +77,12 @@ class Live:
         self._router = Router(plan.intent)
         for name, planned in plan.streams.items():
             self._router.carry_hops(self._streams[name], planned.hops)
+        ports = terms.given_lists(plan.intent).keys()
+        self._given = {port: gates for port, gates in plan.gates.items() if port in ports}
+        others = {port: gates for port, gates in plan.gates.items() if port not in ports}
         sharing = any(planned.is_shared for planned in plan.streams.values())
         kind = BothWindows if sharing else OwnWindows
-        self._windows: OwnWindows | BothWindows = kind(plan, self._router)
+        self._windows: OwnWindows | BothWindows = kind(replace(plan, gates=others), self._router)
         self._number = {link.source: number for number, link in enumerate(self._router.links)}
         self._class_name = {its.number: its.name for its in plan.intent.classes.values()}
         self._rooms = terms.rooms(plan.intent, self._router.links)
@@ -96,7 +99,7 @@ class Live:
                 self._origin,
                 intent=replace(intent, streams=dict(self._streams), document=document),
                 streams=dict(self._planned),
-                gates=dict(self._windows.gates),
+                gates={**self._windows.gates, **self._given},
                 refused=dict(self._refused),
                 recovery_ns=dict(self._windows.recovery_ns),
                 addresses=dict(self._assigned),
@@ -133,6 +136,8 @@ class Live:
             come = come._replace(recovery_ns=_in_steps(come.recovery_ns, self._recovery_step_ns))
             closed = self._closed({stream.name: stream for stream in streams}, come.streams)
             new = {name: its for name, its in come.streams.items() if name not in come.moved}
+            if refused := self._by_given_lists(new):
+                raise Unschedulable(refused, lacks=dict.fromkeys(refused, Lack.WAY))
             if refused := self._without_room(new):
                 raise Unschedulable(refused, lacks=dict.fromkeys(refused, Lack.FILTERS))
             assigned = self._addresses.add(streams, _senders(new))
@@ -223,6 +228,11 @@ class Live:
         starts = self._starts(planned)
         for room in self._rooms:
             room.add(starts)
+
+    def _by_given_lists(self, planned: Mapping[str, StreamPlan]) -> dict[str, str]:
+        """The streams that would leave by a port whose list is given, and why they cannot."""
+        crossed = {name: given.crosses(its, self._given) for name, its in planned.items()}
+        return {name: given.reason(port) for name, port in crossed.items() if port}
 
     def _without_room(self, planned: Mapping[str, StreamPlan]) -> dict[str, str]:
         """The streams for which switches have no room left, and why."""
