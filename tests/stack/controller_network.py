@@ -162,6 +162,7 @@ def lead_with_fate(
     which knows all that is decided."""
     both_run(two)
     leader = two.leader()
+    two.make_room(leader)
     assert wait_until(network.is_quiet, LIMIT_S), leader.log
     name = plan_name(CUC, stream(number)["stream-id"])
     fate_of(leader).write_text(f"{moment}\n{how}\n{name}\n")

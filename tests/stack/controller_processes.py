@@ -25,6 +25,7 @@ from tests.unit.uni_bodies import body, mac
 
 START_LIMIT_S, LIMIT_S = 180.0, 180.0
 CUC = "plc"
+STREAMS_MAX = 5  # the line has room for eleven of the CUC's
 BEGIN = "--- begins\n"
 DSCP = {"ipv4-tuple": {"destination-ip-address": "192.0.2.4", "dscp": 46}}
 
@@ -197,6 +198,15 @@ class Controllers:
         found = wait_until(placed, LIMIT_S)
         assert found, f"{self.a.log}\n{self.b.log}"
         return dict(found)
+
+    def make_room(self, its: Controller) -> None:
+        """Remove what tests before have put, before the network is full of it."""
+        found = self.document(its, "streams")["streams"]
+        ids = [each["stream_id"] for each in found if each["cuc"] == CUC]
+        if len(ids) > STREAMS_MAX:
+            with its.client(self.token) as client:
+                for each in ids:
+                    client.remove_stream(CUC, each)
 
     def until_configured(self, its: Controller, number: int) -> dict[str, Any]:
         """The stream, once switches run it, as one of them shows it."""
