@@ -1,19 +1,21 @@
-"""A lab, a database and two controllers, of which one is to stop at a named moment."""
+"""A lab, a database and two controllers, of which the leading one is to stop at a named moment."""
 
 from __future__ import annotations
 
-import signal
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import create_engine, text
 
 from cnc import app, rollout
 from cnc.rollout import Met
 from cnc.service.names import plan_name
 from cnc.service.refused import CallRefused, Code
+from cnc.service.store import url_of
 from cnc.switch import ConnectOptions
 from tests.stack.controller_processes import (
     CUC,
@@ -26,7 +28,7 @@ from tests.stack.controller_processes import (
 )
 from tests.stack.lab_user import CHECKOUT, User
 from tests.stack.netconfd_process import wait_until
-from tests.stack.postgresql import Cluster
+from tests.stack.postgresql import PASSWORD, Cluster
 
 STOPPING = CHECKOUT / "tests/stack/service_that_stops.py"
 # What decisions and rollouts have written; not the lease, which is renewed all the time.
@@ -43,11 +45,13 @@ WRITTEN = """
 
 
 class Network:
-    """A lab, a database, and the two: `a` is what stops, `b` what goes on."""
+    """A lab with its switches, and a database."""
 
-    def __init__(self, user: User, cluster: Cluster) -> None:
-        self.user, self._cluster = user, cluster
-        self.url = cluster.database()
+    def __init__(self, user: User, url: str) -> None:
+        self.user, self.url = user, url
+        where = url_of(url).set(password=PASSWORD)
+        # A test may stop the server.
+        self._engine = create_engine(where, isolation_level="AUTOCOMMIT", pool_pre_ping=True)
         intent = app.load_intent(line3(user.home))
         self.of_file = [*intent.streams]
         self._nodes = [*intent.network.managed.values()]
@@ -55,20 +59,36 @@ class Network:
             Path(user.keys["CNC_IDENTITY"]), Path(user.keys["CNC_KNOWN_HOSTS"]), 30.0
         )
 
-    def asked(self, statement: str) -> str:
-        return self._cluster.sql(statement, self.url.partition("@/")[2].partition("?")[0])
+    def asked(self, statement: str, **values: object) -> list[tuple[Any, ...]]:
+        """The rows that a statement finds."""
+        with self._engine.connect() as connection:
+            return [tuple(row) for row in connection.execute(text(statement), values)]
 
-    def written(self) -> str:
+    def number(self, statement: str, **values: object) -> int:
+        """The one number that a statement finds, 0 where there is none."""
+        ((found,),) = self.asked(statement, **values)
+        return int(found or 0)
+
+    def written(self) -> list[tuple[Any, ...]]:
         return self.asked(WRITTEN)
 
     def term(self) -> int:
-        return int(self.asked("SELECT term FROM lease"))
+        return self.number("SELECT max(term) FROM lease")
+
+    def newest_rollout(self) -> int:
+        return self.number("SELECT max(number) FROM rollout")
+
+    def unfinished(self, *, upto: int | None = None) -> int:
+        """How many rollouts have not ended, of those up to a number."""
+        if upto is None:
+            upto = self.newest_rollout()
+        counted = "SELECT count(*) FROM rollout WHERE ended IS NULL AND number <= :upto"
+        return self.number(counted, upto=upto)
 
     def is_quiet(self) -> bool:
         """Whether the switches run what is decided, and no rollout waits for its end."""
         noted = "SELECT count(DISTINCT value) FROM meta WHERE key IN ('decided', 'running')"
-        unfinished = "SELECT count(*) FROM rollout WHERE ended IS NULL"
-        return self.asked(noted) == "1" and self.asked(unfinished) == "0"
+        return self.number(noted) == 1 and not self.unfinished()
 
     def met(self) -> dict[str, tuple[int, str]]:
         """The term that each switch keeps, and the id of the rollout that it runs."""
@@ -81,21 +101,27 @@ class Network:
         return found
 
 
+@contextmanager
+def rehearsed(home: Path, cluster: Cluster, tablespace: str = "pg_default") -> Iterator[Network]:
+    """A lab in a directory, while the block runs, and a new database."""
+    user = User(home)
+    user.up(line3(home))
+    user.keys["PGPASSFILE"] = str(cluster.passfile)
+    try:
+        yield Network(user, cluster.database(tablespace))
+    finally:
+        user.does("lab", "down")
+
+
 @pytest.fixture(scope="module")
 def network(tmp_path_factory: pytest.TempPathFactory, postgresql: Cluster) -> Iterator[Network]:
-    user = User(tmp_path_factory.mktemp("home"))
-    user.up(line3(user.home))
-    user.keys["PGPASSFILE"] = str(postgresql.passfile)
-    yield Network(user, postgresql)
-    user.does("lab", "down")
+    with rehearsed(tmp_path_factory.mktemp("home"), postgresql) as its:
+        yield its
 
 
 @pytest.fixture(scope="module")
 def two(network: Network) -> Iterator[Controllers]:
     with controllers(network.user, network.url) as its:
-        its.b.start()
-        assert wait_until((its.b.directory / "admin.token").exists, LIMIT_S), its.b.log
-        its.token = its.b.token
         yield its
 
 
@@ -129,26 +155,43 @@ def standing_still(its: Controller) -> bool:
     return Path(f"/proc/{its.process.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
 
 
-def lead_with_fate(two: Controllers, network: Network, moment: str, how: str, number: int) -> None:
-    """The first one leads, and is to stop at its moment; the second one stands by."""
+def lead_with_fate(
+    two: Controllers, network: Network, moment: str, how: str, number: int
+) -> tuple[Controller, Controller]:
+    """The one that leads, which is to stop at a moment of this stream; and the one that stands by,
+    which knows all that is decided."""
+    both_run(two)
+    leader = two.leader()
+    two.make_room(leader)
+    assert wait_until(network.is_quiet, LIMIT_S), leader.log
     name = plan_name(CUC, stream(number)["stream-id"])
-    if two.a.process:  # where a test has failed
-        two.a.signal(signal.SIGCONT)
-        two.a.kill()
-    two.a.start(program=(STOPPING, moment, how, name, "cnc"))
-    if two.b.process:
-        assert two.b.stop() == 0, two.b.log
-    assert wait_until(lambda: two.a.leads, LIMIT_S), two.a.log
-    two.b.start()
-    assert wait_until(network.is_quiet, LIMIT_S), two.a.log
+    fate_of(leader).write_text(f"{moment}\n{how}\n{name}\n")
+    return leader, two.other(leader)
 
 
-def is_done_by_other(two: Controllers, network: Network, number: int, answered: Any) -> None:
-    """The other one leads, and the stream runs: accepted once, announced once."""
-    assert wait_until(lambda: two.b.leads, LIMIT_S), two.b.log
-    again = two.put(two.b, number)
+def both_run(two: Controllers) -> None:
+    """One of the two leads, whatever a test before has left of them, and none has a fate."""
+    for its in (two.a, two.b):
+        fate_of(its).unlink(missing_ok=True)
+        if its.process and (its.process.poll() is not None or standing_still(its)):
+            its.kill()
+        if its.process is None:
+            its.start(program=(STOPPING, fate_of(its), "cnc"))
+    two.token = two.first_token()
+
+
+def fate_of(its: Controller) -> Path:
+    return its.directory / "fate"
+
+
+def is_done_by(
+    two: Controllers, network: Network, its: Controller, number: int, answered: Any = None
+) -> None:
+    """It leads by now, and the stream runs: accepted once, announced once."""
+    assert wait_until(lambda: its.leads, LIMIT_S), its.log
+    again = two.put(its, number)
     assert answered in (None, again)
-    is_done(two, network, two.b, number)
+    is_done(two, network, its, number)
 
 
 def is_done(two: Controllers, network: Network, its: Controller, number: int) -> None:

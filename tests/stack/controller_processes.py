@@ -17,6 +17,7 @@ import yaml
 
 from cnc.errors import InputError
 from cnc.service.client import Client
+from cnc.service.process import ADMIN_TOKEN
 from cnc.service.refused import CallRefused
 from tests.stack.lab_user import CHECKOUT, User
 from tests.stack.netconfd_process import wait_until
@@ -24,6 +25,7 @@ from tests.unit.uni_bodies import body, mac
 
 START_LIMIT_S, LIMIT_S = 180.0, 180.0
 CUC = "plc"
+STREAMS_MAX = 5  # the line has room for eleven of the CUC's
 BEGIN = "--- begins\n"
 DSCP = {"ipv4-tuple": {"destination-ip-address": "192.0.2.4", "dscp": 46}}
 
@@ -119,7 +121,7 @@ class Controller:
 
     @property
     def token(self) -> str:
-        return (self.directory / "admin.token").read_text().strip()
+        return (self.directory / ADMIN_TOKEN).read_text().strip()
 
     def client(self, token: str) -> Client:
         url = f"https://127.0.0.1:{self.port}"
@@ -148,9 +150,31 @@ class Controllers:
     def start(self) -> None:
         """The first one leads, the other stands by."""
         self.a.start()
-        assert wait_until((self.a.directory / "admin.token").exists, LIMIT_S), self.a.log
-        self.token = self.a.token
+        self.token = self.first_token()
         self.b.start()
+
+    def leader(self) -> Controller:
+        """The one that leads, once one does."""
+        found = wait_until(
+            lambda: next((its for its in (self.a, self.b) if its.process and its.leads), None),
+            LIMIT_S,
+        )
+        assert found, f"{self.a.log}\n{self.b.log}"
+        return found
+
+    def other(self, its: Controller) -> Controller:
+        return self.b if its is self.a else self.a
+
+    def first_token(self) -> str:
+        """That of the admin, which the controller has that led first."""
+
+        def told() -> str | None:
+            files = (its.directory / ADMIN_TOKEN for its in (self.a, self.b))
+            return next((file.read_text().strip() for file in files if file.exists()), None)
+
+        found = wait_until(told, LIMIT_S)
+        assert found, f"{self.a.log}\n{self.b.log}"
+        return found
 
     def ask(self, its: Controller, method: str, path: str, given: Any = None) -> Any:
         with its.client(self.token) as client:
@@ -174,6 +198,15 @@ class Controllers:
         found = wait_until(placed, LIMIT_S)
         assert found, f"{self.a.log}\n{self.b.log}"
         return dict(found)
+
+    def make_room(self, its: Controller) -> None:
+        """Remove what tests before have put, before the network is full of it."""
+        found = self.document(its, "streams")["streams"]
+        ids = [each["stream_id"] for each in found if each["cuc"] == CUC]
+        if len(ids) > STREAMS_MAX:
+            with its.client(self.token) as client:
+                for each in ids:
+                    client.remove_stream(CUC, each)
 
     def until_configured(self, its: Controller, number: int) -> dict[str, Any]:
         """The stream, once switches run it, as one of them shows it."""

@@ -8,6 +8,8 @@ import pwd
 import shutil
 import signal
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from tempfile import mkdtemp
@@ -18,6 +20,10 @@ OWNER = "postgres"
 ROLE = "cnc"
 PASSWORD = "of the tests"  # noqa: S105
 START_S, STOP_S = 60.0, 60.0
+_OF_SMALL = """
+    SELECT datname FROM pg_database JOIN pg_tablespace its ON its.oid = dattablespace
+    WHERE spcname = 'small'
+"""
 
 
 def programs() -> Path:
@@ -86,11 +92,27 @@ class Cluster:
             self._process.wait(STOP_S)
             self._process = None
 
-    def database(self) -> str:
+    def database(self, tablespace: str = "pg_default") -> str:
         """The URL of a new database."""
         name = f"cnc{next(self._numbers)}"
-        self.sql(f"CREATE DATABASE {name} OWNER {ROLE}")
+        self.sql(f"CREATE DATABASE {name} OWNER {ROLE} TABLESPACE {tablespace}")
         return f"postgresql://{ROLE}@/{name}?host={self.directory}"
+
+    @contextmanager
+    def small_disk(self, octets: int) -> Iterator[Path]:
+        """A disk of its own, with a tablespace `small`, while the block runs."""
+        disk = self.directory / "small"
+        disk.mkdir()
+        options = f"size={octets},mode=700,uid={pwd.getpwnam(OWNER).pw_uid}"
+        subprocess.run(["mount", "-t", "tmpfs", "-o", options, "cnc-test", disk], check=True)
+        try:
+            self.sql(f"CREATE TABLESPACE small LOCATION '{disk}'")
+            yield disk
+            for name in self.sql(_OF_SMALL).splitlines():
+                self.sql(f"DROP DATABASE {name} WITH (FORCE)")
+            self.sql("DROP TABLESPACE small")
+        finally:
+            subprocess.run(["umount", "--lazy", disk], check=True)
 
     def end_sessions(self, url: str) -> None:
         """End all sessions of clients with a database; they have ended when this returns."""

@@ -1,21 +1,26 @@
 """`cnc serve`, stopped (SIGSTOP) or killed (SIGKILL) at a named moment, as a machine that stands
-still or loses its power.
+still or loses its power; or one whose wall clock is set at that moment.
 
-Usage: service_that_stops.py MOMENT SIGNAL NAME cnc serve OPTION...
+Usage: service_that_stops.py FILE cnc serve OPTION...
 
-The moments are those of `service_that_dies`, and beside them: before each request to a switch
-(`commit`) and each statement (`decide`) of the rollout. It happens once, at the first one that the
-stream called NAME in the plan brings about.
+What is to happen is in a file, at any time: a line each for moment, signal, or by how many seconds
+the clock is set, and the name of a stream in the plan. It happens once, at the first such moment
+that the stream brings about; the file is removed then. The moments are those of
+`service_that_dies`, and beside them: before each request to a switch (`commit`) and each statement
+(`decide`) of the rollout.
 """
 
 from __future__ import annotations
 
 import signal
 import sys
+from contextlib import suppress
+from pathlib import Path
 
 from cnc.__main__ import main
 from cnc.rollout.history import History, Journal
 from cnc.switch.device import Device
+from tests.stack import stepped_clock
 from tests.stack.service_that_dies import Fate, around, arrange
 
 STATEMENTS = {
@@ -33,6 +38,27 @@ MOMENTS = (
 )
 
 
+class ToldFate(Fate):
+    """What a file says that may come, or be another one, at any time."""
+
+    def __init__(self, file):
+        super().__init__("")
+        self._file = file
+
+    def look(self, plan):
+        with suppress(FileNotFoundError):
+            self._moment, how, self._prefix = self._file.read_text().splitlines()
+            self._how = getattr(signal, how, None) or int(how)
+        super().look(plan)
+
+    def strike(self):
+        self._file.unlink(missing_ok=True)
+        if isinstance(self._how, signal.Signals):
+            super().strike()
+        else:
+            stepped_clock.step(self._how)
+
+
 def arrange_requests(fate):
     request = Device._request
 
@@ -44,11 +70,10 @@ def arrange_requests(fate):
 
 
 if __name__ == "__main__":
-    moment, name, stream = sys.argv[1:4]
-    fate = Fate(moment, signal.Signals[name], prefix=stream)
+    fate = ToldFate(Path(sys.argv[1]))
     arrange(fate)
     arrange_requests(fate)
     for each, (owner, function) in STATEMENTS.items():
         around(owner, function, fate, before=each)
-    sys.argv = sys.argv[4:]
+    sys.argv = sys.argv[2:]
     main()

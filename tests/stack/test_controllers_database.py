@@ -14,6 +14,7 @@ from cnc.service.refused import CallRefused, Code
 from tests.stack.controller_network import (  # noqa: F401
     Asking,
     Network,
+    both_run,
     is_done,
     lead_with_fate,
     network,
@@ -30,7 +31,7 @@ LEASE_S = LENGTH_NS / 1e9
 def test_nothing_is_accepted_without_the_database_and_all_goes_on_with_it(
     network: Network, two: Controllers, postgresql: Cluster
 ) -> None:
-    two.a.start()
+    both_run(two)
     two.put(two.a, 1)
     two.until_configured(two.a, 1)
     assert wait_until(network.is_quiet, LIMIT_S), two.b.log
@@ -55,15 +56,16 @@ def test_nothing_is_accepted_without_the_database_and_all_goes_on_with_it(
 def test_a_rollout_that_loses_the_database_ends_on_all_switches_alike(
     network: Network, two: Controllers, postgresql: Cluster, number: int, moment: str
 ) -> None:
-    lead_with_fate(two, network, moment, "SIGSTOP", number)
-    asking = Asking(two, two.a, number)
-    assert wait_until(lambda: standing_still(two.a), LIMIT_S), two.a.log
+    leader, other = lead_with_fate(two, network, moment, "SIGSTOP", number)
+    asking = Asking(two, leader, number)
+    assert wait_until(lambda: standing_still(leader), LIMIT_S), leader.log
+    said = len(leader.log)
     postgresql.stop()
     try:
-        two.a.signal(signal.SIGCONT)
+        leader.signal(signal.SIGCONT)
         failed = "the database of the service failed"
-        assert wait_until(lambda: failed in two.a.log.rpartition(" takes over ")[2], LIMIT_S)
+        assert wait_until(lambda: failed in leader.log[said:], LIMIT_S), leader.log
         assert asking.ended()
     finally:
         postgresql.start()
-    is_done(two, network, two.b, number)
+    is_done(two, network, other, number)
