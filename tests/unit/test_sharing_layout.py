@@ -3,9 +3,11 @@ start to send."""
 
 from __future__ import annotations
 
-from itertools import permutations
+from collections.abc import Mapping
+from itertools import cycle, permutations
 from random import Random
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,13 +16,14 @@ from cnc.check import shared
 from cnc.model import PortRef
 from cnc.planner import plan
 from cnc.planner.problem import Problem
+from cnc.planner.sharing import ways
 from cnc.planner.sharing.order import up_and_down
 from cnc.planner.sharing.phases import Apart, apart
 from cnc.planner.sharing.queue import Coming
 from cnc.planner.sharing.talkers import Talker
 from cnc.planner.sharing.times import Times
 from tests.shared_windows import networks
-from tests.unit.planner_networks import LINE, intent, stream
+from tests.unit.planner_networks import LINE, intent, network, problem, stream
 
 SLOT = 1_000_000
 
@@ -75,6 +78,23 @@ def test_a_way_leads_up_and_down_between_any_two_switches(seed: int):
                 came.setdefault(target, set()).add(place)
                 reached.add(target)
         assert reached == set(switches)
+
+
+def test_ways_up_and_down_stay_so_though_other_switches_have_little_transit_then(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    """Through the switch with least transit no way leads: around a ring of four it is on one of
+    both ways between its neighbours, and the opposite one is on the other."""
+    least = cycle(("s0", "s2"))
+
+    def by_turns(ends: Mapping[int, tuple[str, str]], _: Mapping[str, float]) -> list[int]:
+        return up_and_down(ends, {f"s{n}": 1.0 for n in range(4)} | {next(least): 0.0})
+
+    monkeypatch.setattr(ways, "up_and_down", by_turns)
+    around = network("s0-s1", "s1-s2", "s2-s3", "s3-s0", "t-s1", "l-s3")
+    asked = problem(intent(around, stream("f", "t", "l")))
+    laid = ways.Ways(asked, ["f"], SLOT, Times(asked), ways.Style.UP_AND_DOWN)
+    assert not laid.has_rings
 
 
 def _pairs(switches: list[str]) -> list[tuple[str, str]]:

@@ -81,6 +81,8 @@ class Ways:
         router = self._problem.router
         forward = ForwardWays(self._problem, router.loads if router else ())
         possible = dict.fromkeys(forward.turns(), _HARDLY)
+        between = forward.between_switches()
+        up_first: list[int] = []
         for attempt in range(_REROUTINGS_MAX):
             ways = {
                 (name, path): self._way(tree)
@@ -90,9 +92,9 @@ class Ways:
             turns = self._turns(ways)
             used = {step.link for way in ways.values() for step in way if step.before is not None}
             if self._style is Style.UP_AND_DOWN:
-                between = forward.between_switches()
-                order = up_and_down(between, self._transit(turns))
-                order += sorted(used - between.keys())
+                # In another order, ways that lead forward in this one would lead back.
+                up_first = up_first or up_and_down(between, self._transit(turns))
+                order = up_first + sorted(used - between.keys())
             else:
                 order = ordered(
                     used | {link for turn in possible for link in turn}, possible | turns
