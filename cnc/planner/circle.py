@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
+from itertools import accumulate, compress
 from math import gcd
+from operator import gt
 
 
 class Circle:
@@ -34,14 +36,13 @@ class Circle:
             else:
                 folded += self._pieces(start, duration, period)
         folded.sort()
-        last = -1
-        for start, end in folded:
-            if start > last:
-                self.starts.append(start)
-                self.ends.append(end)
-                last = end
-            elif end > last:
-                self.ends[-1] = last = end
+        if folded:
+            starts, ends = zip(*folded, strict=True)
+            # What is busy until when, and whether it is the last of what is busy without a pause.
+            until = list(accumulate(ends, max))
+            pauses = list(map(gt, starts[1:], until))
+            self.starts = [starts[0], *compress(starts[1:], pauses)]
+            self.ends = [*compress(until, pauses), until[-1]]
 
     def add(self, start_ns: int, duration_ns: int, period_ns: int) -> None:
         starts, ends = self.starts, self.ends

@@ -66,7 +66,7 @@ from cnc.planner.route import Leg, Member, Placement, Route
 from cnc.planner.routing import Router
 from cnc.planner.shares import WHOLE_PPB, wanted_ppb
 
-# What holds whatever the streams are.
+# What holds whatever the streams are, or by what their frames are like.
 _OF_NETWORK = {
     "links",
     "shares_ppb",
@@ -75,7 +75,9 @@ _OF_NETWORK = {
     "_copied_by_switches",
     "_start_delays_ns",
     "_loose_links",
+    "_hop_times",
 }
+_HOP_TIMES_MAX = 1 << 16  # that are known at once: streams that come choose what frames are like
 _CLASSES_TO_PACE = 3  # with fewer, frames of all sizes get in each other's way in the queue
 
 
@@ -417,6 +419,8 @@ class Problem:
         """`added` are the octets that mechanisms add to the stream's frames."""
         key = number, stream.payload_octets, added, stream.frames
         if key not in self._hop_times:
+            if len(self._hop_times) >= _HOP_TIMES_MAX:
+                self._hop_times.clear()
             self._hop_times[key] = self._compute_hop(self.links[number], stream)
         return self._hop_times[key]
 

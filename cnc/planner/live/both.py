@@ -42,7 +42,7 @@ class BothWindows:
         kept = incremental.anew(problem, incremental.planned_placements(problem, own))
         self._shared = SharedWindows(plan, router, kept.values())
         streams = {name: plan.intent.streams[name] for name in own}
-        self._places = Places(replace(problem, kept=kept), router, streams)
+        self._places = Places(problem, kept, router, streams)
         self._blocked: list[tuple[int, Member]] = []
         self._block()
 

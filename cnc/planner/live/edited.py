@@ -7,11 +7,13 @@ one alone. It holds every frame back, and has no spare room.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
+from math import lcm
 from operator import sub
 
-from cnc.model import ClassRole, GateControlList, Intent, Link
+from cnc.model import ClassRole, GateControlList, GateEntry, Intent, Link
 from cnc.planner.edges import gate_entry
 from cnc.planner.gates import Window, clear_of_seam, unrolled
 from cnc.planner.ports import guard_ns, interval_max_ns, interval_min_ns, round_up
@@ -47,7 +49,8 @@ class EditedList:
         self._shortest_ns = interval_min_ns(link)
         guard = round_up(guard_ns(intent, link), link.gate_tick_ns)
         self._guard_ns = max(guard, self._shortest_ns)
-        self._frames = unrolled(windows, cycle_ns, link.gate_tick_ns)
+        self._frames = unrolled(windows := tuple(windows), cycle_ns, link.gate_tick_ns)
+        self._periods = Counter(period_ns for period_ns, _ in windows)
         self._times: list[int] = []
         self._states: list[int] = []
         at = 0
@@ -57,6 +60,8 @@ class EditedList:
                 self._times.append(at)
                 self._states.append(entry.gate_states)
             at += entry.interval_ns
+        self._entries: list[GateEntry] = []  # from each time on until the next, or the cycle's end
+        self._renew_entries(0, 0, len(self._times))
 
     @property
     def is_long(self) -> bool:
@@ -67,16 +72,20 @@ class EditedList:
         """Whether there are windows enough to edit it besides those of one stream."""
         return len(self._frames) - self.cycle_ns // period_ns > _FEW
 
+    @property
+    def is_shorter(self) -> bool:
+        """Whether what is left repeats in less than the cycle."""
+        return lcm(*self._periods) != self.cycle_ns
+
     def gates(self) -> GateControlList:
         """The list as it is now."""
-        times, states = self._times, self._states
-        if times[0]:
-            times, states = [0, *times], [states[-1], *states]
-        lengths = map(sub, [*times[1:], self.cycle_ns], times)
-        return GateControlList(self.cycle_ns, tuple(map(gate_entry, states, lengths)))
+        first = self._times[0]
+        before = [gate_entry(self._states[-1], first)] if first else []
+        return GateControlList(self.cycle_ns, (*before, *self._entries))
 
     def add(self, period_ns: int, window: Window) -> None:
         """Open the gate once more in each period."""
+        self._periods[period_ns] += 1
         for frame in unrolled([(period_ns, window)], self.cycle_ns, self._tick_ns):
             index = bisect_left(self._frames, frame)
             self._frames.insert(index, frame)
@@ -84,6 +93,7 @@ class EditedList:
 
     def remove(self, period_ns: int, window: Window) -> None:
         """Keep it shut then."""
+        self._periods -= Counter((period_ns,))
         for frame in unrolled([(period_ns, window)], self.cycle_ns, self._tick_ns):
             index = bisect_left(self._frames, frame)
             del self._frames[index]
@@ -111,6 +121,15 @@ class EditedList:
     def _splice(self, first: int, behind: int, edges: Sequence[_Edge]) -> None:
         self._times[first:behind] = [at for at, _ in edges]
         self._states[first:behind] = [state for _, state in edges]
+        self._renew_entries(first, behind, first + len(edges))
+
+    def _renew_entries(self, first: int, behind: int, end: int) -> None:
+        """Make those anew from `first` on that were up to `behind`, now up to `end`, and the one
+        before them, which lasts until the first of them."""
+        since = max(first - 1, 0)
+        times = [*self._times[since : end + 1], self.cycle_ns]
+        lengths = map(sub, times[1:], times[: end - since])
+        self._entries[since:behind] = map(gate_entry, self._states[since:end], lengths)
 
     def _edges(self, window: _Frame, following: _Frame) -> Iterator[_Edge]:
         """Those of a window, and of best effort's turn behind it (`gates`)."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from math import lcm
 
 from cnc.model import GateControlList, PortRef
 from cnc.planner.gates import Lists, Window, gated_links, lists_of, objection, windows_of
@@ -93,8 +92,7 @@ class PortLists:
         if edited is None:
             return None
         gates, limit = edited.gates(), self._limit(link)
-        cycle_ns = lcm(*{period for period, _ in self._windows[link].values()})
-        if edited.cycle_ns == cycle_ns and (limit is None or len(gates.entries) <= limit):
+        if not edited.is_shorter and (limit is None or len(gates.entries) <= limit):
             return gates
         del self._edited[link]
         return None

@@ -37,7 +37,7 @@ class OwnWindows:
         meet = incremental.conflicts(kept.values(), links)
         shortened = loose if not meet else frozenset[PortRef]()
         streams = {name: plan.intent.streams[name] for name in plan.streams}
-        self._places = Places(replace(problem, kept=kept), router, streams)
+        self._places = Places(problem, kept, router, streams)
         self._lists = PortLists(replace(problem, loose=shortened), plan.gates)
         self._lists.add(kept.values())
         self._lists.make_ready(plan.gates.keys() - unlike)

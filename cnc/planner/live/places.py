@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import ExitStack
+from dataclasses import replace
 from math import lcm
 from typing import NamedTuple
 
@@ -33,9 +34,16 @@ class Placed(NamedTuple):
 class Places:
     """The timetable of streams that run. `table` has what else is taken of links, too."""
 
-    def __init__(self, problem: Problem, router: Router, streams: Mapping[str, Stream]) -> None:
-        """`problem` has the placements of all `streams` as those that are kept."""
-        self.table = Timetable(problem)
+    def __init__(
+        self,
+        problem: Problem,
+        kept: Mapping[Member, Placement],
+        router: Router,
+        streams: Mapping[str, Stream],
+    ) -> None:
+        """`kept` are the placements of all `streams`."""
+        self.table = Timetable(replace(problem, kept=kept))
+        self.table.problem = problem  # which knows the times of their hops
         self._router = router
         self._streams = dict(streams)
         self._periods = Counter(stream.period_ns for stream in streams.values())
