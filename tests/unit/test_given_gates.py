@@ -402,3 +402,24 @@ def test_a_plan_without_given_lists_is_what_it_was() -> None:
     made = plan(intents.load(LINE3))
     assert made.intent[GivenLists] == GivenLists()
     assert "openings" not in run("check", str(LINE3), "--json")
+
+
+def test_the_longest_wait_is_that_of_the_longest_gap_between_openings(tmp_path: Path) -> None:
+    twice = STATED.replace(
+        "{open: 0x81, for: 700us}",
+        "{open: 0x81, for: 100us}, {open: 0xc0, for: 100us}, {open: 0x81, for: 500us}",
+    )
+    written = tmp_path / "plan.json"
+    run("plan", str(documented(tmp_path, twice)), "-o", str(written))
+    cyclic = json.loads(run("check", str(written), "--json"))["openings"][1]
+    assert (cyclic["open_ns"], cyclic["wait_ns"]) == (400 * US, 500 * US + 12_338)
+    assert cyclic["frame_octets"] == 37_476
+
+
+def test_an_opening_that_goes_on_into_the_next_cycle_is_one(tmp_path: Path) -> None:
+    over = STATED.replace("cycle: 1ms", "cycle: 1ms, base-offset: 900us")
+    written = tmp_path / "plan.json"
+    run("plan", str(documented(tmp_path, over)), "-o", str(written))
+    cyclic = json.loads(run("check", str(written), "--json"))["openings"][1]
+    assert (cyclic["open_ns"], cyclic["wait_ns"]) == (300 * US, 712_338)
+    assert cyclic["frame_octets"] == 37_476
