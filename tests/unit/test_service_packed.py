@@ -25,7 +25,9 @@ def test_a_document_that_unpacks_to_more_than_any_has_is_refused_at_that_point()
     assert refusal.value.code is Code.TOO_LARGE
 
 
-@pytest.mark.parametrize("octets", [b"", b"no gzip", gzip.compress(b"cut")[:-4], b"\x1f\x8b\x08"])
+@pytest.mark.parametrize(
+    "octets", [b"", b"no gzip", gzip.compress(b"cut", mtime=0)[:-4], b"\x1f\x8b\x08"]
+)
 def test_what_is_not_packed_is_refused(octets: bytes) -> None:
     with pytest.raises(CallRefused) as refusal:
         unpacked(base64.b64encode(octets).decode() + ("" if octets else "?"))
