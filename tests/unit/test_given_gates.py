@@ -228,6 +228,25 @@ def test_streams_are_planned_where_they_meet_no_given_list(tmp_path: Path) -> No
     assert made.streams == without.streams
 
 
+def test_a_stream_leads_around_a_port_whose_list_is_given(tmp_path: Path) -> None:
+    text = LINE3.read_text().replace(
+        "ports: [t1, t2, s2]", f"ports: {{t1: , t2: , s2: , s3: {STATED}}}"
+    )
+    text = text.replace("ports: [s2, l1, l2]", "ports: [s2, l1, l2, s1]")
+    path = tmp_path / "network.yaml"
+    path.write_text(
+        text.replace("  - [s2/s3, s3/s2]\n", "  - [s2/s3, s3/s2]\n  - [s1/s3, s3/s1]\n")
+    )
+    made = plan(intents.load(path))
+    assert len(made.streams) == 4
+    crossed = {hop.egress for its in made.streams.values() for hop in its.hops}
+    assert PORT in crossed
+    assert PortRef("s1", "s3") not in crossed
+    assert judge(made) == []
+    path.write_text(path.read_text().replace(STATED, ""))
+    assert PORT not in plan(intents.load(path)).gates
+
+
 def test_streams_that_come_and_go_leave_a_given_list_alone(tmp_path: Path) -> None:
     text = LINE3.read_text().replace(
         "ports: [s2, l1, l2]", f"ports: {{s2: {STATED}, l1: {{}}, l2: {{}}}}"
