@@ -10,7 +10,7 @@ from cnc.planner.edges import cut
 from cnc.planner.graph import Tree
 from cnc.planner.routing import Router
 
-HINT = "its frames have no planned time there: lead it around, or leave that list to the plan"
+_WHAT_HELPS = "its frames have no planned time there; leave that list to the plan, or add a cable"
 
 
 def lists(intent: Intent) -> dict[PortRef, GateControlList]:
@@ -26,7 +26,7 @@ def crosses(planned: StreamPlan, ports: Collection[PortRef]) -> PortRef | None:
 
 def reason(port: PortRef) -> str:
     """Why a stream that would leave by it has no place."""
-    return f"its way leads by {port}, whose gate control list is given: {HINT}"
+    return f"its way leads by {port}, whose gate control list is given: {_WHAT_HELPS}"
 
 
 def crossing(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from cnc.mechanisms.terms import added_octets, client_octets
+from cnc.mechanisms.terms import added_octets, client_octets, given_lists
 from cnc.model import Elimination, Forwarding, Hop, Intent, Link, Stream
 from cnc.planner.copies import end_at_last_switches, keep_apart, node_disjoint_pair
 from cnc.planner.graph import Graph, Tree
@@ -30,6 +30,11 @@ class Router:
         self.intent = intent
         self._graph = Graph(intent.network)
         self.loads = [0.0] * len(self._graph.links)
+        # Where nothing is planned: a stream goes another way if there is one.
+        given = given_lists(intent).keys()
+        self._barred = frozenset(
+            number for number, link in enumerate(self._graph.links) if link.source in given
+        )
         self._occupations_ns: dict[tuple[tuple[int, bool], int, int], int] = {}
         # Frames keep all links of a kind busy for the same time.
         self._kinds = [
@@ -85,7 +90,7 @@ class Router:
     def cheapest(self, stream: Stream, prices: Sequence[float]) -> Tree:
         """A tree whose branches cost little, each by itself, at a price for each link. The
         listeners must be reachable."""
-        tree = self._grow(stream, prices, ())
+        tree = self._grow(stream, prices, self._barred) or self._grow(stream, prices, ())
         if tree is None:
             raise ValueError(f"{stream.name} has listeners out of reach")
         return tree
@@ -96,15 +101,23 @@ class Router:
         if not inner:
             return None
         fullest = max(inner, key=lambda link: (self.loads[link], link))
-        return self._grow(stream, self._prices(stream), {fullest})
+        return self._grow(stream, self._prices(stream), {fullest, *self._barred})
 
     def _first_choice(self, stream: Stream) -> tuple[Tree, ...] | None:
         if stream.paths == 1:
-            tree = self._shortest(stream) or self._grow(stream, self._prices(stream), set())
+            tree = self._one(stream)
             return (tree,) if tree else None
         if len(stream.listeners) == 1:
             return self._disjoint_pair(stream)
         return self._disjoint_trees(stream)
+
+    def _one(self, stream: Stream) -> Tree | None:
+        """A tree around the links where nothing is planned, or over them if no other is found."""
+        tree = self._shortest(stream)
+        if tree and self._barred.isdisjoint(tree):
+            return tree
+        prices = self._prices(stream)
+        return self._grow(stream, prices, self._barred) or tree or self._grow(stream, prices, ())
 
     def _disjoint_pair(self, stream: Stream) -> tuple[Tree, ...] | None:
         """Two paths to one listener; in a bridged network such that switches copy no copies."""
@@ -241,6 +254,7 @@ class Router:
                 for link, share in enumerate(self._shares(stream))
                 if self.loads[link] + share >= before and self._graph.is_inner[link]
             }
+            banned |= self._barred
             tree = self._grow(stream, self._prices(stream), banned)
             if tree is None:
                 self.carry(stream, (old,))

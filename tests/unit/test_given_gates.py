@@ -228,6 +228,25 @@ def test_streams_are_planned_where_they_meet_no_given_list(tmp_path: Path) -> No
     assert made.streams == without.streams
 
 
+def test_a_stream_leads_around_a_port_whose_list_is_given(tmp_path: Path) -> None:
+    text = LINE3.read_text().replace(
+        "ports: [t1, t2, s2]", f"ports: {{t1: , t2: , s2: , s3: {STATED}}}"
+    )
+    text = text.replace("ports: [s2, l1, l2]", "ports: [s2, l1, l2, s1]")
+    path = tmp_path / "network.yaml"
+    path.write_text(
+        text.replace("  - [s2/s3, s3/s2]\n", "  - [s2/s3, s3/s2]\n  - [s1/s3, s3/s1]\n")
+    )
+    made = plan(intents.load(path))
+    assert len(made.streams) == 4
+    crossed = {hop.egress for its in made.streams.values() for hop in its.hops}
+    assert PORT in crossed
+    assert PortRef("s1", "s3") not in crossed
+    assert judge(made) == []
+    path.write_text(path.read_text().replace(STATED, ""))
+    assert PORT not in plan(intents.load(path)).gates
+
+
 def test_streams_that_come_and_go_leave_a_given_list_alone(tmp_path: Path) -> None:
     text = LINE3.read_text().replace(
         "ports: [s2, l1, l2]", f"ports: {{s2: {STATED}, l1: {{}}, l2: {{}}}}"
@@ -402,3 +421,24 @@ def test_a_plan_without_given_lists_is_what_it_was() -> None:
     made = plan(intents.load(LINE3))
     assert made.intent[GivenLists] == GivenLists()
     assert "openings" not in run("check", str(LINE3), "--json")
+
+
+def test_the_longest_wait_is_that_of_the_longest_gap_between_openings(tmp_path: Path) -> None:
+    twice = STATED.replace(
+        "{open: 0x81, for: 700us}",
+        "{open: 0x81, for: 100us}, {open: 0xc0, for: 100us}, {open: 0x81, for: 500us}",
+    )
+    written = tmp_path / "plan.json"
+    run("plan", str(documented(tmp_path, twice)), "-o", str(written))
+    cyclic = json.loads(run("check", str(written), "--json"))["openings"][1]
+    assert (cyclic["open_ns"], cyclic["wait_ns"]) == (400 * US, 500 * US + 12_338)
+    assert cyclic["frame_octets"] == 37_476
+
+
+def test_an_opening_that_goes_on_into_the_next_cycle_is_one(tmp_path: Path) -> None:
+    over = STATED.replace("cycle: 1ms", "cycle: 1ms, base-offset: 900us")
+    written = tmp_path / "plan.json"
+    run("plan", str(documented(tmp_path, over)), "-o", str(written))
+    cyclic = json.loads(run("check", str(written), "--json"))["openings"][1]
+    assert (cyclic["open_ns"], cyclic["wait_ns"]) == (300 * US, 712_338)
+    assert cyclic["frame_octets"] == 37_476
