@@ -608,7 +608,7 @@ class Openings:
 
     `open_ns` of each `cycle_ns` its gate is open, which is `rate_bps` at most, with preambles and
     gaps. A frame at the head of its queue, as long as the class has them, waits `wait_ns` at most
-    until it may start; None: for ever. `frame_octets` is the longest, from MAC header to FCS, that
+    until it may start; None: no bound. `frame_octets` is the longest, from MAC header to FCS, that
     is sent at all; None: any, as its gate never shuts.
     """
 

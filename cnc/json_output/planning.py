@@ -46,7 +46,8 @@ class Openings(Document):
     """What it can send at most, with preambles and gaps."""
     wait_ns: int | None
     """How long a frame at the head of its queue, as long as the class has them, waits at most until
-    it may start; null: for ever, as it fits into no opening."""
+    it may start; null: no bound, as no opening is sure to hold it, by
+    the `gate-margin`."""
     frame_octets: int | None
     """The longest frame that is sent at all, from MAC header to FCS; null: any, as the gate never
     shuts."""

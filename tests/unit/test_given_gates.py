@@ -442,3 +442,13 @@ def test_an_opening_that_goes_on_into_the_next_cycle_is_one(tmp_path: Path) -> N
     cyclic = json.loads(run("check", str(written), "--json"))["openings"][1]
     assert (cyclic["open_ns"], cyclic["wait_ns"]) == (300 * US, 712_338)
     assert cyclic["frame_octets"] == 37_476
+
+
+def test_a_gate_that_may_open_late_lets_a_frame_wait_longer_and_be_shorter(tmp_path: Path) -> None:
+    late = WITHOUT_STREAMS.replace("gate-margin: 0ns", "gate-margin: 50us")
+    file = documented(tmp_path, STATED, late)
+    written = tmp_path / "plan.json"
+    run("plan", str(file), "-o", str(written))
+    cyclic = json.loads(run("check", str(written), "--json"))["openings"][1]
+    assert (cyclic["open_ns"], cyclic["wait_ns"]) == (300 * US, 712_338 + 50 * US)
+    assert cyclic["frame_octets"] == 31_226

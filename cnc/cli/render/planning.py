@@ -199,7 +199,8 @@ def _print_openings(computed: Plan) -> None:
     print_table(table, sum(map(len, alike)), whole="`cnc check --json` of the plan")
     echo(
         "at most: on the wire, with preambles and gaps; waits up to: a frame as long as its class "
-        "has them, at the head of its queue, until it may start, other frames apart\n"
+        "has them, at the head of its queue, until it may start, other frames apart; no bound: its "
+        "gate may open later (`gate-margin`) than it shuts, or holds no such frame\n"
     )
 
 
@@ -208,7 +209,7 @@ def _opening(its: Openings) -> tuple[str, ...]:
         its.class_name,
         f"{duration(its.open_ns)} of {duration(its.cycle_ns)}",
         rate(its.rate_bps),
-        "for ever" if its.wait_ns is None else duration(its.wait_ns),
+        "no bound" if its.wait_ns is None else duration(its.wait_ns),
         "any" if its.frame_octets is None else f"{its.frame_octets} B",
     )
 

@@ -21,7 +21,11 @@ _MILLION = 1_000_000
 
 
 def openings(plan: Plan) -> Iterator[Openings]:
-    """Of each port whose list is given, the highest class first."""
+    """Of each port whose list is given, the highest class first.
+
+    A gate that opens late shuts on time: what is left of the opening is sure. Linux's taprio looks
+    at the end of the entry before it starts a frame (net/sched/sch_taprio.c).
+    """
     classes = sorted(plan.intent.classes.values(), key=lambda its: -its.number)
     for port in sorted(plan.intent[GivenLists].by_port.keys() & plan.gates.keys()):
         link = plan.intent.network.links[port]
@@ -32,6 +36,8 @@ def openings(plan: Plan) -> Iterator[Openings]:
 def _of_class(intent: Intent, link: Link, gates: GateControlList, its: TrafficClass) -> Openings:
     spans = _open_spans(gates, its.number)
     always = spans == [(0, gates.cycle_ns)]
+    late_ns = intent.network.lateness_ns(link.source.node)
+    sure = [(start + late_ns, end) for start, end in spans if end - start > late_ns]
     open_ns = sum(end - start for start, end in spans)
     return Openings(
         port=link.source,
@@ -39,8 +45,8 @@ def _of_class(intent: Intent, link: Link, gates: GateControlList, its: TrafficCl
         cycle_ns=gates.cycle_ns,
         open_ns=open_ns,
         rate_bps=link.rate_bps * open_ns // gates.cycle_ns,
-        wait_ns=0 if always else _wait_ns(intent, link, gates.cycle_ns, spans, its),
-        frame_octets=None if always else _longest_octets(intent, link, spans),
+        wait_ns=0 if always else _wait_ns(intent, link, gates.cycle_ns, sure, its),
+        frame_octets=None if always else _longest_octets(intent, link, sure),
     )
 
 
