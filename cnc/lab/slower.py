@@ -28,9 +28,9 @@ TIMES = frozenset(
         *("recovery", "disturbance"),
         *("period", "max-latency", "max-jitter", "earliest", "latest"),
         *("compute", "deadline", "duration", "time-constant", "rise-time"),
+        *("every", "after", "cycle", "base-offset", "for"),
     }
 )
-_WORDS = frozenset({"none", "required"})  # in place of a time
 RATES = frozenset({"rate"})
 PER_SECOND = frozenset({"ki", "speed"})  # numbers
 # In place of none, which is for a clock on which no timer is late; a slower network is for others.
@@ -61,8 +61,7 @@ def _scaled(value: Any, factor: int) -> Any:
 
 def _scaled_entry(key: object, value: Any, factor: int) -> Any:
     # A name may equal one of these keys, but its value is then not a text.
-    if isinstance(value, str) and key in TIMES and value not in _WORDS:
-        time_ns = DURATION.parse(value)
+    if isinstance(value, str) and key in TIMES and (time_ns := _time_ns(value)) is not None:
         if key == "gate-margin":
             time_ns = time_ns or MARGIN_NS
         return DURATION.format(time_ns * factor)
@@ -72,3 +71,11 @@ def _scaled_entry(key: object, value: Any, factor: int) -> Any:
     if isinstance(value, int | float) and key in PER_SECOND:
         return value / factor
     return _scaled(value, factor)
+
+
+def _time_ns(value: str) -> int | None:
+    """None: a word in place of a time, such as none, or the name of a class."""
+    try:
+        return DURATION.parse(value)
+    except ValueError:
+        return None

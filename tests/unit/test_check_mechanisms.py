@@ -12,7 +12,7 @@ from cnc.account.judge import Judge, Table
 from cnc.account.violation import Violation
 from cnc.check import judge, mechanisms
 from cnc.mechanisms import terms
-from cnc.mechanisms.registry import MECHANISMS
+from cnc.mechanisms.loading import loaded
 from cnc.mechanisms.stream_filters.model import Policing, PolicingRules
 from cnc.model import Elimination, Plan
 from cnc.planner import plan
@@ -41,7 +41,7 @@ def only(monkeypatch: pytest.MonkeyPatch) -> Iterator[object]:
 def test_no_judge_of_a_mechanism_is_left_out() -> None:
     cnc = Package(CHECKOUT, "cnc")
     judges = {each for each in cnc.files if cnc.mechanism_of(each) and each.endswith(".judge")}
-    by_registry = {f"cnc.mechanisms.{each.name}.judge" for each in MECHANISMS if each.judge}
+    by_registry = {f"cnc.mechanisms.{each.name}.judge" for each in loaded() if each.judge}
     by_name = {b.module for each in cnc.files if ".check" in each for b in cnc.imports(each)}
     assert judges
     assert judges <= by_registry | by_name

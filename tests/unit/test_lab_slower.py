@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
@@ -110,3 +111,11 @@ def test_what_recovers_from_nothing_does_so_when_slower():
     line3 = intents.load(LINE3)
     document = {**line3.document, "defaults": {**line3.document["defaults"], "recovery": "none"}}
     assert slower(intents.from_document(document, "x"), 2).network.disturbance_ns is None
+
+
+def test_windows_that_are_given_are_longer_in_a_slower_network():
+    shares = intents.load(LINE3.with_name("shares3.yaml"))
+    before, after = plan(shares), plan(slower(shares, 10))
+    for port, gates in before.gates.items():
+        longer = [replace(its, interval_ns=10 * its.interval_ns) for its in gates.entries]
+        assert [*after.gates[port].entries] == longer
