@@ -21,7 +21,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import count
 from pathlib import Path
 from urllib.parse import quote
 
@@ -162,20 +161,18 @@ class _Target:
 def _connections(target: _Target) -> None:
     """A thousand of them, on which nothing is said; for each that is closed there is another."""
     waiting = selectors.DefaultSelector()
-    hosts = count()
-    for _ in range(_CONNECTIONS):
-        _one_more(target, waiting, hosts)
+    for number in range(_CONNECTIONS):
+        _one_more(target, waiting, 1 + number // _A_HOST)
     while True:
         for key, _ in waiting.select():
             waiting.unregister(key.fileobj)
             key.fileobj.close()  # type: ignore[union-attr]
-            _one_more(target, waiting, hosts)
+            _one_more(target, waiting, key.data)
 
 
-def _one_more(target: _Target, waiting: selectors.BaseSelector, hosts: Iterator[int]) -> None:
+def _one_more(target: _Target, waiting: selectors.BaseSelector, host: int) -> None:
     with suppress(OSError):
-        connection = target.plain(1 + next(hosts) // _A_HOST % 200)
-        waiting.register(connection, selectors.EVENT_READ)
+        waiting.register(target.plain(host), selectors.EVENT_READ, host)
 
 
 def _again_and_again(octets: Callable[[_Target], bytes]) -> Callable[[_Target], None]:

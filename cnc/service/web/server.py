@@ -105,6 +105,8 @@ class Server(uvicorn.Server):
         loop = asyncio.get_running_loop()
         shaking_hands: set[asyncio.Task[None]] = set()
         while True:
+            # Where many wait, `sock_accept` returns at once: nobody else would have a turn.
+            await asyncio.sleep(0)
             try:
                 connection, address = await loop.sock_accept(self._listening)
             except OSError:
