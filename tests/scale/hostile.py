@@ -71,7 +71,7 @@ class Beside:
 
 
 def measure(requests: int, directory: Path) -> Iterator[Beside]:
-    """So many requests of each sort, alone and beside each kind."""
+    """At least so many requests of each sort, alone and beside each kind."""
     file = cell.written(cell.SWITCHES, directory)
     state = directory / "cnc"
     state.mkdir(mode=0o700)
@@ -82,12 +82,13 @@ def measure(requests: int, directory: Path) -> Iterator[Beside]:
         token, bad = service.token(_GOOD), service.token(_BAD)
         with service.admin() as admin:
             admin.ask("PUT", f"/api/v1/quotas/{_GOOD}", {"requests_per_minute": _QUOTA})
+        a_turn = -(-requests // _TURNS)
         for kind in KINDS:
             found = Beside(kind)
             for _ in range(_TURNS):
-                _ask(service, token, requests // _TURNS, found.alone)
+                _ask(service, token, a_turn, found.alone)
                 with _somebody(service, kind, bad):
-                    _ask(service, token, requests // _TURNS, found.beside)
+                    _ask(service, token, a_turn, found.beside)
             yield found
 
 
