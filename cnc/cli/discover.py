@@ -41,7 +41,8 @@ def discover(  # noqa: PLR0917  one parameter an option
 ) -> None:
     """Draft the topology of an intent from LLDP and the interfaces of the switches.
 
-    Each SWITCH is queried over NETCONF; lldpd must run there. Other neighbours become end stations.
+    Each SWITCH is queried over NETCONF; lldpd must run there. Other neighbours become end stations;
+    gate control lists that ports run are drafted as they are.
     Comments in the draft mark uncertain facts. If a switch does not answer, the others are drafted,
     and the exit code is 1.
     """

@@ -2,70 +2,23 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from cnc.discover import cables
 from cnc.discover.asking import Answers, View
 from cnc.discover.bridges import bridge_of, bridge_remarks, disagreement
 from cnc.discover.cables import Attachment, Cable, Cables, Doubt, SwitchPort
+from cnc.discover.lists import with_lists
+from cnc.discover.model import Draft, DraftLink, Node
 from cnc.discover.names import PORT, Names, plain, printable, quoted
 from cnc.discover.targets import shown
 from cnc.keys.units import RATE
-from cnc.model import Forwarding, Management, PortRef
+from cnc.model import PortRef
 from cnc.support.wording import named
 from cnc.switch.topology import NeighborReport
 
 UNNAMED = "discovered"
 FORWARDS = frozenset({"bridge", "router"})
-
-
-@dataclass(frozen=True, slots=True)
-class Node:
-    """A switch or an end station; only a switch has `management`, and a `bridge` if it bridges."""
-
-    name: str
-    ports: tuple[str, ...]
-    remarks: tuple[str, ...]
-    management: Management | None = None
-    bridge: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class DraftLink:
-    """A cable; `rate_bps` is None where no end tells its speed."""
-
-    ends: tuple[PortRef, PortRef]
-    rate_bps: int | None
-    remarks: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Draft:
-    """A network as far as it is known; `remarks` say what is missing from it.
-
-    `user` logs in on the switches; None: the user that runs `cnc`.
-    """
-
-    name: str
-    user: str | None
-    switches: tuple[Node, ...]
-    end_stations: tuple[Node, ...]
-    links: tuple[DraftLink, ...]
-    remarks: tuple[str, ...]
-
-    @property
-    def forwarding(self) -> Forwarding:
-        """Bridged as soon as one switch bridges; `remarks` say so if another one does not."""
-        bridges = any(switch.bridge for switch in self.switches)
-        return Forwarding.BRIDGED if bridges else Forwarding.ROUTED
-
-    @property
-    def default_rate_bps(self) -> int | None:
-        """The rate that most links have; None if none is known."""
-        rates = Counter(link.rate_bps for link in self.links if link.rate_bps)
-        return max(rates, key=lambda rate: (rates[rate], rate), default=None)
 
 
 def draft(answers: Answers, name: str = "", user: str | None = None) -> Draft:
@@ -125,7 +78,7 @@ class _Drafting:
             for switch, view in zip(self._switches, self._views, strict=True)
         }
         is_bridged = any(bridges.values())
-        return Draft(
+        made = Draft(
             name,
             user,
             tuple(
@@ -136,6 +89,7 @@ class _Drafting:
             tuple(links),
             (*remarks, *disagreement(bridges), *self._doubts()),
         )
+        return with_lists(made, [view.report.ports for view in self._views])
 
     def _switch(
         self, number: int, cabled: Sequence[str], bridge: str | None, *, is_bridged: bool

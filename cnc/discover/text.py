@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import yaml
 
-from cnc.discover.draft import Draft, DraftLink, Node
+from cnc.discover.model import Draft, DraftClass, DraftLink, DraftList, Node
 from cnc.discover.names import PORT
 from cnc.discover.targets import NETCONF_PORT
-from cnc.keys.units import RATE
+from cnc.gate_lists.fragment import list_lines
+from cnc.keys.units import RATE, SIZE
 from cnc.model import DEFAULT_BRIDGE_DEVICE, Forwarding
 
 _ASSUMED_RATE_BPS = 1_000_000_000
@@ -39,7 +40,14 @@ defaults:
   propagation: 100ns                  # 20 m of copper
   processing: {{min: 1us, max: 5us}}    # last bit in → frame lies in its queue
   clock-error: 1us                    # most that any two clocks differ (ptp4l, phc2sys)
-  gates: software                     # taprio in the kernel; also: txtime-assist, full-offload
+{gates}
+"""
+_GATES = "  gates: {:<28} # {}"
+_ASSUMED_GATES = "taprio in the kernel; also: txtime-assist, full-offload"
+_RUNNING_GATES = "as most ports with a gate control list run it"
+_RUNNING_CLASSES = """\
+# As most ports with a gate control list have them; names, roles and max-frame are assumptions.
+classes:
 """
 _CLASSES = {
     Forwarding.BRIDGED: """\
@@ -82,14 +90,20 @@ def as_yaml(draft: Draft) -> str:
     rate = RATE.format(rate_bps or _ASSUMED_RATE_BPS)
     if rate_bps is None:
         rate += "                         # no switch reports the speed of a link: an assumption"
+    gates = _GATES.format(draft.mode, _RUNNING_GATES if draft.classes else _ASSUMED_GATES)
+
+    def opens(states: int) -> str:
+        return _flow([its.name for its in draft.classes if states >> its.number & 1])
+
     talker, listener, *_ = [*(s.name for s in draft.end_stations), "TALKER", "LISTENER"]
     parts = [
         _HEAD + "".join(_missing(draft)),
         f"name: {_flow(draft.name)}\n",
         _FORWARDING[draft.forwarding],
-        _DEFAULTS.format(rate=rate) + (f"  user: {_flow(draft.user)}\n" if draft.user else ""),
-        _CLASSES[draft.forwarding],
-        "".join(_block("switches", [_switch(switch) for switch in draft.switches], "{}")),
+        _DEFAULTS.format(rate=rate, gates=gates)
+        + (f"  user: {_flow(draft.user)}\n" if draft.user else ""),
+        "".join(_classes(draft.classes)) or _CLASSES[draft.forwarding],
+        "".join(_block("switches", [_switch(each, opens) for each in draft.switches], "{}")),
         "".join(_block("end-stations", [_station(node) for node in draft.end_stations], "[]")),
         "".join(_block("links", [_link(link, rate_bps) for link in draft.links], "[]")),
         _STREAMS.format(talker=talker, listener=listener, payload=_PAYLOAD[draft.forwarding]),
@@ -122,7 +136,22 @@ def _block(key: str, entries: list[tuple[tuple[str, ...], str]], empty: str) -> 
         yield f"  {entry}\n"
 
 
-def _switch(switch: Node) -> tuple[tuple[str, ...], str]:
+def _classes(classes: tuple[DraftClass, ...]) -> Iterator[str]:
+    """Nothing without any."""
+    if classes:
+        yield _RUNNING_CLASSES
+    for its in classes:
+        yield from (f"  # {remark}\n" for remark in its.remarks)
+        properties: dict[str, Any] = {"traffic-class": its.number, "priority": its.priority}
+        if its.dscps:
+            properties["dscp"] = list(its.dscps)
+        properties["role"] = str(its.role)
+        if its.max_frame_octets:
+            properties["max-frame"] = SIZE.format(its.max_frame_octets)
+        yield f"  {its.name}: {_flow(properties)}\n"
+
+
+def _switch(switch: Node, opens: Callable[[int], str]) -> tuple[tuple[str, ...], str]:
     properties: dict[str, Any] = {"ports": list(switch.ports)}
     if management := switch.management:
         address: Any = management.address
@@ -131,7 +160,29 @@ def _switch(switch: Node) -> tuple[tuple[str, ...], str]:
         properties = {"management": address, **properties}
     if switch.bridge not in {None, DEFAULT_BRIDGE_DEVICE} and PORT.fullmatch(switch.bridge):
         properties["bridge"] = switch.bridge
-    return switch.remarks, f"{_flow(switch.name)}: {_flow(properties)}"
+    if switch.mode:
+        properties["gates"] = str(switch.mode)
+    if not switch.lists:
+        return switch.remarks, f"{_flow(switch.name)}: {_flow(properties)}"
+    del properties["ports"]
+    lines = [f"{_flow(switch.name)}:"]
+    lines += (f"  {key}: {_flow(value)}" for key, value in properties.items())
+    lines.append("  ports:")
+    for port in switch.ports:
+        lines.append(f"    {_flow(port)}:")
+        if its := switch.lists.get(port):
+            lines += (f"      {line}" for line in _list(its, opens))
+    return switch.remarks, "\n  ".join(lines)
+
+
+def _list(its: DraftList, opens: Callable[[int], str]) -> Iterator[str]:
+    yield from (f"# {remark}" for remark in its.listed.remarks)
+    key = list_lines(its.listed, opens)
+    if its.obstacle is None:
+        yield from key
+        return
+    yield f"# its list is refused: {its.obstacle}"
+    yield from (f"# {line}" for line in key)
 
 
 def _station(station: Node) -> tuple[tuple[str, ...], str]:

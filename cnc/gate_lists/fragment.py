@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from cnc.gate_lists.listed import Listed
 from cnc.keys.units import DURATION
@@ -23,14 +23,16 @@ def _lines(lists: Mapping[PortRef, Listed]) -> Iterator[str]:
             if port.node == node:
                 yield from (f"      # {remark}" for remark in its.remarks)
                 yield f"      {port.port}:"
-                yield from (f"        {line}" for line in _list(its))
+                yield from (f"        {line}" for line in list_lines(its))
 
 
-def _list(its: Listed) -> Iterator[str]:
+def list_lines(its: Listed, opens: Callable[[int], str] = "{:#04x}".format) -> Iterator[str]:
+    """The key of a port that has this list; `opens` is how a mask of gates is written."""
     yield "gate-control-list:"
     yield f"  cycle: {DURATION.format(its.cycle_ns)}"
     if its.base_offset_ns:
         yield f"  base-offset: {DURATION.format(its.base_offset_ns)}"
     yield "  entries:"
     for each in its.entries:
-        yield f"    - {{open: {each.gate_states:#04x}, for: {DURATION.format(each.interval_ns)}}}"
+        states = opens(each.gate_states)
+        yield f"    - {{open: {states}, for: {DURATION.format(each.interval_ns)}}}"

@@ -9,10 +9,12 @@ from lxml.builder import ElementMaker
 
 from cnc.data_tree import reply
 from cnc.data_tree.reply import Element
-from cnc.data_tree.tree import INTERFACES, TSN_LINUX, BridgeReport
+from cnc.data_tree.tree import BRIDGE, INTERFACES, TSN_LINUX, BridgeReport, PortReport
 from cnc.mechanisms.composition import at_places
+from cnc.switch.readback import port_reports
 
 _IF = ElementMaker(namespace=INTERFACES, nsmap={None: INTERFACES})
+_BRIDGE = ElementMaker(namespace=BRIDGE, nsmap={None: BRIDGE})
 _TSNL = ElementMaker(namespace=TSN_LINUX, nsmap={None: TSN_LINUX})
 _NAMESPACES = {"if": INTERFACES, "t": TSN_LINUX}
 
@@ -65,19 +67,22 @@ class LldpReport:
 class TopologyReport:
     """`lldp` is None where no LLDP daemon answers, or the agent does not support LLDP. `bridges`
     are those of the switch's kernel by name, without their filtering entries; a bridge is one of
-    the `interfaces`, too.
+    the `interfaces`, too. `ports` is what the kernel does at the others, without their limits.
     """
 
     interfaces: Mapping[str, InterfaceReport]
     lldp: LldpReport | None
     bridges: Mapping[str, BridgeReport] = field(default_factory=dict)
+    ports: Mapping[str, PortReport] = field(default_factory=dict)
 
 
 def topology_filter() -> list[Element]:
-    """Subtree filter: identity and speed of interfaces; all of LLDP; settings of bridges."""
+    """Subtree filter: identity, speed and kernel state of interfaces; all of LLDP; settings of
+    bridges."""
     leaves = ("name", "oper-status", "phys-address", "speed")
+    kernel = _BRIDGE("bridge-port", _TSNL("taprio", _TSNL("kernel")))
     return [
-        _IF("interfaces", _IF("interface", *(_IF(leaf) for leaf in leaves))),
+        _IF("interfaces", _IF("interface", *(_IF(leaf) for leaf in leaves), kernel)),
         _TSNL("lldp"),
         *(each for place in at_places() for each in place.settings()),
     ]
@@ -97,7 +102,9 @@ def topology_report(data: Element) -> TopologyReport:
         )
     lldp = data.find("t:lldp", _NAMESPACES)
     bridges = {n: its for place in at_places() for n, its in place.bridges(data).items()}
-    return TopologyReport(interfaces, None if lldp is None else _lldp_report(lldp), bridges)
+    heard = None if lldp is None else _lldp_report(lldp)
+    ports = {n: its for n, its in port_reports(data).items() if n not in bridges}
+    return TopologyReport(interfaces, heard, bridges, ports)
 
 
 def _lldp_report(lldp: Element) -> LldpReport:

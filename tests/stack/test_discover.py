@@ -17,8 +17,16 @@ from agent.memory_ports import MemoryPorts, rehearsal_ports
 from agent.switch import Switch
 from cnc import cli, intent
 from cnc.model import Forwarding, PortRef
+from cnc.planner import plan
 from tests.stack.lldp_client import neighbor
 
+PORTS = """ports: {p1: {}, p2: {gate-control-list: {cycle: 500us, entries: [
+    {open: [control, cyclic], for: 200us}, {open: 0xa0, for: 100us}, {open: 0x81, for: 200us}]}}}"""
+CYCLIC = "  cyclic:      {traffic-class: 6, priority: 6, dscp: 46, role: scheduled}\n"
+PICTURES = """\
+  pictures:    {traffic-class: 5, priority: 5, dscp: 34, role: scheduled,
+                windows: {share: 20%, every: 1ms, after: 300us}}
+"""
 SCHEMA = Path(__file__).parents[2] / "docs" / "json" / "discover.schema.json"
 
 
@@ -86,6 +94,28 @@ def test_a_switch_that_bridges_is_drafted_with_its_bridge(bridging, lldpd, disco
     assert network.forwarding is Forwarding.BRIDGED
     assert [each.bridge_device for each in network.bridges.values()] == ["switch0"]
     assert "no neighbour is heard" not in written.read_text()
+
+
+def test_lists_that_a_switch_runs_are_planned_by_its_draft(switch, lldpd, discover, tmp_path):
+    """As they came by NETCONF, from an intent that is lost."""
+    lldpd(
+        neighbor("p1", "talker", "02:00:00:00:01:00"),
+        neighbor("p2", "listener", "02:00:00:00:02:00"),
+    )
+    first, taken = tmp_path / "first.yaml", tmp_path / "taken.yaml"
+    assert discover(switch, "-o", first).exit_code == 0
+    text = first.read_text().replace("ports: [p1, p2]", PORTS).replace(CYCLIC, CYCLIC + PICTURES)
+    lost = tmp_path / "lost.yaml"
+    lost.write_text(text)
+    keys = ["--identity", tmp_path / "client-key", "--known-hosts", tmp_path / "known_hosts"]
+    words = ["push", lost, *keys, "--state-dir", tmp_path]
+    pushed = CliRunner().invoke(cli.cnc, [*map(str, words)])
+    assert pushed.exit_code == 0, f"{pushed.output}{pushed.exception}"
+    done = discover(switch, "-o", taken)
+    assert done.exit_code == 0, done.output
+    assert plan(intent.load(taken)).gates == plan(intent.load(lost)).gates
+    words = ["push", taken, "--dry-run", *keys, "--state-dir", tmp_path]
+    assert "no change" in CliRunner().invoke(cli.cnc, [*map(str, words)]).output
 
 
 def test_what_a_neighbour_sends_hides_no_other_neighbour(switch, lldpd, discover):

@@ -36,8 +36,7 @@ def openings(plan: Plan) -> Iterator[Openings]:
 def _of_class(intent: Intent, link: Link, gates: GateControlList, its: TrafficClass) -> Openings:
     spans = _open_spans(gates, its.number)
     always = spans == [(0, gates.cycle_ns)]
-    late_ns = intent.network.lateness_ns(link.source.node)
-    sure = [(start + late_ns, end) for start, end in spans if end - start > late_ns]
+    sure = _sure(intent, link, spans)
     open_ns = sum(end - start for start, end in spans)
     return Openings(
         port=link.source,
@@ -46,8 +45,25 @@ def _of_class(intent: Intent, link: Link, gates: GateControlList, its: TrafficCl
         open_ns=open_ns,
         rate_bps=link.rate_bps * open_ns // gates.cycle_ns,
         wait_ns=0 if always else _wait_ns(intent, link, gates.cycle_ns, sure, its),
-        frame_octets=None if always else _longest_octets(intent, link, sure),
+        frame_octets=longest_frame_octets(intent, link, gates, its.number),
     )
+
+
+def longest_frame_octets(
+    intent: Intent, link: Link, gates: GateControlList, number: int
+) -> int | None:
+    """The longest frame of a class, from MAC header to FCS, that surely fits one of its openings;
+    0: none does, None: its gate is always open."""
+    spans = _open_spans(gates, number)
+    if spans == [(0, gates.cycle_ns)]:
+        return None
+    return _longest_octets(intent, link, _sure(intent, link, spans))
+
+
+def _sure(intent: Intent, link: Link, spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """What is left of openings that begin late."""
+    late_ns = intent.network.lateness_ns(link.source.node)
+    return [(start + late_ns, end) for start, end in spans if end - start > late_ns]
 
 
 def _open_spans(gates: GateControlList, number: int) -> list[tuple[int, int]]:
