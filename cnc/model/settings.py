@@ -116,7 +116,7 @@ class PortSettings(PlaceParts):
 
 
 NO_GATES = PortSettings.of(PortGates())
-"""A port of a switch by which no stream leaves."""
+"""A port that is to run no gate control list: none is planned or given for it."""
 
 
 def gated_port(settings: PortSettings | None) -> PortConfiguration | None:

@@ -478,7 +478,7 @@ class Foreign:
             "true",
             "a gate control list is configured, the plan has none",
             "differs: a gate control list is still there (taprio)",
-            "the gate control list is removed: no stream leaves by this port",
+            "the gate control list is removed: none is planned or given for this port",
         ),
         Foreign(
             "p2",

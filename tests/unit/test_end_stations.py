@@ -400,7 +400,7 @@ def test_gates_that_a_station_is_to_have_no_more_are_removed(
     goal = Goal.of(plan, former=gated_plan)
     after = goal.ports["t1"]["eth0"]
     assert needs_change(after, with_gates(gated), running_gates(gated)) == (
-        "the gate control list is removed: no stream leaves by this port"
+        "the gate control list is removed: none is planned or given for this port"
     )
     config = etree.tostring(
         edit_config({"eth0": after}, BASE_NS, {"eth0": with_gates(gated)}, ID)

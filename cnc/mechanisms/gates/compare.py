@@ -26,7 +26,7 @@ def needs_change(asked: PortGates, at: StoredPort, report: PortReport | None) ->
         return foreign
     current = stored.configuration
     if desired is None:
-        gone = "the gate control list is removed: no stream leaves by this port"
+        gone = "the gate control list is removed: none is planned or given for this port"
         return gone if current else None
     if current is None:
         return "no gate control list yet"

@@ -9,7 +9,7 @@ from cnc.model import ClassRole, Plan, PortConfiguration, PortGates, PortRef, Po
 
 
 def derive(plan: Plan, nodes: Collection[str]) -> dict[PortRef, PortGates]:
-    """Of each cabled port of the nodes with gates; a port by which no stream leaves has no list."""
+    """Of each cabled port of the nodes with gates; a list is planned, or given (gates.md)."""
     network, classes = plan.intent.network, plan.intent.classes.values()
     modes = {name: mode for name in nodes if (mode := network.gate_mode(name)) is not None}
     fallback = plan.intent.classes_with(ClassRole.BEST_EFFORT)[0].number
