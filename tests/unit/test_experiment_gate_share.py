@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-from cnc import experiments
+from cnc import experiments, planner
 from cnc.errors import InputError
 from cnc.experiments import description
 from cnc.experiments.description import GateShareDescription
 from cnc.experiments.gate_share import gateway
-from cnc.model import GateEntry
+from cnc.model import GateControlList, GateEntry, PortRef
 
 FILE = Path(__file__).parents[2] / "schedules/experiments/share-sweep.yaml"
 
@@ -42,11 +43,16 @@ def test_the_seed_chooses_where_in_the_cycle_senders_begin(sweep: GateShareDescr
     assert offsets(1) != offsets(2)
 
 
-def test_one_class_has_what_the_other_has_not():
-    gates = gateway.gates(80, 1_000_000)
-    assert gates.entries == (GateEntry(0b10, 800_000), GateEntry(0b01, 200_000))
+def test_one_class_has_what_the_other_has_not(sweep: GateShareDescription):
+    gates = planner.plan(gateway.intent(sweep, 80)).gates
+    entries = (GateEntry(0b10, 800_000), GateEntry(0b01, 200_000))
+    assert gates[PortRef("gateway", "cloud")] == GateControlList(1_000_000, entries)
     closed = [gateway.closed_ns(name, 80, 1_000_000) for name in ("high-priority", "best-effort")]
     assert closed == [200_000, 800_000]
+
+
+def test_without_a_share_no_gate_shuts(sweep: GateShareDescription):
+    assert planner.plan(gateway.intent(sweep)).gates == {}
 
 
 def test_the_closed_form_is_the_mean_of_a_gate_that_starts_no_frame_it_would_cut(
@@ -107,5 +113,14 @@ def test_such_an_experiment_is_refused_unless_it_is_not_to_be_judged(tmp_path: P
     with pytest.raises(InputError, match=r"slow\.yaml: .* the closed form describes frames") as why:
         experiments.experiment_of(description.load(file), file)
     assert "`closed-form: false`" in str(why.value.hint)
-    file.write_text(f"{file.read_text()}\nclosed-form: false\n")
+    text = re.sub(r"shares: \[.*\]", "shares: [20, 50, 80]", file.read_text())
+    file.write_text(f"{text}\nclosed-form: false\n")
     assert experiments.experiment_of(description.load(file), file)
+
+
+def test_a_share_that_no_frame_fits_is_refused(tmp_path: Path):
+    file = tmp_path / "slow.yaml"
+    text = FILE.read_text().replace("rate: 10Gbps", "rate: 100Mbps")
+    file.write_text(f"{text}\nclosed-form: false\n")
+    with pytest.raises(InputError, match="class high-priority open for 100 µs at most"):
+        experiments.experiment_of(description.load(file), file)

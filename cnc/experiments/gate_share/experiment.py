@@ -1,7 +1,7 @@
 """What a share of the cycle does to traffic that does not know the cycle.
 
-The list is pushed over NETCONF like every other; then both senders send. A frame's time at the gate
-is that from the sender to its reception, less what frames take where there is no schedule.
+Its intent is planned and pushed like every other; then both senders send. A frame's time at the
+gate is that from the sender to its reception, less what frames take where there is no schedule.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from cnc.experiments.gate_share.gateway import TALKERS
 from cnc.experiments.gate_share.pictures import gate_share_pictures
 from cnc.lab import Lab
 from cnc.lab.platform import Platform
-from cnc.model import GateControlList, Intent
+from cnc.model import Intent
+from cnc.planner import plan
 from cnc.rollout.goal import Goal
 from cnc.rollout.rollout import roll_out
 from cnc.support.format import duration
@@ -44,7 +45,8 @@ class GateShare:
         """The experiment of a file.
 
         Raises:
-            InputError: the closed form, by which it is to be judged, does not describe it.
+            InputError: the closed form, by which it is to be judged, does not describe it; or a
+                share leaves a class no time for one of its frames.
         """
         if description.closed_form and (reason := gateway.meeting(description)):
             raise InputError(
@@ -52,6 +54,8 @@ class GateShare:
                 hint="choose fewer frames-per-cycle, a higher rate or other shares; or, to measure "
                 "without judging, `closed-form: false`",
             )
+        for share in description.shares:
+            gateway.intent(description, share)
         return cls(description)
 
     @property
@@ -72,12 +76,12 @@ class GateShare:
             yield from self._sent(running, "", UNGATED_FRAMES, [flow])
         for share in self.description.shares:
             progress(f"{share} % of the cycle for high priority")
-            self._push(running, gateway.gates(share, self.description.cycle_ns))
+            self._push(running, share)
             flows = gateway.flows(self.description)
             yield from self._sent(running, str(share), self.description.frames, flows)
 
-    def _push(self, running: Lab, gates: GateControlList | None) -> None:
-        goal = Goal.of(gateway.plan(self.emulated, gates), "experiment")
+    def _push(self, running: Lab, share: int | None) -> None:
+        goal = Goal.of(plan(gateway.intent(self.description, share)), "experiment")
         sending.await_schedule(roll_out(goal, connect=running.connect, history=None))
 
     def _sent(

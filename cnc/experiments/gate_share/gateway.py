@@ -4,8 +4,8 @@
              gateway ── cloud        gated: gateway's port towards the cloud
     bulk   ──┘
 
-The port has two traffic classes and a list of two entries: open for high priority during a share of
-the cycle, for best effort during the rest. It is not planned, but set by the experiment.
+The intent gives high priority a share of the cycle, for which its gate alone is open, and best
+effort has the rest: a list of two entries, at the ports of the senders, too.
 """
 
 from __future__ import annotations
@@ -14,24 +14,31 @@ import random
 
 from cnc import intent as intents
 from cnc.experiments.description import GateShareDescription
-from cnc.model import GateControlList, GateEntry, Intent, Plan, PortRef
+from cnc.model import Intent
 from cnc.support.format import counted, duration, rate
 from cnc.traffic.recording import Flow
 
-GATED = PortRef("gateway", "cloud")
 HIGH_PRIORITY, BEST_EFFORT = "high-priority", "best-effort"
 TALKERS = {HIGH_PRIORITY: "sensor", BEST_EFFORT: "bulk"}
 LISTENER = "cloud"
 NUMBERS = {HIGH_PRIORITY: 1, BEST_EFFORT: 0}  # of the traffic classes, and of their queues
+FRAMING_OCTETS = 18  # MAC header and check sequence
 WHOLE = 100  # shares are percentages
 TOLERANCE = 0.01  # of the closed form, but
 TOLERANCE_FLOOR_NS = 1_000  # no less than time stamps are good to
 
 
-def intent(description: GateShareDescription) -> Intent:
-    """The network; it has no streams, for nothing is promised."""
+def intent(description: GateShareDescription, share: int | None = None) -> Intent:
+    """The network, in which high priority has `share` per cent of the cycle, or no gate ever shuts;
+    it has no streams, for nothing is promised.
+
+    Raises:
+        InputError: the share leaves a class no time for one of its frames.
+    """
     dscps = {HIGH_PRIORITY: description.high_priority, BEST_EFFORT: description.best_effort}
     roles = {HIGH_PRIORITY: "scheduled", BEST_EFFORT: "best-effort"}
+    windows = {"share": f"{share}%", "every": f"{description.cycle_ns}ns"}
+    stated = {HIGH_PRIORITY: {"windows": windows} if share else {}, BEST_EFFORT: {}}
     stations = [*TALKERS.values(), LISTENER]
     return intents.from_document(
         {
@@ -54,6 +61,8 @@ def intent(description: GateShareDescription) -> Intent:
                     "priority": number,
                     "dscp": dscps[name],
                     "role": roles[name],
+                    "max-frame": f"{description.packet_octets + FRAMING_OCTETS}B",
+                    **stated[name],
                 }
                 for name, number in NUMBERS.items()
             },
@@ -64,23 +73,6 @@ def intent(description: GateShareDescription) -> Intent:
         },
         description.name,
     )
-
-
-def gates(share: int, cycle_ns: int) -> GateControlList:
-    """Open for high priority during `share` per cent of the cycle, then for best effort."""
-    open_ns = cycle_ns * share // WHOLE
-    return GateControlList(
-        cycle_ns,
-        (
-            GateEntry(1 << NUMBERS[HIGH_PRIORITY], open_ns),
-            GateEntry(1 << NUMBERS[BEST_EFFORT], cycle_ns - open_ns),
-        ),
-    )
-
-
-def plan(of: Intent, stated: GateControlList | None) -> Plan:
-    """A list, or none, as a plan: for the same way to the switch that every plan takes."""
-    return Plan(of, streams={}, gates={GATED: stated} if stated else {}, algorithm="stated")
 
 
 def flows(description: GateShareDescription) -> list[Flow]:
