@@ -621,14 +621,24 @@ class Openings:
     frame_octets: int | None
 
 
+@dataclass(frozen=True, slots=True)
+class FoundLists:
+    """What becomes of a gate control list that a port runs, from an offset in each cycle on, in an
+    intent that has its classes: `obstacle` is why it is refused there, None: it is not;
+    `longest_octets` the longest frame of the class of a number that fits, None: any, 0: none."""
+
+    obstacle: Callable[[Intent, PortRef, GateControlList, int], str | None]
+    longest_octets: Callable[[Intent, PortRef, GateControlList, int, int], int | None]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Registered:
     """What a folder registers; `name` is that of the agent's. `keys` and `judge` are called where
     intents are read, and plans judged: they import what takes long to import. None: there is
     nothing of the mechanism to state, or to be wrong in a plan. `openings` are those of lists that
-    are given. `forwards` is how bridges of a plan
-    forward, by switch, without what mechanisms do there: one knows. `at_place` is called when a
-    switch is compared, asked or told something."""
+    are given, `found_lists` what becomes of lists that switches run: one knows. `forwards` is how
+    bridges of a plan forward, by switch, without what mechanisms do there: one knows. `at_place` is
+    called when a switch is compared, asked or told something."""
 
     name: str
     keys: Callable[[], Keys] | None = None
@@ -636,6 +646,7 @@ class Registered:
     decided: Decided[Any] | None = None
     judge: Callable[[], Judge] | None = None
     openings: Callable[[Plan], Iterator[Openings]] = lambda _plan: iter(())
+    found_lists: Callable[[], FoundLists] | None = None
     measured: Measured | None = None
     followed: tuple[Followed, ...] = ()
     forwards: Callable[[Plan, Collection[str]], Mapping[str, BridgeForwarding]] | None = None

@@ -20,9 +20,7 @@ from cnc.discover.names import printable
 from cnc.discover.text import as_yaml
 from cnc.errors import InputError
 from cnc.gate_lists.listed import Listed, listed
-from cnc.mechanisms.gates.given import GivenList, operative
-from cnc.mechanisms.gates.openings import longest_frame_octets
-from cnc.mechanisms.gates.runnable import obstacles
+from cnc.mechanisms.registry import found_lists
 from cnc.model import ClassRole, GateControlList, GateEntry, GateMode, Intent, PortRef
 from cnc.support.format import counted
 
@@ -121,24 +119,23 @@ def _read(made: Draft) -> Intent:
     return intents.from_document(yaml.safe_load(as_yaml(made)), made.name)
 
 
-def _run(its: DraftList) -> GateControlList:
-    """What the port does from the start of a cycle on."""
-    given = GivenList(its.listed.cycle_ns, its.listed.entries, its.listed.base_offset_ns)
-    return operative(given)
+def _timed(its: Listed) -> tuple[GateControlList, int]:
+    return GateControlList(its.cycle_ns, its.entries), its.base_offset_ns
 
 
 def _fitting(network: Intent, made: Draft) -> Iterator[DraftClass]:
     """The classes; frames of scheduled ones are no longer than what fits everywhere: windows of
     planned streams are no longer than their frames."""
-    links = network.network.links
-    punctual = network.with_gate_margin(0)
-    runs = [
-        (links[PortRef(node.name, port)], _run(its))
+    longest_octets = found_lists().longest_octets
+    lists = {
+        PortRef(node.name, port): its.listed
         for node in made.switches
         for port, its in node.lists.items()
-    ]
+    }
     for each in made.classes:
-        fitting = (longest_frame_octets(punctual, link, gates, each.number) for link, gates in runs)
+        fitting = (
+            longest_octets(network, port, *_timed(its), each.number) for port, its in lists.items()
+        )
         longest = min((its for its in fitting if its and its >= _FRAME_MIN_OCTETS), default=None)
         default = network.classes[each.name].max_frame_octets
         if each.role is ClassRole.SCHEDULED and longest and longest < default:
@@ -151,8 +148,7 @@ def _judged(network: Intent, node: Node) -> Node:
     """The switch, with the reason beside each list that an intent cannot have."""
     lists = {}
     for port, its in node.lists.items():
-        found = next(obstacles(network, PortRef(node.name, port), _run(its)), None)
-        why = f"{found.found}, expected {found.expected}" if found else None
+        why = found_lists().obstacle(network, PortRef(node.name, port), *_timed(its.listed))
         lists[port] = replace(its, obstacle=why)
     refused = [port for port, its in lists.items() if its.obstacle]
     remark = f"{counted(len(refused), 'gate control list')} in comments: {', '.join(refused)}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from cnc.mechanism import Followed, Measured, Mechanism, Openings, Watched
+from cnc.mechanism import Followed, FoundLists, Measured, Mechanism, Openings, Watched
 from cnc.mechanisms.loading import loaded
 from cnc.model import Plan
 
@@ -31,3 +31,9 @@ WATCHED: tuple[Watched, ...] = tuple(each.watched for each in reversed(MECHANISM
 def openings(plan: Plan) -> Iterator[Openings]:
     """What classes of ports have of gate control lists that are given."""
     return (row for each in loaded() for row in each.openings(plan))
+
+
+def found_lists() -> FoundLists:
+    """What becomes of gate control lists that switches run."""
+    found: FoundLists = next(each.found_lists for each in loaded() if each.found_lists)()
+    return found
