@@ -211,7 +211,7 @@ def require_as_answered(two: Controllers, network: Network, cucs: Sequence[Cuc])
         for cuc, its_id, state in network.asked("SELECT cuc, stream_id, state FROM stream")
     }
     wanted = {subject for each in cucs for subject in each.subjects()}
-    assert found == dict.fromkeys(wanted, "configured"), _logs(two)
+    assert found == dict.fromkeys(wanted, "configured"), f"{found}, wanted {wanted}\n{_logs(two)}"
     counted = network.asked(
         "SELECT \"call\", subject, count(*) FROM audit WHERE outcome = 'placed'"
         " AND \"call\" LIKE 'stream.%' GROUP BY 1, 2"
