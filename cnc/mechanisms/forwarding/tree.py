@@ -261,8 +261,10 @@ def stored_bridges(whole: Reply, bridges: Collection[str]) -> dict[str, StoredBr
     return found
 
 
-def bridge_reports(whole: Reply, bridges: Iterable[str]) -> dict[str, BridgeReport]:
+def bridge_reports(whole: Reply, bridges: Collection[str]) -> dict[str, BridgeReport]:
     """What these bridges of the kernel do, from the operational state; without absent bridges."""
+    if not bridges:
+        return {}
     data = whole.data
     components = _components(data)
     if not components:
