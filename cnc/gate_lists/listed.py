@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 from cnc.errors import InputError
 from cnc.keys.problems import shown
+from cnc.keys.values import CYCLE_MAX_NS
 from cnc.model import GateEntry
 
 HINT = (
     "a file has `tc qdisc replace … taprio …` commands, CSV with the columns gate_states and "
     "interval_ns, entries of tsntool (t0 00000001b 300000), or XML with a gate-parameter-table"
 )
-CYCLE_MAX_NS = 2**31 - 1  # the kernel keeps a cycle in a signed 32-bit number
 _STATES_MAX = 0xFF
 
 

@@ -341,17 +341,25 @@ def moving_plans(seed: int, entries_max: tuple[int, ...] = (0, 0, 8, 16, 64)) ->
     yield from _while_streams_come_and_go(random, wanted, moving_at_most=3)
 
 
-def sharing_live_plans(
-    seed: int, entries_max: tuple[int, ...] = (0, 0, 8, 16, 64)
-) -> Iterator[Plan]:
-    """The same of streams that share windows, with and without a promise of recovery."""
-    random = seeded(seed)
+def _with_late_gates(
+    random: Random, seed: int, entries_max: tuple[int, ...]
+) -> tuple[Intent, Network]:
+    """A random intent, and its network with late gates, and disturbances to recover from."""
     wanted = random_intent(seed, entries_max=entries_max)
     network = replace(
         wanted.network,
         gate_margin_ns=random.choice((0, 500, 10 * US, 50 * US)),
         disturbance_ns=random.choice((None, *DISTURBANCES_NS)),
     )
+    return wanted, network
+
+
+def sharing_live_plans(
+    seed: int, entries_max: tuple[int, ...] = (0, 0, 8, 16, 64)
+) -> Iterator[Plan]:
+    """The same of streams that share windows, with and without a promise of recovery."""
+    random = seeded(seed)
+    wanted, network = _with_late_gates(random, seed, entries_max)
     streams = [replace(each, windows=Windows.SHARED) for each in wanted.streams.values()]
     wanted = with_streams(replace(wanted, network=network), *streams)
     yield from _while_streams_come_and_go(random, wanted)
@@ -360,12 +368,7 @@ def sharing_live_plans(
 def both_live_plans(seed: int, entries_max: tuple[int, ...] = (0, 0, 8, 16, 64)) -> Iterator[Plan]:
     """The same where others have windows of their own, most of them in another class."""
     random = seeded(seed)
-    wanted = random_intent(seed, entries_max=entries_max)
-    network = replace(
-        wanted.network,
-        gate_margin_ns=random.choice((0, 500, 10 * US, 50 * US)),
-        disturbance_ns=random.choice((None, *DISTURBANCES_NS)),
-    )
+    wanted, network = _with_late_gates(random, seed, entries_max)
     kinds = (
         (Windows.EXACT, ("slower",)),
         (Windows.SHARED, ("cyclic",)),
