@@ -154,6 +154,27 @@ def _judge_paths(intent: Intent, stream: Stream, planned: StreamPlan) -> Iterato
                 text = f"crosses {hop.egress} on two of its paths"
                 yield Violation("disjoint", stream.name, text)
     yield from _judge_class(intent, stream, planned.hops)
+    yield from _judge_routes(intent, stream, planned)
+
+
+def _judge_routes(intent: Intent, stream: Stream, planned: StreamPlan) -> Iterator[Violation]:
+    """Whether the switches on the ways are those that are given, seen from each listener."""
+    if not stream.routes:
+        return
+    listeners = stream.listeners if stream.paths == 1 else stream.listeners * stream.paths
+    paths = planned.paths if stream.paths > 1 else planned.paths * len(listeners)
+    for route, listener, path in zip(stream.routes, listeners, paths, strict=False):
+        links = (link for hop in path if (link := intent.network.links.get(hop.egress)))
+        before = {link.target.node: link.source.node for link in links}
+        crossed: list[str] = []
+        node = before.get(listener)
+        while node is not None and node != stream.talker and len(crossed) <= len(route):
+            crossed.insert(0, node)
+            node = before.get(node)
+        if tuple(crossed) != route:
+            asked, way = " - ".join(route), " - ".join(crossed) or "no switch"
+            text = f"goes to {listener} by {way}, its route is {asked}"
+            yield Violation("given-route", stream.name, text)
 
 
 def _joins_bridges(intent: Intent, port: PortRef) -> bool:

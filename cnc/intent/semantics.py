@@ -120,6 +120,7 @@ def _stream(
         max_jitter_ns=its.max_jitter_ns,
         frames=its.frames,
         windows=_windows(its, classes, document),
+        routes=its.route or (),
     )
     for each in KEYS:
         stream = each.of_stream(stream, its, document)

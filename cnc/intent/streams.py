@@ -8,6 +8,7 @@ from math import lcm
 from typing import NamedTuple
 
 from cnc.intent.cuts import Cuts
+from cnc.intent.routes import check_routes
 from cnc.keys.problems import Problems, one_of, shown
 from cnc.keys.reach import FastestPaths
 from cnc.keys.units import DURATION, SIZE
@@ -30,6 +31,7 @@ def check_streams(intent: Intent, problems: Problems) -> None:
         _check_payload(intent, stream, problems)
         _check_window(stream, problems)
         _check_jitter(stream, problems)
+    check_routes(intent, problems)
 
 
 def check_room(intent: Intent, problems: Problems) -> None:

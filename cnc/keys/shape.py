@@ -421,6 +421,14 @@ class Window(Shape):
 
 
 _Names = Annotated[list[Name], Field(min_length=1)]
+_Route = Annotated[tuple[Name, ...], Field(min_length=1)]
+
+
+def _routes(value: object) -> object:
+    """Accept a bare route for a list of one."""
+    if not isinstance(value, list) or not value:
+        raise ValueError("switches, such as [s1, s2, s3], or a list of such lists")
+    return value if isinstance(value[0], list) else [value]
 
 
 @with_keys(Level.STREAM)
@@ -477,6 +485,19 @@ class Stream(Shape):
         1,
         description="2: every frame is sent twice, over paths that share no link between switches, "
         "and the listener keeps the first (IEEE 802.1CB), unless elimination says otherwise",
+    )
+    route: (
+        Annotated[
+            tuple[_Route, ...],
+            Field(min_length=1),
+            BeforeValidator(_routes, json_schema_input_type=_Route | list[_Route]),
+        ]
+        | None
+    ) = Field(
+        None,
+        description="the switches that its frames cross, in that order, such as [s1, s2, s3]; a "
+        "list of such lists, one for each listener, or for each of two paths; default: the plan "
+        "chooses its way",
     )
     destination_mac: Mac | None = Field(
         None,

@@ -19,6 +19,7 @@ def keys_of(stream: Stream, document: Mapping[str, Any]) -> dict[str, Any]:
         "max-jitter": _duration(stream.max_jitter_ns),
         "destination-mac": stream.destination_mac,
         "vlan": stream.vlan_id,
+        "route": [[*route] for route in stream.routes] or None,
     }
     return {
         "talker": stream.talker,

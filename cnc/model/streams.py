@@ -102,6 +102,8 @@ class Stream:
     takes them away again. None: the talker does so itself.
     `max_jitter_ns` bounds how much the arrival of the last bit may vary at each listener against
     the period, by whichever path the frame comes; None: it need not be bounded.
+    `routes` are the switches that frames cross, from the talker's to the listener's: one route for
+    each path where there are two, else for each listener; empty: the plan chooses them.
     `windows` is what holds for the stream, whether it is stated there, of its classes or of the
     network. It is never shared, nor left to the plan, where jitter is bounded.
     """
@@ -124,6 +126,7 @@ class Stream:
     frames: int = 1
     elimination: Elimination = Elimination.LISTENER
     windows: Windows = Windows.AUTO
+    routes: tuple[tuple[str, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,17 @@ def unreachable(talker: str, listeners: tuple[str, ...]) -> str:
     return f"no path from {talker} to {', '.join(listeners)}; add the missing link"
 
 
+def routes_meet(stream: Stream) -> str:
+    """That the paths that an operator gives have a switch in common."""
+    routes = " and ".join(" - ".join(route) for route in stream.routes)
+    return (
+        f"switches of a bridged network do not keep the routes {routes} apart: each sends a frame "
+        "on by all ports of its filtering entry, so that copies would multiply where the routes "
+        "meet before their last switch; give routes that share their first and their last switch "
+        "alone"
+    )
+
+
 def no_second_path(stream: Stream, forwarding: Forwarding) -> str:
     ends = f"{stream.talker} to {', '.join(stream.listeners)}"
     if stream.elimination is Elimination.SWITCH and len(stream.listeners) > 1:

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from cnc.mechanisms.terms import added_octets, client_octets, given_lists
 from cnc.model import Elimination, Forwarding, Hop, Intent, Link, Stream
 from cnc.planner.copies import end_at_last_switches, keep_apart, node_disjoint_pair
+from cnc.planner.given_routes import GivenRoutes
 from cnc.planner.graph import Graph, Tree
 
 _COMFORTABLE = 0.8  # load at which a link is no obstacle yet: below it no stream makes a detour
@@ -30,6 +31,7 @@ class Router:
         self.intent = intent
         self._graph = Graph(intent.network)
         self.loads = [0.0] * len(self._graph.links)
+        self._given_routes = GivenRoutes(self._graph, self.loads)
         # Where nothing is planned: a stream goes another way if there is one.
         given = given_lists(intent).keys()
         self._barred = frozenset(
@@ -88,28 +90,39 @@ class Router:
         self.carry(stream, [tuple(self._graph.number[hop.egress] for hop in hops)])
 
     def cheapest(self, stream: Stream, prices: Sequence[float]) -> Tree:
-        """A tree whose branches cost little, each by itself, at a price for each link. The
-        listeners must be reachable."""
+        """A tree whose branches cost little, each by itself, at a price for each link, or the one
+        that is given. The listeners must be reachable."""
+        if stream.routes and (given := self._given_routes.trees(stream)):
+            return given[0]
         tree = self._grow(stream, prices, self._barred) or self._grow(stream, prices, ())
         if tree is None:
             raise ValueError(f"{stream.name} has listeners out of reach")
         return tree
 
     def detour(self, stream: Stream, tree: Tree) -> Tree | None:
-        """Another tree for a stream that does not fit on `tree`: away from its fullest link."""
+        """Another tree for a stream that does not fit on `tree`: away from its fullest link. None
+        where its route is given."""
         inner = [link for link in tree if self._graph.is_inner[link]]
-        if not inner:
+        if stream.routes or not inner:
             return None
         fullest = max(inner, key=lambda link: (self.loads[link], link))
         return self._grow(stream, self._prices(stream), {fullest, *self._barred})
 
     def _first_choice(self, stream: Stream) -> tuple[Tree, ...] | None:
+        if stream.routes:
+            return self._given(stream)
         if stream.paths == 1:
             tree = self._one(stream)
             return (tree,) if tree else None
         if len(stream.listeners) == 1:
             return self._disjoint_pair(stream)
         return self._disjoint_trees(stream)
+
+    def _given(self, stream: Stream) -> tuple[Tree, ...] | None:
+        """Along the routes that are given, unless switches would not keep two of them apart."""
+        trees = self._given_routes.trees(stream)
+        is_apart = trees is not None and (len(trees) == 1 or self._go_together(stream, trees))
+        return trees if is_apart else None
 
     def _one(self, stream: Stream) -> Tree | None:
         """A tree around the links where nothing is planned, or over them if no other is found."""
@@ -244,7 +257,8 @@ class Router:
     ) -> bool:
         """Lead one stream around the link, on links that stay less full than it is now."""
         before = self.loads[fullest]
-        movable = [streams[name] for name in users.get(fullest, ()) if streams[name].paths == 1]
+        users_of_it = (streams[name] for name in users.get(fullest, ()))
+        movable = [each for each in users_of_it if each.paths == 1 and not each.routes]
         movable.sort(key=lambda s: (-self._share(s, fullest, added_octets(s)), s.name))
         for stream in movable[:_TRIES_MAX]:
             (old,) = chosen[stream.name]
