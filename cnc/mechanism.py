@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from cnc.keys.keys import Keys
-from cnc.mechanisms.handles import Handles, KnownStream
+from cnc.mechanisms.handles import Handles, KnownStream, NamedAt
 from cnc.model import (
     BridgeForwarding,
     GateControlList,
@@ -24,6 +24,7 @@ from cnc.model import (
     Plan,
     PortRef,
     PortSettings,
+    PriorityAddress,
     StoredPort,
     Stream,
     StreamAddress,
@@ -49,10 +50,22 @@ Names = Mapping[StreamAddress, str]
 """The streams of addresses, as far as they are known, for messages."""
 
 
+def stream_of(address: StreamAddress, names: Names) -> str | None:
+    """The stream of an address, or those that share it; of frames of one priority alone their own.
+    None: it is not known."""
+    found = names.get(address)
+    if found is None and isinstance(address, PriorityAddress):
+        return names.get(address.shared)
+    return found
+
+
 def described(address: StreamAddress, names: Names) -> str:
     """The stream of an address, and what its frames are known by."""
     what = f"{address.destination_mac}, VLAN {address.vlan_id}"
-    return f"{names[address]} ({what})" if address in names else what
+    if isinstance(address, PriorityAddress) and address in names:
+        what += f", PCP {address.priority}"
+    name = stream_of(address, names)
+    return what if name is None else f"{name} ({what})"
 
 
 def streams_in_words(addresses: Collection[StreamAddress], names: Names) -> str:
@@ -164,7 +177,8 @@ class Switch(Generic[_Part]):
     `modules` are YANG modules, without the first of which that is missing it can do nothing;
     `kernel` and `yang` say what it then cannot do. `concerned` says whom a part is about, in words.
     `refers_to` are the streams that it names in the table of stream identities by the address their
-    frames come in with, with the ports, unless the switch has `identified` them; `identifies` are
+    frames come in with, unless the switch has `identified` them, each with sets of ports: at those
+    of one set a stream has one handle, at those of two sets it may have two; `identifies` are
     those which it identifies itself. `names_streams`: the table is its own, and names
     streams for the others. `preflight` is what prevents it on a bridge, a device of this name, of
     which more may be asked, and what to do about that.
@@ -175,7 +189,7 @@ class Switch(Generic[_Part]):
     yang: Needs
     concerned: Callable[[_Part, Names], str]
     refers_to: Callable[
-        [_Part, Collection[StreamAddress]], Mapping[StreamAddress, Collection[str]]
+        [_Part, Collection[StreamAddress]], Mapping[StreamAddress, Collection[frozenset[str]]]
     ] = lambda _part, _identified: {}
     identifies: Callable[[_Part], Collection[StreamAddress]] = lambda _part: ()
     names_streams: bool = False
@@ -214,7 +228,7 @@ class IdentityTable(Generic[_Part]):
     edit: Callable[
         [
             Collection[_Part],
-            Mapping[StreamAddress, tuple[str, ...]],
+            Mapping[StreamAddress, NamedAt],
             Collection[int],
             Parts,
         ],

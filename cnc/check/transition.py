@@ -89,20 +89,23 @@ def _circles(plan: Plan, former: Plan) -> Iterator[Violation]:
     """The addresses with other ways in the two plans, where a mixture of both has a circle."""
     links = {**former.intent.network.links, **plan.intent.network.links}
     before, after = _leaving(former), _leaving(plan)
-    names = {address: name for name, address in plan.addresses.items()}
+    users: defaultdict[StreamAddress, list[str]] = defaultdict(list)
+    for name, address in plan.addresses.items():
+        users[address].append(name)
     for name, address in former.addresses.items():
-        if address not in names or before[address] == after[address]:
+        if address not in users or before[address] == after[address]:
             continue
         leaving: defaultdict[str, set[str]] = defaultdict(set)
         for port in before[address] | after[address]:
             leaving[port.node].add(port.port)
-        talkers = {former.intent.streams[name].talker, plan.intent.streams[names[address]].talker}
+        talkers = {plan.intent.streams[user].talker for user in users[address]}
+        talkers.add(former.intent.streams[name].talker)
         if at := _circle(links, leaving, talkers):
             text = (
                 f"could leave {at} again and again while some switches have committed its new way "
                 "and others have not"
             )
-            yield Violation("forwarding-loop", names[address], text)
+            yield Violation("forwarding-loop", " and ".join(users[address]), text)
 
 
 def _leaving(plan: Plan) -> dict[StreamAddress, set[PortRef]]:

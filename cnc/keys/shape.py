@@ -513,7 +513,8 @@ class Stream(Shape):
         None,
         description="in a bridged network: the priority code point in the VLAN tag of its frames, "
         "0 to 7, which is the priority of its class and chooses it where class leaves a choice; "
-        "default: the priority of the class that the plan chooses",
+        "streams with one destination-mac and vlan state one each; default: the priority of the "
+        "class that the plan chooses",
     )
     frames: Annotated[int, integer(1, FRAMES_MAX)] = Field(
         1,

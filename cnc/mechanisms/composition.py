@@ -7,7 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from cnc.mechanism import AtPlace, Edit, IdentityTable, Mechanism, Whose
-from cnc.mechanisms.handles import KnownStream
+from cnc.mechanisms.handles import KnownStream, NamedAt
 from cnc.mechanisms.loading import loaded
 from cnc.mechanisms.registry import MECHANISMS
 from cnc.model import (
@@ -18,6 +18,7 @@ from cnc.model import (
     Parts,
     Plan,
     PortSettings,
+    PriorityAddress,
     StoredPort,
     StreamAddress,
 )
@@ -62,15 +63,33 @@ def differences(desired: BridgeForwarding, actual: BridgeForwarding, whose: Whos
         )
 
 
-def named(its: BridgeForwarding) -> dict[StreamAddress, tuple[str, ...]]:
+def named(its: BridgeForwarding) -> dict[StreamAddress, NamedAt]:
     """The streams that other tables of the switch refer to by the address that their frames come in
-    with, and the ports, sorted, by which they do."""
+    with, and the ports, sorted, by which they do: those at which a stream has one handle together.
+    """
     identified = {a for each in MECHANISMS for a in each.switch.identifies(its[each.part])}
-    found: dict[StreamAddress, set[str]] = {}
+    found: dict[StreamAddress, list[frozenset[str]]] = {}
     for each in MECHANISMS:
-        for address, ports in each.switch.refers_to(its[each.part], identified).items():
-            found.setdefault(address, set()).update(ports)
-    return {address: tuple(sorted(ports)) for address, ports in found.items()}
+        for address, sets in each.switch.refers_to(its[each.part], identified).items():
+            for ports in sets:
+                apart = [other for other in found.get(address, ()) if ports.isdisjoint(other)]
+                met = (other for other in found.get(address, ()) if not ports.isdisjoint(other))
+                found[address] = [*apart, ports.union(*met)]
+    return {a: tuple(sorted(tuple(sorted(each)) for each in sets)) for a, sets in found.items()}
+
+
+def stream_names(plan: Plan) -> dict[StreamAddress, str]:
+    """The streams of all addresses; of one that several share all of them, and each by its
+    priority."""
+    users: dict[StreamAddress, list[str]] = {}
+    for name, address in plan.addresses.items():
+        users.setdefault(address, []).append(name)
+    found = {address: " and ".join(names) for address, names in users.items()}
+    for address, names in users.items():
+        for name in names if len(names) > 1 and plan.streams.keys() >= {*names} else ():
+            priority = plan.class_of(name).priority
+            found[PriorityAddress(address.destination_mac, address.vlan_id, priority)] = name
+    return found
 
 
 def is_asked(its: BridgeForwarding, mechanism: Mechanism[Any]) -> bool:

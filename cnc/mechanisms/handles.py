@@ -14,6 +14,9 @@ from typing import NamedTuple
 
 from cnc.model import StreamAddress
 
+NamedAt = tuple[tuple[str, ...], ...]
+"""The ports at which a stream is named, sorted: it has a handle for each tuple of them."""
+
 
 class KnownStream(NamedTuple):
     """A stream that a switch knows where its frames come in, and those ports, sorted."""
@@ -23,9 +26,9 @@ class KnownStream(NamedTuple):
 
 
 class Handles(NamedTuple):
-    """By address the handles that streams have by an edit, and those that it removes."""
+    """By address and port the handles that streams have by an edit, and those that it removes."""
 
-    by_stream: Mapping[StreamAddress, int]
+    by_stream: Mapping[tuple[StreamAddress, str], int]
     removed: Collection[int]
 
 
@@ -33,13 +36,15 @@ class Handles(NamedTuple):
 class StoredIdentity:
     """An entry of a switch's table of stream identities: `part` is what it does for its stream.
 
-    `address` and `part` are None where the entry is none that a rollout sets.
+    `address` and `part` are None where the entry is none that a rollout sets. `named_at` are the
+    ports, sorted, at which it names the stream for other tables.
     """
 
     index: int
     handle: int
     address: StreamAddress | None = None
     part: str | None = None
+    named_at: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +69,14 @@ class Numbers:
     def __init__(self, stored: Iterable[StoredIdentity]) -> None:
         self._indexes: dict[tuple[StreamAddress, str], int] = {}
         self._handles: dict[StreamAddress, int] = {}
+        self._names: dict[tuple[StreamAddress, str], Number] = {}
         taken_indexes, taken_handles = set(), set()
         for each in stored:
             taken_indexes.add(each.index)
             taken_handles.add(each.handle)
+            if each.address:
+                number = Number(each.index, each.handle)
+                self._names |= {(each.address, port): number for port in each.named_at}
             if each.address and each.part:
                 self._indexes.setdefault((each.address, each.part), each.index)
                 self._handles.setdefault(each.address, each.handle)
@@ -78,6 +87,13 @@ class Numbers:
         """Those that the entry has, or new ones."""
         index = self._indexes.get((address, part))
         return Number(next(self._free_indexes) if index is None else index, self.handle(address))
+
+    def of_name(self, address: StreamAddress, ports: Collection[str]) -> Number:
+        """Those that the entry has which names the stream at one of these ports, or new ones."""
+        known = (self._names.get((address, port)) for port in ports)
+        return next(filter(None, known), None) or Number(
+            next(self._free_indexes), next(self._free_handles)
+        )
 
     def handle(self, address: StreamAddress) -> int:
         """That of the stream, or a new one."""

@@ -134,7 +134,8 @@ class StreamAddress:
     """What a bridged network knows the frames of a stream by (802.1CB 6.4: null identification).
 
     `destination_mac` is written as six pairs of lower-case hexadecimal digits with colons. The PCP
-    in the VLAN tag is the priority of the stream's class.
+    in the VLAN tag is the priority of the stream's class: streams of several classes may share an
+    address, and one filtering entry with it.
     """
 
     destination_mac: str
@@ -147,6 +148,18 @@ class StreamAddress:
     def is_group(self) -> bool:
         """Whether frames to the address may leave by several ports (IEEE 802: the I/G bit)."""
         return bool(int(self.destination_mac[:2], 16) & 1)
+
+
+@dataclass(frozen=True, slots=True)
+class PriorityAddress(StreamAddress):
+    """The frames of one priority to an address, which streams of other priorities may share."""
+
+    priority: int
+
+    @property
+    def shared(self) -> StreamAddress:
+        """The address of frames of all priorities."""
+        return StreamAddress(self.destination_mac, self.vlan_id)
 
 
 def mac_number(mac: str) -> int:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
-from cnc.mechanisms.composition import bridge_forwardings
+from cnc.mechanism import stream_of
+from cnc.mechanisms.composition import bridge_forwardings, stream_names
 from cnc.mechanisms.registry import MECHANISMS
 from cnc.model import Forwarding, Plan
 
@@ -16,9 +17,10 @@ def guards(plan: Plan) -> dict[str, dict[str, list[Any]]]:
     found: defaultdict[str, dict[str, list[Any]]] = defaultdict(dict)
     if plan.intent.network.forwarding is Forwarding.ROUTED:
         return found
-    names = {address: name for name, address in plan.addresses.items()}
+    names = stream_names(plan)
     for switch, its in bridge_forwardings(plan).items():
         for each in MECHANISMS:
             for address, key, what in each.shown.guards(its[each.part], switch):
-                found[names[address]].setdefault(key, []).append(what)
+                if name := stream_of(address, names):
+                    found[name].setdefault(key, []).append(what)
     return found

@@ -170,13 +170,15 @@ def _problem(
     wanted = [stream for name, stream in intent.streams.items() if name not in kept]
     trees, impossible = _routes(router, wanted)
     impossible |= _crowded_out(router, kept, trees)
+    impossible |= _parting(router, kept, trees)
     impossible |= _out_of_step(router, kept, trees)
     impossible |= given.crossing(router, trees, terms.given_lists(intent).keys())
     routed = dict(trees)
     problem = Problem(intent, trees, seed=seed, router=router)
     for name, paths in list(trees.items()):
         reasons = _hopeless(problem, name, paths)
-        if len(paths) == 1 and (reasons or _is_late(problem, name, paths[0])):
+        is_free = len(paths) == 1 and not router.is_bound(intent.streams[name])
+        if is_free and (reasons or _is_late(problem, name, paths[0])):
             # Fewest hops need not be fastest where links or switches differ.
             fastest = router.cheapest(intent.streams[name], problem.prices_ns(name))
             helps = reasons or not _is_late(problem, name, fastest)
@@ -224,6 +226,17 @@ def _crowded_out(
         for name, paths in trees.items()
     }
     refused = addresses.crowded_out(router.intent, _senders(kept), crossed)
+    for name in refused:
+        router.carry(router.intent.streams[name], trees.pop(name), -1)
+    return refused
+
+
+def _parting(
+    router: Router, kept: Mapping[str, StreamPlan], trees: dict[str, tuple[Tree, ...]]
+) -> dict[str, str]:
+    """Take out of `trees` the streams that switches would forward along other ones with their
+    address, and say why."""
+    refused = router.parting(trees, {name: its.hops for name, its in kept.items()})
     for name in refused:
         router.carry(router.intent.streams[name], trees.pop(name), -1)
     return refused

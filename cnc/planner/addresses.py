@@ -3,8 +3,8 @@ filtering entries that switches have for them."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from cnc.errors import InputError, Lack, Unschedulable
@@ -21,13 +21,15 @@ from cnc.model import (
     mac_number,
     mac_text,
 )
+from cnc.planner.shared_addresses import stated
 from cnc.support.format import counted
 
 
 def assign(intent: Intent, running: Plan | None = None) -> dict[str, StreamAddress]:
     """The addresses of all streams, in the order of the intent; none if it is routed.
 
-    What the operator states of an address holds; the rest is the first that is free. A stream of
+    What the operator states of an address holds; the rest is the first that is free. Those who
+    share one state it. A stream of
     the plan `running` keeps its address, and no other stream is assigned that of one that runs,
     even of one that is removed: in the middle of a rollout frames of both may be under way. Raises
     InputError when there are too few.
@@ -36,9 +38,9 @@ def assign(intent: Intent, running: Plan | None = None) -> dict[str, StreamAddre
         return {}
     runs = running.addresses if running else {}
     assigned = {
-        name: StreamAddress(stream.destination_mac, stream.vlan_id)
+        name: address
         for name, stream in intent.streams.items()
-        if stream.destination_mac is not None and stream.vlan_id is not None
+        if (address := stated(stream)) is not None
     }
     taken = set(assigned.values())
     for name, stream in intent.streams.items():
@@ -190,24 +192,47 @@ def crowded_out(
     if intent.network.forwarding is Forwarding.ROUTED:
         return {}
     bridges = intent.network.bridges
-    total = Counter(
-        node for nodes in (*kept.values(), *wanted.values()) for node in set(nodes) & bridges.keys()
-    )
-    full = {name for name, count in total.items() if count > bridges[name].filtering_entries_max}
-    used = Counter(node for nodes in kept.values() for node in set(nodes) & full)
+    total = _entries(intent, [*kept.items(), *wanted.items()])
+    full = {
+        node
+        for node, its in total.items()
+        if node in bridges and len(its) > bridges[node].filtering_entries_max
+    }
+    used = _entries(intent, kept.items())
     refused = {}
     for name in (name for name in intent.streams if name in wanted):
-        crossed = sorted(set(wanted[name]) & full)
-        over = [node for node in crossed if used[node] == bridges[node].filtering_entries_max]
+        entry, crossed = _entry(intent, name), sorted(set(wanted[name]) & full)
+        over = [
+            node
+            for node in crossed
+            if len(used[node] | {entry}) > bridges[node].filtering_entries_max
+        ]
         if over:
             refused[name] = (
-                f"{total[over[0]]} streams cross switch {over[0]}, which holds "
+                f"{len(total[over[0]])} streams cross switch {over[0]}, which holds "
                 f"{counted(bridges[over[0]].filtering_entries_max, 'filtering entry')} "
                 "(filtering-entries-max)"
             )
         else:
-            used.update(crossed)
+            for node in crossed:
+                used[node].add(entry)
     return refused
+
+
+def _entries(
+    intent: Intent, senders: Iterable[tuple[str, Collection[str]]]
+) -> defaultdict[str, set[object]]:
+    """By node what it has filtering entries for."""
+    found: defaultdict[str, set[object]] = defaultdict(set)
+    for name, nodes in senders:
+        for node in nodes:
+            found[node].add(_entry(intent, name))
+    return found
+
+
+def _entry(intent: Intent, name: str) -> object:
+    """What a filtering entry of a stream is for: streams that share an address share it."""
+    return stated(intent.streams[name]) or name
 
 
 class LiveAddresses:
@@ -221,7 +246,9 @@ class LiveAddresses:
         self._intent = plan.intent
         self._bridged = plan.intent.network.forwarding is Forwarding.BRIDGED
         self._of = dict(plan.addresses)
-        self._owners = {address: name for name, address in plan.addresses.items()}
+        self._owners: defaultdict[StreamAddress, set[str]] = defaultdict(set)
+        for name, address in plan.addresses.items():
+            self._owners[address].add(name)
         self._left: dict[StreamAddress, None] = {}  # by streams that are gone, the oldest first
         self._unused = _Unused(self._intent, self._is_taken)
         senders = ({hop.egress.node for hop in its.hops} for its in plan.streams.values())
@@ -247,10 +274,10 @@ class LiveAddresses:
                 refused[stream.name] = address
             else:
                 assigned[stream.name] = address
-                self._owners[address] = stream.name
+                self._owners[address].add(stream.name)
         if refused:
-            for address in assigned.values():
-                del self._owners[address]
+            for name, address in assigned.items():
+                self._owners[address].remove(name)
             self._unused = _Unused(self._intent, self._is_taken)  # from their beginnings again
             raise Unschedulable(refused, lacks=lacks)
         for address in assigned.values():
@@ -263,8 +290,9 @@ class LiveAddresses:
         """Take out streams that have an address, by name with the nodes that their frames leave."""
         for name, nodes in senders.items() if self._bridged else ():
             address = self._of.pop(name)
-            del self._owners[address]
-            self._left[address] = None
+            self._owners[address].remove(name)
+            if not self._owners[address]:
+                self._left[address] = None
             self._entries.subtract(set(nodes))
 
     def _crowded_out(
@@ -288,21 +316,23 @@ class LiveAddresses:
     def _pick(self, stream: Stream) -> StreamAddress | str:
         """An address for a new stream, or why there is none."""
         needs_group = _needs_group(stream)
-        if stream.destination_mac is not None and stream.vlan_id is not None:
-            stated = StreamAddress(stream.destination_mac, stream.vlan_id)
-            if owner := self._owners.get(stated):
-                return f"states {stated}, which stream {owner} has"
-            if needs_group and not stated.is_group:
-                return f"states {stated}, which is no group address"
-            return stated
+        if own := stated(stream):
+            if owners := self._owners.get(own):
+                return (
+                    f"states {own}, which stream {' and '.join(sorted(owners))} has: streams that "
+                    "share an address are planned together, from the intent file (`cnc push`)"
+                )
+            if needs_group and not own.is_group:
+                return f"states {own}, which is no group address"
+            return own
         if address := self._unused.next_for(stream):
             return address
         for address in self._left:
-            free = address not in self._owners and _is_allowed(self._intent, stream, address)
+            free = not self._owners.get(address) and _is_allowed(self._intent, stream, address)
             if free and (address.is_group or not needs_group):
                 return address
         its = counted(len(_range(self._intent, stream)), "address")
         return f"no address is left: {self._intent.name} may assign {its}"
 
     def _is_taken(self, address: StreamAddress) -> bool:
-        return address in self._owners or address in self._left
+        return bool(self._owners.get(address)) or address in self._left

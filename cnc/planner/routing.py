@@ -13,6 +13,7 @@ from cnc.model import Elimination, Forwarding, Hop, Intent, Link, Stream
 from cnc.planner.copies import end_at_last_switches, keep_apart, node_disjoint_pair
 from cnc.planner.given_routes import GivenRoutes
 from cnc.planner.graph import Graph, Tree
+from cnc.planner.shared_addresses import SharedAddresses, parting
 
 _COMFORTABLE = 0.8  # load at which a link is no obstacle yet: below it no stream makes a detour
 _TRIES_MAX = 30  # streams tried, the greatest first, before a full link is left as it is
@@ -31,6 +32,7 @@ class Router:
         self.intent = intent
         self._graph = Graph(intent.network)
         self.loads = [0.0] * len(self._graph.links)
+        self._shared = SharedAddresses(intent, self._graph)
         self._given_routes = GivenRoutes(self._graph, self.loads)
         # Where nothing is planned: a stream goes another way if there is one.
         given = given_lists(intent).keys()
@@ -82,6 +84,7 @@ class Router:
         """Count the load of a stream on its paths; with -1 no longer."""
         added = added_octets(stream)
         for tree in paths:
+            self._shared.carry(stream, tree, sign)
             for link in tree:
                 self.loads[link] += sign * self._share(stream, link, added)
 
@@ -90,20 +93,32 @@ class Router:
         self.carry(stream, [tuple(self._graph.number[hop.egress] for hop in hops)])
 
     def cheapest(self, stream: Stream, prices: Sequence[float]) -> Tree:
-        """A tree whose branches cost little, each by itself, at a price for each link, or the one
-        that is given. The listeners must be reachable."""
-        if stream.routes and (given := self._given_routes.trees(stream)):
-            return given[0]
+        """A tree whose branches cost little, each by itself, at a price for each link. The
+        listeners must be reachable."""
         tree = self._grow(stream, prices, self._barred) or self._grow(stream, prices, ())
         if tree is None:
             raise ValueError(f"{stream.name} has listeners out of reach")
         return tree
 
+    def is_bound(self, stream: Stream) -> bool:
+        """Whether a stream has to stay on its way: it is given, or that of others that share its
+        address."""
+        return bool(stream.routes) or self._shared.of(stream) is not None
+
+    def parting(
+        self, trees: Mapping[str, Iterable[Tree]], kept: Mapping[str, Iterable[Hop]]
+    ) -> dict[str, str]:
+        """The streams whose ways part from those of others with their address, and where."""
+        if not self._shared:
+            return {}
+        numbers = self._graph.number
+        there = {name: [tuple(numbers[hop.egress] for hop in its)] for name, its in kept.items()}
+        return parting(self.intent, self._graph, {**there, **trees}, kept)
+
     def detour(self, stream: Stream, tree: Tree) -> Tree | None:
-        """Another tree for a stream that does not fit on `tree`: away from its fullest link. None
-        where its route is given."""
+        """Another tree for a stream that does not fit on `tree`: away from its fullest link."""
         inner = [link for link in tree if self._graph.is_inner[link]]
-        if stream.routes or not inner:
+        if self.is_bound(stream) or not inner:
             return None
         fullest = max(inner, key=lambda link: (self.loads[link], link))
         return self._grow(stream, self._prices(stream), {fullest, *self._barred})
@@ -126,6 +141,9 @@ class Router:
 
     def _one(self, stream: Stream) -> Tree | None:
         """A tree around the links where nothing is planned, or over them if no other is found."""
+        prices = self._prices(stream) if self._shared.of(stream) else None
+        if prices and (closed := self._shared.closed(stream)):
+            return self._grow(stream, prices, closed) or self._grow(stream, prices, ())
         tree = self._shortest(stream)
         if tree and self._barred.isdisjoint(tree):
             return tree
@@ -258,7 +276,7 @@ class Router:
         """Lead one stream around the link, on links that stay less full than it is now."""
         before = self.loads[fullest]
         users_of_it = (streams[name] for name in users.get(fullest, ()))
-        movable = [each for each in users_of_it if each.paths == 1 and not each.routes]
+        movable = [each for each in users_of_it if each.paths == 1 and not self.is_bound(each)]
         movable.sort(key=lambda s: (-self._share(s, fullest, added_octets(s)), s.name))
         for stream in movable[:_TRIES_MAX]:
             (old,) = chosen[stream.name]

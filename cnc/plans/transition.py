@@ -12,10 +12,15 @@ address of which switches begin or cease to take out second copies.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
-from cnc.mechanisms.composition import bridge_forwardings, each_part, parts_of_streams
+from cnc.mechanisms.composition import (
+    bridge_forwardings,
+    each_part,
+    parts_of_streams,
+    stream_names,
+)
 from cnc.mechanisms.registry import MECHANISMS
 from cnc.model import (
     BridgeForwarding,
@@ -56,7 +61,8 @@ def transition(former: Plan | None, plan: Plan) -> Transition:
         if former.addresses[name] not in assigned
         if not (_known_by(former, name) or _known_by(plan, name))
     )
-    ways = {former.addresses[name]: name for name in moved}
+    names = stream_names(former)
+    ways = {former.addresses[name]: names[former.addresses[name]] for name in moved}
     bridges = plan.intent.network.bridges
     tables = {
         switch: _of_streams(its, ways)
@@ -142,7 +148,9 @@ def _under_way_ns(former: Plan, name: str) -> int:
 
 def _exposed(former: Plan, plan: Plan, moved: set[str]) -> dict[str, str]:
     before, after = _leaving(former), _leaving(plan)
-    owners = {address: name for name, address in plan.addresses.items()}
+    owners: defaultdict[StreamAddress, list[str]] = defaultdict(list)
+    for name, its in plan.addresses.items():
+        owners[its].append(name)
     found = {}
     for name in former.streams:
         address, now = former.addresses.get(name), plan.addresses.get(name)
@@ -169,11 +177,11 @@ def _exposed_in_place(former: Plan, plan: Plan, name: str) -> str | None:
     return next(filter(None, reasons), None)
 
 
-def _why_it_stays(plan: Plan, name: str, owner: str, address: StreamAddress) -> str:
-    """Why a stream has no other address on its other way, or `owner`, another one, has its own."""
+def _why_it_stays(plan: Plan, name: str, owners: Collection[str], address: StreamAddress) -> str:
+    """Why a stream has no other address on its other way, or `owners`, other ones, have its own."""
     stream = plan.intent.streams[name]
-    if owner != name:
-        return f"stream {owner} gets its address, {address}"
+    if name not in owners:
+        return f"stream {' and '.join(owners)} gets its address, {address}"
     if unmanaged := _unmanaged(plan, name):
         return f"{unmanaged}: the stream keeps its address"
     if stream.destination_mac is not None and stream.vlan_id is not None:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from cnc import intent as intents
+from cnc.mechanisms.handles import StoredIdentities
 from cnc.mechanisms.stream_filters.model import (
     CountedFrames,
     FilteredStream,
@@ -13,7 +17,16 @@ from cnc.mechanisms.stream_filters.model import (
     normal,
 )
 from cnc.model import Parts, Plan, StoredBridge
+from cnc.planner import plan as compute
 from cnc.rollout import follow, status
+from tests.intent_documents import (
+    CLASSES,
+    addresses_of,
+    class_of,
+    defaults_of,
+    stream,
+    topology,
+)
 from tests.stack.netconfd_process import wait_until
 from tests.stack.test_bridge_rollout import (  # noqa: F401  the fixtures
     BOTH,
@@ -103,3 +116,43 @@ def test_path_shows_the_filter_that_the_first_switch_has(network: Network):  # n
     assert first
     assert first.startswith("violations are dropped, the gate opens at ")
     assert not any(rest)
+
+
+def test_streams_of_two_talkers_to_one_address_have_a_filter_and_a_name_each(
+    network: Network,  # noqa: F811
+):
+    """Both stations are at s1, and send with another PCP to one address of l1."""
+    priorities = {"cyclic": 6, "slower": 5}
+    shared = {"destination-mac": "02:00:5e:10:00:01", "vlan": 10}
+    document = {
+        "name": "bridges",
+        "forwarding": "bridged",
+        "policing": "drop",
+        "defaults": defaults_of(network.running),
+        **topology(
+            [("s1", "s2")], {"t1": "s1", "l2": "s1", "l1": "s2"}, addresses_of(network.running)
+        ),
+        "classes": {**CLASSES, "slower": class_of(5, "scheduled")},
+        "streams": {
+            name: stream(talker, "l1", **shared, pcp=priorities[its], **{"class": its})
+            for name, talker, its in (("set", "t1", "cyclic"), ("ask", "l2", "slower"))
+        },
+    }
+    plan = compute(intents.from_document(document, "bridges"))
+    network.push(plan)
+    wanted = planned(plan)["s1"]
+    assert filters(network)["s1"] == wanted
+    of_streams = [its for its in wanted if isinstance(its.of, FilteredStream)]
+    assert [(its.of.port, its.priority) for its in of_streams] == [("l2", 5), ("t1", 6)]
+    assert len(network.forwards("s1").entries) == 1
+    stored = network.stored("s1").ports[BRIDGE][StoredBridge].tables[StoredIdentities]
+    assert sorted(each.named_at for each in stored.entries) == [("l2",), ("t1",)]
+    assert not network.push(plan).changes
+    assert all(port.agrees for port in status(plan, connect=network.running.connect))
+    found = follow(plan, "ask", connect=network.running.connect)
+    assert found.deviations == ()
+    alone = compute(
+        intents.from_document({**document, "streams": {"set": document["streams"]["set"]}}, "one")
+    )
+    network.push(replace(alone, intent=replace(alone.intent, name="bridges")))
+    assert filters(network)["s1"] == planned(alone)["s1"]

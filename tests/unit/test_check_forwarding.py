@@ -134,7 +134,7 @@ def test_a_switch_holds_so_many_filtering_entries_and_no_more() -> None:
 def test_an_address_is_of_one_stream() -> None:
     planned = with_address("once", TWICE.destination_mac)
     assert any(
-        each == f"address twice: has {TWICE}, as stream once"
+        each == f"address twice: has {TWICE}, as stream once of the same class"
         for each in found(planned, bridge_forwardings(planned))
     )
 

@@ -140,7 +140,7 @@ def test_a_stream_without_a_filter_or_with_a_gate_that_never_shuts_is_found() ->
 
 def test_a_filter_for_frames_that_nobody_sends_there_is_found() -> None:
     assert found(told(ONCE, TWICE, replace(ONCE, of=stranger()), FAST, SLOW)) == [
-        "policing s1/t: looks for 02:00:00:00:00:01 in VLAN 10, which nobody sends there"
+        "policing s1/t: looks for 02:00:00:00:00:01 in VLAN 10 with PCP 6, which nobody sends there"
     ]
 
 

@@ -99,7 +99,10 @@ def test_an_address_that_a_stream_states_is_its_own() -> None:
     assert live.add([named("c")]).addresses == {"c": THIRD}
     with pytest.raises(Unschedulable) as refused:
         live.add([replace(stated, name="d")])
-    assert refused.value.reasons == {"d": f"states {SECOND}, which stream b has"}
+    assert refused.value.reasons == {
+        "d": f"states {SECOND}, which stream b has: streams that share an address are planned "
+        "together, from the intent file (`cnc push`)"
+    }
 
 
 def test_what_a_stream_states_of_its_address_holds() -> None:

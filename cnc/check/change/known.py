@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable
 from cnc.account.frames import Transmission
 from cnc.check.streams import travel_through
 from cnc.check.whole import Judgement
-from cnc.model import PortRef
+from cnc.model import PortRef, StreamAddress
 
 Frames = tuple[Transmission, ...]
 """Those of one stream, on all links or on one."""
@@ -18,9 +18,9 @@ class Known:
     """A sound plan by what rules look at.
 
     `lists` are those of its ports, and `travel` how frames go through them; `periods` has how many
-    streams repeat so often. `owner` is the stream with an address. `frames` are those of a stream,
-    `leaving` those that leave by a port, by stream. `entering` are the streams that come from their
-    talkers to a switch, `ports` the ports of a switch.
+    streams repeat so often. `users` are the streams with an address. `frames` are those of a
+    stream, `leaving` those that leave by a port, by stream. `entering` are the streams that come
+    from their talkers to a switch, `ports` the ports of a switch.
     """
 
     def __init__(self, judged: Judgement) -> None:
@@ -28,7 +28,9 @@ class Known:
         self.lists = dict(judged.lists)
         self.travel = travel_through(plan.intent, self.lists)
         self.periods = Counter(its.period_ns for its in plan.intent.streams.values())
-        self.owner = {address: name for name, address in plan.addresses.items()}
+        self.users: defaultdict[StreamAddress, set[str]] = defaultdict(set)
+        for name, address in plan.addresses.items():
+            self.users[address].add(name)
         of_stream: defaultdict[str, list[Transmission]] = defaultdict(list)
         for t in judged.transmissions:
             of_stream[t.stream].append(t)

@@ -97,8 +97,10 @@ class Mixture:
         before, after = self._known.plan, self._plan
         for name in sorted((self._moving | self._coming) & after.addresses.keys()):
             address = after.addresses[name]
-            user = self._known.owner.get(address)
-            if user is None or user in self._silent:
+            users = self._known.users.get(address, set()) - self._silent
+            others = sorted(user for user in users if not self._is_told_apart(user, name))
+            user = name if name in users else next(iter(others), None)
+            if user is None:
                 continue
             if user != name:
                 text = f"gets {address}, and frames of stream {user} may be on the way to it"
@@ -117,6 +119,13 @@ class Mixture:
                     "is sent untagged, and switches may send frames of its former place elsewhere"
                 )
                 yield Violation("identification", name, text)
+
+    def _is_told_apart(self, user: str, name: str) -> bool:
+        """Whether the PCP tells frames of a stream of the first plan from those of another one of
+        the second, which share an address there."""
+        before, after = self._known.plan, self._plan
+        stays = after.addresses.get(user) == after.addresses[name]
+        return stays and before.class_of(user).priority != after.class_of(name).priority
 
     def _judge_identities(self) -> Iterator[Violation]:
         """Of all that go, come or move, with those that come in untagged beside them."""

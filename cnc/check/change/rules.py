@@ -81,12 +81,12 @@ class Parts:
         known, before = self._known, self._known.plan
         for name in self._streams:
             if name in before.addresses:
-                del known.owner[before.addresses[name]]
+                known.users[before.addresses[name]].discard(name)
             for switch in first_nodes(known.frames.get(name, ())):
                 known.entering[switch].discard(name)
         for name in self._streams:
             if name in self._plan.addresses:
-                known.owner[self._plan.addresses[name]] = name
+                known.users[self._plan.addresses[name]].add(name)
             for switch in first_nodes(self._frames[name]):
                 known.entering[switch].add(name)
         known.plan = self._plan
@@ -189,7 +189,7 @@ class Parts:
         names = {*self._streams}
         for name in self._streams & plan.streams.keys():
             if name in plan.addresses:
-                names.add(known.owner.get(plan.addresses[name], name))
+                names |= known.users.get(plan.addresses[name], set())
             if streams[name].identification is not None:
                 for t in self._frames[name]:
                     company = self._all_leaving(t.egress) if t.ingress is None else ()

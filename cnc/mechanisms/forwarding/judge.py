@@ -9,7 +9,7 @@ their first switch gives them.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -66,7 +66,7 @@ def judge_ways(plan: Plan, forwarding: Told, address_given: AddressGiven) -> Ite
 
 
 def _judge_each(plan: Plan) -> Iterator[Violation]:
-    owners: dict[StreamAddress, str] = {}
+    yield from _judge_shared(plan)
     for name in plan.streams.keys() - plan.addresses.keys():
         yield Violation("address", name, "has none")
     for name, address in plan.addresses.items():
@@ -74,8 +74,6 @@ def _judge_each(plan: Plan) -> Iterator[Violation]:
         if stream is None or name not in plan.streams:
             yield Violation("address", name, f"is no stream of the plan, and has {address}")
             continue
-        if (owner := owners.setdefault(address, name)) != name:
-            yield Violation("address", name, f"has {address}, as stream {owner}")
         mac, vlan_id = address.destination_mac, address.vlan_id
         if stream.destination_mac not in {None, mac} or stream.vlan_id not in {None, vlan_id}:
             stated = f"{stream.destination_mac or 'any address'} in VLAN {stream.vlan_id or 'any'}"
@@ -92,6 +90,27 @@ def _judge_each(plan: Plan) -> Iterator[Violation]:
                 f"{counted(len(stream.listeners), 'listener')} on {counted(stream.paths, 'path')}"
             )
             yield Violation("address", name, text)
+
+
+def _judge_shared(plan: Plan) -> Iterator[Violation]:
+    """Whether frames of streams that share an address are told apart by their priority."""
+    users: defaultdict[StreamAddress, dict[int | None, str]] = defaultdict(dict)
+    for name, planned in plan.streams.items():
+        address, stream = plan.addresses.get(name), plan.intent.streams.get(name)
+        if address is None or stream is None:
+            continue
+        others = users[address]
+        number = next((hop.traffic_class for hop in planned.hops), None)
+        if (other := others.setdefault(number, name)) != name:
+            text = f"has {address}, as stream {other} of the same class"
+            yield Violation("address", name, text)
+    for address, its in users.items():
+        for name in its.values() if len(its) > 1 else ():
+            stream = plan.intent.streams[name]
+            if stream.paths > 1 or stream.identification is not None:
+                what = "two paths" if stream.paths > 1 else "frames without a tag"
+                text = f"has {address}, which other streams have, and {what}"
+                yield Violation("address", name, text)
 
 
 @dataclass(frozen=True, slots=True)

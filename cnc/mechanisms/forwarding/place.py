@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from cnc.data_tree.tree import AgentReport, BridgeReport, PortReport
 from cnc.finding import Finding
-from cnc.mechanism import Around, AtPlace
-from cnc.mechanisms.composition import bridge_forwardings
+from cnc.mechanism import Around, AtPlace, Names
+from cnc.mechanisms.composition import bridge_forwardings, stream_names
 from cnc.mechanisms.forwarding.compare import (
     configured_difference,
     difference_since,
@@ -30,21 +30,36 @@ from cnc.mechanisms.forwarding.tree import (
     stored_bridges,
 )
 from cnc.mechanisms.registry import MECHANISMS
-from cnc.model import BridgeForwarding, Forwarding, Plan, PortRef, PortSettings, StreamAddress
+from cnc.model import (
+    BridgeForwarding,
+    Forwarding,
+    Plan,
+    PortRef,
+    PortSettings,
+    PriorityAddress,
+    StreamAddress,
+)
 
 
 def _derive(plan: Plan, nodes: Collection[str]) -> dict[PortRef, BridgeForwarding]:
     network = plan.intent.network
     if network.forwarding is Forwarding.ROUTED:
         return {}
-    owners = {address: name for name, address in plan.addresses.items()}
+    names = stream_names(plan)
     return {
-        PortRef(name, network.bridges[name].bridge_device): replace(
-            its, names={each: owners[each] for each in its.entries}
-        )
+        PortRef(name, network.bridges[name].bridge_device): replace(its, names=_of(its, names))
         for name, its in bridge_forwardings(
             plan, [name for name in nodes if name in network.bridges]
         ).items()
+    }
+
+
+def _of(its: BridgeForwarding, names: Names) -> dict[StreamAddress, str]:
+    """The names of the streams that a bridge forwards."""
+    return {
+        each: name
+        for each, name in names.items()
+        if (each.shared if isinstance(each, PriorityAddress) else each) in its.entries
     }
 
 
@@ -55,7 +70,7 @@ def _leaving(
     if former.intent.network.forwarding is Forwarding.ROUTED:
         return {**desired}
     bridges, before = former.intent.network.bridges, bridge_forwardings(former)
-    names = {address: name for name, address in former.addresses.items()}
+    names = stream_names(former)
     return {
         node: _with_vlans(settings, bridges[node].bridge_device, before[node], names)
         if node in bridges
@@ -68,14 +83,14 @@ def _with_vlans(
     desired: dict[str, PortSettings],
     device: str,
     before: BridgeForwarding,
-    names_before: Mapping[StreamAddress, str],
+    names_before: Names,
 ) -> dict[str, PortSettings]:
     settings = desired.get(device, PortSettings())
     after = settings[BridgeForwarding]
     left: dict[int, tuple[str, ...]] = dict.fromkeys(before.vlans, ())
     # Messages name also the streams that go.
-    names = {its: names_before[its] for its in before.entries if its in names_before}
-    with_left = replace(after, vlans={**left, **after.vlans}, names={**names, **after.names})
+    names = {**_of(before, names_before), **after.names}
+    with_left = replace(after, vlans={**left, **after.vlans}, names=names)
     return {**desired, device: settings.having(with_left)}
 
 

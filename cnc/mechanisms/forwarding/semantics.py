@@ -31,7 +31,7 @@ def _check(document: shape.Document, intent: Intent, problems: Problems) -> None
     for name, stream in intent.streams.items():
         _check_mac(stream, problems)
         _check_pcp(name, document.streams[name], intent, problems)
-    _check_unique(intent, problems)
+    _check_unique(document, intent, problems)
     if problems.empty:
         _check_room(intent, problems)
 
@@ -101,17 +101,40 @@ def _check_pcp(name: str, its: shape.Stream, intent: Intent, problems: Problems)
     problems.add(("streams", name, "pcp"), f"{its.pcp}, which {leads}", allowed)
 
 
-def _check_unique(intent: Intent, problems: Problems) -> None:
-    owners: dict[tuple[str, int], str] = {}
+def _check_unique(document: shape.Document, intent: Intent, problems: Problems) -> None:
+    """Streams with one address are told apart by their PCP, and have one filtering entry."""
+    users: dict[tuple[str, int], list[str]] = {}
     for name, stream in intent.streams.items():
         if stream.destination_mac is None or stream.vlan_id is None:
             continue
-        owner = owners.setdefault((stream.destination_mac, stream.vlan_id), name)
-        if owner != name:
+        others = users.setdefault((stream.destination_mac, stream.vlan_id), [])
+        code_points = [document.streams[each].pcp for each in (*others, name)]
+        address = f"{stream.destination_mac} in VLAN {stream.vlan_id}"
+        alike = [each for each in others if document.streams[each].pcp == code_points[-1]]
+        if others and (alike or None in code_points):
             problems.add(
                 ("streams", name, "destination-mac"),
-                f"{stream.destination_mac} in VLAN {stream.vlan_id}, which stream {owner} has",
-                "an address of its own: another MAC address, or another VLAN",
+                f"{address}, which stream {(alike or others)[0]} has",
+                "an address of its own: another MAC address, or another VLAN; or a pcp of its own "
+                "for each of these streams",
+            )
+        others.append(name)
+        for each in others if len(others) > 1 else ():
+            _check_alone(intent.streams[each], address, problems)
+
+
+def _check_alone(stream: Stream, address: str, problems: Problems) -> None:
+    """Second copies would go where those of other streams go, and a switch that translates looks at
+    no PCP."""
+    for key, found, expected in (
+        ("paths", stream.paths > 1 and str(stream.paths), "1"),
+        ("identification", stream.identification and "one", "none"),
+    ):
+        if found:
+            problems.add(
+                ("streams", stream.name, key),
+                f"{found}, and {address}, which other streams have, too",
+                f"{expected}, or an address of its own",
             )
 
 
@@ -131,10 +154,13 @@ def _check_room_in(key: str, users: Sequence[Stream], intent: Intent, problems: 
     its = intent.individual if key == "individual-macs" else intent.assignable
     streams = intent.streams.values()
     in_range = frozenset(its.vlan_ids)
-    taken = sum(
-        stream.vlan_id in in_range and mac_number(stream.destination_mac) in its.macs
-        for stream in streams
-        if stream.destination_mac is not None
+    taken = len(
+        {
+            (stream.destination_mac, stream.vlan_id)
+            for stream in streams
+            if stream.destination_mac is not None
+            if stream.vlan_id in in_range and mac_number(stream.destination_mac) in its.macs
+        }
     )
     wanting = sum(stream.destination_mac is None and stream.vlan_id is None for stream in users)
     path = ("addresses", key) if "addresses" in intent.document else ("streams",)

@@ -85,7 +85,9 @@ MECHANISM = Mechanism(
         kernel=Needs("take out second copies of frames", "state `elimination: listener`"),
         yang=Needs("take out second copies of", "state `elimination: listener`"),
         concerned=lambda its, names: streams_in_words(its.by_stream, names),
-        refers_to=lambda its, _identified: {a: ports_of(each) for a, each in its.by_stream.items()},
+        refers_to=lambda its, _identified: {
+            a: (frozenset(ports_of(each)),) for a, each in its.by_stream.items()
+        },
         preflight=preflight,
     ),
     tree=lambda: _TREE.TREE,

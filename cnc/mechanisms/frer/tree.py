@@ -60,7 +60,9 @@ def _edit(parts: Collection[SequenceFunctions], edit: Edit) -> list[Element]:
     nothing to set and nothing to remove. What others have stored of other streams stays."""
     handles, obsolete = edit.handles
     stored = edit.tables[StoredSequencing]
-    functions = {handles[a]: its for each in parts for a, its in each.by_stream.items()}
+    functions = {
+        handles[a, ports_of(its)[0]]: its for each in parts for a, its in each.by_stream.items()
+    }
     ours = {*handles.values(), *obsolete}
     elements = [
         *_entries(_GENERATION, Generation, functions, ours, stored.generations),

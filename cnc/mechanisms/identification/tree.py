@@ -25,6 +25,7 @@ from cnc.mechanism import IdentityTable, Stored, Tree
 from cnc.mechanisms.handles import (
     Handles,
     KnownStream,
+    NamedAt,
     Number,
     Numbers,
     StoredIdentities,
@@ -65,7 +66,7 @@ _TAGGED, _UNTAGGED = "tagged", "priority"
 
 def _edit(
     parts: Collection[Translations],
-    named: Mapping[StreamAddress, tuple[str, ...]],
+    named: Mapping[StreamAddress, NamedAt],
     vlan_ids: Collection[int],
     tables: Parts,
 ) -> tuple[list[Element], Handles]:
@@ -76,13 +77,18 @@ def _edit(
     stored = tables[StoredIdentities].entries
     numbers = Numbers(stored)
     wanted: dict[Number, list[Element]] = {}
+    handles: dict[tuple[StreamAddress, str], int] = {}
     for address in sorted(desired.keys() | named.keys(), key=str):
-        if address in named:
-            number = numbers.of(address, IdentityPart.NAME)
-            wanted[number] = [*_name(address, named[address])]
+        for ports in named.get(address, ()):
+            number = numbers.of_name(address, ports)
+            wanted[number] = [*_name(address, ports)]
+            handles |= {(address, port): number.handle for port in ports}
         translation = desired.get(address, Translation())
         for part in parts_of(translation):
             wanted[numbers.of(address, part)] = [*_parameters(address, translation, part)]
+        for its in (translation.inward, translation.outward):
+            if its is not None:
+                handles[address, its.port] = numbers.handle(address)
     kept = {each.index for each in wanted}
     removed = [
         each
@@ -96,8 +102,7 @@ def _edit(
         ),
         *(_entry(number, wanted[number]) for number in sorted(wanted)),
     ]
-    handles = {address: numbers.handle(address) for address in desired.keys() | named.keys()}
-    obsolete = {each.handle for each in removed} - {*handles.values()}
+    obsolete = {each.handle for each in removed} - {each.handle for each in wanted}
     return elements, Handles(handles, obsolete)
 
 
@@ -184,6 +189,7 @@ def _stored(whole: Reply) -> StoredIdentities:
                 each.handle,
                 handles.get(each.handle) if each.part is IdentityPart.IDENTIFY else each.address,
                 each.part,
+                each.named_at,
             )
             for each in parsed
         )

@@ -38,8 +38,7 @@ def frames_of(its: StreamFilter | None, names: Names) -> str:
     """The frames that a filter takes, in words."""
     if its is None:
         return "frames"
-    if isinstance(its.of, FilteredStream):
-        address = its.of.address
+    if address := its.address:
         return f"frames of {described(address, names)} at {its.of.port}"
     return f"frames of no stream with priority {its.priority} at {its.of.port}"
 
@@ -92,6 +91,10 @@ def without_lists(desired: StreamFilters) -> StreamFilters:
 
 
 def filter_in_words(its: StreamFilters, address: StreamAddress, port: str) -> str | None:
-    """What the filter of a stream does where its frames come in; None where it has none."""
+    """What the filter of a stream does where its frames come in, or those of the streams that share
+    the address; None where there is none."""
     of = FilteredStream(address.destination_mac, address.vlan_id, port)
-    return next((_does(normal(each)) for each in its.filters if each.of == of), None)
+    found = {each.priority: _does(normal(each)) for each in its.filters if each.of == of}
+    if len(found) > 1:
+        return "; ".join(f"with PCP {priority} {does}" for priority, does in found.items())
+    return next(iter(found.values()), None)

@@ -6,13 +6,12 @@ from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from cnc.data_tree.tree import BridgeReport
-from cnc.mechanism import Names
+from cnc.mechanism import Names, stream_of
 from cnc.mechanisms.stream_filters.model import (
     Cause,
     CountedFrames,
     FilterCounts,
     Policing,
-    Strangers,
     StreamFilter,
     StreamFilters,
 )
@@ -94,11 +93,11 @@ def _refused(
     fate = "dropped" if its.policing is Policing.DROP else "counted and forwarded"
     if lately:
         fate += f", {lately} of them just now"
-    if isinstance(its.of, Strangers):
+    if (address := its.address) is None:
         return (
             f"{frames} of no stream with priority {its.priority} came in by {its.of.port}: {fate}"
         )
-    stream = names.get(address := its.of.address, address)
+    stream = stream_of(address, names) or address
     met = {cause: count for cause, count in causes.items() if count}
     if len(met) == 1:
         (why,) = (f" {_WRONG[cause]}" for cause in met)

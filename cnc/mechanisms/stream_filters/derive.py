@@ -71,11 +71,11 @@ def joined(own: StreamFilters, former: StreamFilters) -> StreamFilters:
     """Those of strangers last, so that former streams are none; of both kinds `own` comes first."""
     shut = {(its.of.port, its.priority) for its in own.filters if isinstance(its.of, Strangers)}
     of_streams = [its for its in own.filters if isinstance(its.of, FilteredStream)]
-    known = {its.of for its in of_streams}
+    known = {(its.of, its.priority) for its in of_streams}
     of_streams += [
         its
         for its in former.filters
-        if isinstance(its.of, FilteredStream) and its.of not in known
+        if isinstance(its.of, FilteredStream) and (its.of, its.priority) not in known
         if (its.of.port, its.priority) in shut or its.policing is not Policing.OFF
     ]
     of_strangers = (its for its in own.filters if isinstance(its.of, Strangers))

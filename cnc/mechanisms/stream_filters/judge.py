@@ -84,6 +84,7 @@ class _Key(NamedTuple):
     port: PortRef
     destination_mac: str
     vlan_id: int
+    priority: int
 
 
 class _Filters:
@@ -110,7 +111,8 @@ class _Filters:
                 if isinstance(each.of, Strangers):
                     self._of_strangers[PortRef(switch, each.of.port)].append((place, each))
                 else:
-                    self._of_streams[_key(switch, each.of)].append((place, each))
+                    key = _key(switch, each.of, each.priority)
+                    self._of_streams[key].append((place, each))
 
     def judge(self, transmissions: Iterable[Transmission]) -> Iterator[Violation]:
         arrivals = [*self._arrivals(transmissions)]
@@ -121,7 +123,8 @@ class _Filters:
             yield from self._judge_stream(stream, t, key)
         for key in self._of_streams.keys() - expected:
             text = (
-                f"looks for {key.destination_mac} in VLAN {key.vlan_id}, which nobody sends there"
+                f"looks for {key.destination_mac} in VLAN {key.vlan_id} with PCP {key.priority}, "
+                "which nobody sends there"
             )
             yield Violation("policing", str(key.port), text)
         yield from self._judge_strangers()
@@ -129,14 +132,17 @@ class _Filters:
     def _arrivals(
         self, transmissions: Iterable[Transmission]
     ) -> Iterator[tuple[Stream, Transmission, _Key]]:
-        """The frames that come to their first switches."""
+        """The frames that come to their first switches; those of no class are wrong for other
+        reasons."""
         for t in transmissions:
             link = self._plan.intent.network.links[t.egress]
             if t.ingress is not None or link.target.node not in self._all:
                 continue
             address = self._plan.addresses.get(t.stream)
-            if address is not None:
-                key = _Key(link.target, address.destination_mac, address.vlan_id)
+            its_class = self._classes.get(t.traffic_class)
+            if address is not None and its_class is not None:
+                mac, vlan_id = address.destination_mac, address.vlan_id
+                key = _Key(link.target, mac, vlan_id, its_class.priority)
                 yield self._plan.intent.streams[t.stream], t, key
 
     def _too_small(self, arrivals: Iterable[tuple[Stream, Transmission, _Key]]) -> set[str]:
@@ -146,9 +152,7 @@ class _Filters:
             return set()
         needed: defaultdict[str, set[object]] = defaultdict(set)
         for stream, t, key in arrivals:
-            its_class = self._classes.get(t.traffic_class)
-            if its_class is None:
-                continue
+            its_class = self._classes[t.traffic_class]
             asked = {
                 self._asked(stream, its_class, key.port.node),
                 self._asked_of_strangers(its_class, key.port.node),
@@ -162,18 +166,15 @@ class _Filters:
         capacity = self._plan.intent[FilterCapacity]
         return {name for name, its in needed.items() if len(its) > capacity.of(name)}
 
-    def _first(self, key: _Key, priority: int) -> StreamFilter | None:
+    def _first(self, key: _Key) -> StreamFilter | None:
         """The filter that decides on frames of a stream."""
         both = (*self._of_streams.get(key, ()), *self._of_strangers.get(key.port, ()))
-        taking = [pair for pair in both if pair[1].priority == priority]
+        taking = [pair for pair in both if pair[1].priority == key.priority]
         return min(taking, key=lambda pair: pair[0])[1] if taking else None
 
     def _judge_stream(self, stream: Stream, t: Transmission, key: _Key) -> Iterator[Violation]:
-        its_class = self._classes.get(t.traffic_class)
-        if its_class is None:  # which is wrong for other reasons
-            return
-        asked = self._asked(stream, its_class, key.port.node)
-        its = self._first(key, its_class.priority)
+        asked = self._asked(stream, self._classes[t.traffic_class], key.port.node)
+        its = self._first(key)
         if asked is Policing.OFF:
             is_let_pass = its is None or (its.gate is FixedGate.OPEN and not its.max_sdu_octets)
             if not is_let_pass:
@@ -269,8 +270,8 @@ class _Filters:
                 yield Violation("policing", str(port), text)
 
 
-def _key(switch: str, of: FilteredStream) -> _Key:
-    return _Key(PortRef(switch, of.port), of.destination_mac, of.vlan_id)
+def _key(switch: str, of: FilteredStream, priority: int) -> _Key:
+    return _Key(PortRef(switch, of.port), of.destination_mac, of.vlan_id, priority)
 
 
 def _drops_misfits(intent: Intent, stream: str, traffic_class: int) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from cnc.model import StreamAddress
+from cnc.model import PriorityAddress, StreamAddress
 
 DEFAULT_STREAM_FILTERS_MAX = 1_024
 
@@ -137,6 +137,13 @@ class StreamFilter:
     max_sdu_octets: int
     gate: StreamGate
     policing: Policing
+
+    @property
+    def address(self) -> PriorityAddress | None:
+        """What the frames of its stream are sent to; None: it takes those of no stream."""
+        if isinstance(self.of, Strangers):
+            return None
+        return PriorityAddress(self.of.destination_mac, self.of.vlan_id, self.priority)
 
 
 def normal(its: StreamFilter) -> StreamFilter:

@@ -54,13 +54,14 @@ def _on_ports(its: StreamFilters, ports: frozenset[str]) -> StreamFilters:
 
 def _refers_to(
     its: StreamFilters, identified: Collection[StreamAddress]
-) -> dict[StreamAddress, set[str]]:
-    found: dict[StreamAddress, set[str]] = {}
+) -> dict[StreamAddress, set[frozenset[str]]]:
+    """A handle for each port: a filter takes the frames that come in by one of them."""
+    found: dict[StreamAddress, set[frozenset[str]]] = {}
     for each in its.filters:
         if isinstance(each.of, FilteredStream):
             address = each.of.address
             if address not in identified:
-                found.setdefault(address, set()).add(each.of.port)
+                found.setdefault(address, set()).add(frozenset({each.of.port}))
     return found
 
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from cnc.mechanism import AtHop, Lack, Names, Shown
+from cnc.mechanism import AtHop, Lack, Names, Shown, stream_of
 from cnc.mechanisms.stream_filters.compare import filter_in_words
 from cnc.mechanisms.stream_filters.derive import uncounted
 from cnc.mechanisms.stream_filters.model import (
     FilterCapacity,
-    FilteredStream,
     FixedGate,
     Policing,
     StreamFilters,
@@ -55,13 +54,13 @@ class FilterOfStream:
 
 def _rows(its: StreamFilters, names: Names) -> Iterator[FilterOfStream]:
     for each in its.filters:
-        of = each.of.address if isinstance(each.of, FilteredStream) else None
+        of = each.address
         gate = each.gate
         window = None
         if isinstance(gate, WindowGate):
             window = Window(gate.period_ns, gate.start_ns, gate.open_ns, gate.octets_max)
         yield FilterOfStream(
-            names.get(of) if of else None,
+            stream_of(of, names) if of else None,
             of.destination_mac if of else None,
             of.vlan_id if of else None,
             each.of.port,
@@ -87,7 +86,7 @@ def _guards(its: StreamFilters, switch: str) -> Iterator[tuple[StreamAddress, st
     "opens_ns", "closes_ns", "octets_max"}, ...]}
     """
     for each in its.filters:
-        if isinstance(each.of, FilteredStream) and each.policing is not Policing.OFF:
+        if (address := each.address) and each.policing is not Policing.OFF:
             what: dict[str, object] = {
                 "port": str(PortRef(switch, each.of.port)),
                 "policing": each.policing,
@@ -99,7 +98,7 @@ def _guards(its: StreamFilters, switch: str) -> Iterator[tuple[StreamAddress, st
                     "closes_ns": each.gate.start_ns + each.gate.open_ns,
                     "octets_max": each.gate.octets_max,
                 }
-            yield each.of.address, "filters", what
+            yield address, "filters", what
 
 
 def _lack(plan: Plan) -> Lack | None:

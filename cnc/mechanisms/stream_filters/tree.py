@@ -60,7 +60,7 @@ def _edit(desired: StreamFilters, own: StreamFilters, edit: Edit) -> list[Elemen
     those stored beside them that are a rollout's `own`; without those that are stored as desired.
 
     Gates take over from those before at the first window after the base time. A filter of a stream
-    keeps its number, by which its counters go on.
+    keeps its number while its priority stays, by which its counters go on.
     """
     stored = edit.tables[StoredFilters].entries
     ours = {*own.filters}
@@ -90,10 +90,10 @@ def _edit(desired: StreamFilters, own: StreamFilters, edit: Edit) -> list[Elemen
     ]
 
 
-def _whose(its: StreamFilter) -> tuple[FilteredStream | Strangers, int | None]:
+def _whose(its: StreamFilter) -> tuple[FilteredStream | Strangers, int]:
     """What tells a filter from the others of its switch: a port has one of strangers for each
-    priority."""
-    return its.of, its.priority if isinstance(its.of, Strangers) else None
+    priority, and streams of several priorities may share an address."""
+    return its.of, its.priority
 
 
 def _removed(instance: str, number: int) -> Element:
@@ -101,11 +101,11 @@ def _removed(instance: str, number: int) -> Element:
 
 
 def _filter(
-    number: int, gate: int, its: StreamFilter, handles: Mapping[StreamAddress, int]
+    number: int, gate: int, its: StreamFilter, handles: Mapping[tuple[StreamAddress, str], int]
 ) -> Element:
     is_dropping = its.policing is Policing.DROP
     if isinstance(its.of, FilteredStream):
-        handle = handles[its.of.address]
+        handle = handles[its.of.address, its.of.port]
         whose = [_PSFP("stream-handle", str(handle))]
     else:
         whose = [_PSFP("wildcard"), _TSNL("interface", its.of.port)]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from cnc.data_tree.tree import BridgeReport
-from cnc.mechanism import Counts, Metric, Observed, Trouble, Watched
+from cnc.mechanism import Counts, Metric, Observed, Trouble, Watched, stream_of
 from cnc.mechanisms.stream_filters.counts import (
     Refused,
     as_planned_before,
@@ -153,9 +153,7 @@ def _filtered(
 ) -> Iterator[FilteredFrames]:
     for place, counts in counts_by_place(desired, report).items():
         its = desired[StreamFilters].filters[place]
-        stream = None
-        if isinstance(its.of, FilteredStream):
-            stream = desired.names.get(its.of.address)
+        stream = stream_of(its.address, desired.names) if its.address else None
         yield FilteredFrames(
             stream,
             its.of.port,

@@ -159,9 +159,9 @@ class Ways:
         for (name, _), way in ways.items():
             stream, trees = self._streams[name], self._trees[name]
             turns = ((way[step.before].link, step.link) for step in way if step.before is not None)
-            if len(trees) > 1 or len(stream.listeners) > 1 or stream.routes:
+            if len(trees) > 1 or len(stream.listeners) > 1 or back.isdisjoint(turns):
                 continue
-            if back.isdisjoint(turns):
+            if self._problem.router and self._problem.router.is_bound(stream):
                 continue
             share = self._share(stream, way[-1])
             forward.carry((step.link for step in way), -share)
