@@ -87,8 +87,10 @@ class Network:
 
     def is_quiet(self) -> bool:
         """Whether the switches run what is decided, and no rollout waits for its end."""
-        noted = "SELECT count(DISTINCT value) FROM meta WHERE key IN ('decided', 'running')"
-        return self.number(noted) == 1 and not self.unfinished()
+        # A rollout has ended before the lists that it brought begin to run, and is noted then.
+        noted = dict(self.asked("SELECT key, value FROM meta WHERE key IN ('decided', 'running')"))
+        runs = "running" in noted and noted["running"] == noted.get("decided")
+        return runs and not self.unfinished()
 
     def met(self) -> dict[str, tuple[int, str]]:
         """The term that each switch keeps, and the id of the rollout that it runs."""
