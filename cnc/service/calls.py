@@ -8,7 +8,7 @@ An argument with `?` may be left out or null. A call with one that is not here i
     cuc.get      cuc                                    cuc, etag, streams: [STREAM]
     cuc.delete   cuc, if_match?                         removed: [stream-id]
     stream.get   cuc, stream_id                         STREAM
-    stream.put   cuc, stream_id, body: {}, if_match?, if_none_match?, idempotency_key?
+    stream.put   cuc, stream_id, body: {}, if_match?, if_none_match?, idempotency_key?, patch?: {}
                                                         STREAM and created: bool
     stream.delete  cuc, stream_id, if_match?, idempotency_key?      removed: [stream-id]
     streams.compute  cuc, which: [stream-id] or "planned-and-modified" or "all"
@@ -129,6 +129,10 @@ class Arguments(BaseModel):
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
+    def asked(self) -> dict[str, Any]:
+        """What a repeated request has in common with the first, whatever has happened between."""
+        return self.model_dump()
+
 
 class DomainSet(Arguments):
     auto_compute: bool
@@ -148,10 +152,17 @@ class OfStream(OfCuc):
 
 
 class StreamPut(OfStream):
+    """`patch` is what was sent, where the body was made of it and of the stream that was there."""
+
     body: dict[str, Any]
     if_match: _Tag | None = None
     if_none_match: _Tag | None = None
     idempotency_key: _Key | None = None
+    patch: dict[str, Any] | None = None
+
+    def asked(self) -> dict[str, Any]:
+        is_patch = self.patch is not None
+        return self.model_dump(exclude={"body", "if_match"} if is_patch else {"patch"})
 
 
 class StreamDelete(OfStream):

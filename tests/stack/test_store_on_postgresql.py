@@ -12,7 +12,6 @@ from tests.unit.test_service_core import (  # noqa: F401
     test_a_decision_whose_asker_goes_is_made_and_rolled_out_all_the_same,
     test_a_failed_rollout_leaves_the_stream_planned_with_the_reason_and_is_tried_again,
     test_a_put_stream_is_there_after_a_restart_and_in_its_place,
-    test_a_repeated_request_with_the_same_key_is_done_once,
     test_a_rollout_that_is_on_its_way_ends_before_the_service_does,
     test_a_stream_that_changes_has_its_new_place_or_keeps_its_old_one,
     test_an_operator_puts_another_intent_and_the_streams_of_cucs_stay,
@@ -22,6 +21,11 @@ from tests.unit.test_service_core import (  # noqa: F401
     test_what_was_decided_and_not_rolled_out_is_rolled_out_after_a_restart,
     test_who_decides_by_what_is_not_any_more_is_refused,
     test_who_follows_gets_what_was_and_what_comes_of_its_own,
+)
+from tests.unit.test_service_once import (  # noqa: F401
+    test_a_repeated_request_with_the_same_key_is_done_once,
+    test_what_was_refused_is_not_placed_when_a_copy_of_it_comes_late,
+    test_what_was_there_already_is_not_put_again_when_a_copy_comes_late,
 )
 from tests.unit.test_service_store import (  # noqa: F401
     store,

@@ -210,36 +210,6 @@ def test_changes_within_a_moment_share_a_rollout(tmp_path):
     ]
 
 
-def test_a_repeated_request_with_the_same_key_is_done_once(tmp_path):
-    async def ask(service: Asking) -> None:
-        first = await service.put(ONE, KEYS, idempotency_key="k1")
-        await service.call("stream.delete", {"cuc": CUC, "stream_id": ONE})
-        again = await service.put(ONE, KEYS, idempotency_key="k1")
-        assert again == first
-        assert (await refused(service.get(ONE))).code is Code.ABSENT
-        other = await refused(service.put(TWO, KEYS, idempotency_key="k1"))
-        assert other.code is Code.CONFLICT
-
-    run(tmp_path, ask)
-
-
-def test_the_key_of_another_token_is_another_key(tmp_path):
-    """Who replays somebody else's request makes it himself, and learns nothing of the answer."""
-
-    async def ask(service: Asking) -> None:
-        first = await service.put(ONE, KEYS, idempotency_key="k1")
-        await service.call("stream.delete", {"cuc": CUC, "stream_id": ONE})
-        viewer = await refused(service.put(ONE, KEYS, idempotency_key="k1", by="viewer"))
-        assert viewer.code is Code.FORBIDDEN
-        operator = await service.put(ONE, KEYS, idempotency_key="k1", by="operator")
-        assert operator["etag"] != first["etag"]
-        assert (await service.get(ONE))["etag"] == operator["etag"]
-        again = await service.put(ONE, KEYS, idempotency_key="k1")
-        assert again == first  # its own answer is still there
-
-    run(tmp_path, ask)
-
-
 def test_the_same_put_again_changes_nothing(tmp_path):
     async def ask(service: Asking) -> None:
         first = await service.put(ONE, KEYS)

@@ -65,8 +65,9 @@ def test_a_standby_shows_what_the_leader_has_decided_once_it_has_looked(tmp_path
         with pytest.raises(CallRefused, match="no controller has planned this network yet"):
             await standby.get(ONE)
         await leading.put(ONE, KEYS)
+        its = await leading.until(ONE, "configured")
         await standby.core.look()
-        assert await standby.get(ONE) == await leading.get(ONE)
+        assert await standby.get(ONE) == its
         assert standby.core.decided[0].streams.keys() == leading.core.decided[0].streams.keys()
         assert (await standby.call("document.get", {"name": "plan"}, by="viewer"))["streams"]
 

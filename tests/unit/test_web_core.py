@@ -20,7 +20,7 @@ from cnc.service.refused import CallRefused, Code
 from cnc.service.web import schema
 from tests.unit.service_network import CUC
 from tests.unit.uni_bodies import STREAM_ID, body, network
-from tests.unit.web_worker import Worker, planning, worker
+from tests.unit.web_worker import Reply, Worker, planning, worker
 
 MODULE = "ieee802-dot1q-cnc-config"
 ROOT = f"/restconf/data/{MODULE}:cnc-config/domain=line3/cuc={CUC}"
@@ -126,6 +126,23 @@ def test_an_idempotency_key_has_a_request_done_once(client: Client) -> None:
     assert again["talker"] == first["talker"]
     with pytest.raises(CallRefused, match="no stream"):
         client.stream(CUC, STREAM_ID)
+
+
+def test_a_patch_that_is_repeated_with_its_key_is_answered_as_before(
+    web: Worker, client: Client
+) -> None:
+    """The stream that it was merged into is another one by then."""
+    client.put_stream(CUC, asked())
+
+    def patched(octets: int) -> Reply:
+        its = {"talker": {"traffic-specification": {"max-frame-size": octets}}}
+        path = f"{ROOT}/stream={quote(STREAM_ID, safe='')}"
+        return web.ask("PATCH", path, {f"{MODULE}:stream": [its]}, by=CUC, idempotency_key="k3")
+
+    first, again = patched(300), patched(300)
+    assert first.status == HTTPStatus.OK
+    assert (again.json, again.headers["etag"]) == (first.json, first.headers["etag"])
+    assert patched(400).status == HTTPStatus.CONFLICT
 
 
 def test_requests_at_once_are_decided_one_after_the_other(web: Worker) -> None:

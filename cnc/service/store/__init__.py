@@ -4,7 +4,7 @@ PostgreSQL (synchronous_commit=on) for several controllers."""
 from cnc.service.store.database import Database, Fence
 from cnc.service.store.decision import Decision
 from cnc.service.store.postgresql import url_of
-from cnc.service.store.records import Asker, Quota, State, StreamRecord, TokenRecord
+from cnc.service.store.records import Asker, KeyedRequest, Quota, State, StreamRecord, TokenRecord
 from cnc.service.store.shared_history import SharedHistory
 from cnc.service.store.store import FILE_NAME, Store
 
@@ -14,6 +14,7 @@ __all__ = [
     "Database",
     "Decision",
     "Fence",
+    "KeyedRequest",
     "Quota",
     "SharedHistory",
     "State",

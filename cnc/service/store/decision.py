@@ -12,7 +12,7 @@ from sqlalchemy import Connection, bindparam, delete, insert, or_, select, updat
 from cnc.model import Plan
 from cnc.service.store import plan_rows
 from cnc.service.store.database import upsert
-from cnc.service.store.records import Asker, Quota, State, StreamRecord, TokenRecord
+from cnc.service.store.records import Asker, KeyedRequest, Quota, State, StreamRecord, TokenRecord
 from cnc.service.store.schema import (
     answered,
     audit,
@@ -177,19 +177,25 @@ class Decision:
             )
         )
 
-    def remember(self, who: str, key: str, digest: str, answer: Mapping[str, Any]) -> None:
+    def remember(self, its: KeyedRequest, answer: Mapping[str, Any]) -> None:
         """What is answered to this request, for who repeats it with the same key."""
-        now = self.at.isoformat()
-        self._connection.execute(delete(answered).where(answered.c.expires <= now))
-        self._connection.execute(
-            insert(answered).values(
-                who=who,
-                key=key,
-                digest=digest,
-                answer=json.dumps(answer),
-                expires=(self.at + ANSWERS_KEPT).isoformat(),
-            )
+        remember(self._connection, self.at, its, answer)
+
+
+def remember(
+    connection: Connection, now: datetime, its: KeyedRequest, answer: Mapping[str, Any]
+) -> None:
+    """As `Decision.remember`, in any transaction."""
+    connection.execute(delete(answered).where(answered.c.expires <= now.isoformat()))
+    connection.execute(
+        insert(answered).values(
+            who=its.who,
+            key=its.key,
+            digest=its.digest,
+            answer=json.dumps(answer),
+            expires=(now + ANSWERS_KEPT).isoformat(),
         )
+    )
 
 
 def _text(at: datetime | None) -> str | None:

@@ -66,6 +66,15 @@ class Quota:
 
 
 @dataclass(frozen=True, slots=True)
+class KeyedRequest:
+    """A request with an Idempotency-Key `key` of the asker `who`; `digest` is of what it asks."""
+
+    who: str
+    key: str
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
 class Asker:
     """Who asks, by its token, and from where, as the worker says."""
 

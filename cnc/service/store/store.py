@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Row, delete, func, or_, select
+from sqlalchemy import Connection, Row, delete, func, or_, select
 
 from cnc.model import Plan
 from cnc.service.calls import Role
 from cnc.service.store import plan_rows
 from cnc.service.store.database import Database, OutcomeUnknown
-from cnc.service.store.decision import Decision
-from cnc.service.store.records import Asker, Quota, State, StreamRecord, TokenRecord
+from cnc.service.store.decision import Decision, remember
+from cnc.service.store.records import Asker, KeyedRequest, Quota, State, StreamRecord, TokenRecord
 from cnc.service.store.schema import (
     answered,
     audit,
@@ -53,10 +53,15 @@ class Store:
     ) -> Iterator[Decision]:
         """A decision: all of it is on the disk when the block ends, nothing if it raises, but where
         that is not known: then there is none after it."""
+        with self._writing() as connection:
+            yield Decision(connection, asker, call, subject, outcome)
+
+    @contextmanager
+    def _writing(self) -> Iterator[Connection]:
         self.raise_if_unknown()
         try:
             with self.database.writing() as connection:
-                yield Decision(connection, asker, call, subject, outcome)
+                yield connection
         except OutcomeUnknown as error:
             self._unknown = error
             raise
@@ -178,6 +183,12 @@ class Store:
         with self.database.reading() as connection:
             row = connection.execute(query).one_or_none()
         return (row.digest, json.loads(row.answer)) if row else None
+
+    def remember(self, its: KeyedRequest, answer: Mapping[str, Any]) -> None:
+        """What is answered to a request by which nothing was decided, for who repeats it with the
+        same key. Raises CallRefused, as `deciding`."""
+        with self._writing() as connection:
+            remember(connection, datetime.now(UTC), its, answer)
 
     # --- what has happened -------------------------------------------------------------------
 

@@ -157,8 +157,9 @@ class Resources:
 
     async def _put(self, request: Request, cuc: str, stream_id: str) -> Response:
         its = _entry(await json_of(request), _STREAM)
-        if_match = _tag(request, "if-match")
+        if_match, patch = _tag(request, "if-match"), None
         if request.method == "PATCH":
+            patch = its
             there = await self.call(request, "stream.get", cuc=cuc, stream_id=stream_id)
             its = merged({**there["body"], "stream-id": stream_id}, its)
             if if_match in {None, "*"}:
@@ -167,7 +168,9 @@ class Resources:
             raise _invalid("stream-id is not that of the URL")
         body = schema.stream(its, cuc)
         none = _tag(request, "if-none-match")
-        return await self._stored(request, cuc, body, if_match=if_match, if_none_match=none)
+        return await self._stored(
+            request, cuc, body, if_match=if_match, if_none_match=none, patch=patch
+        )
 
     async def _stored(
         self,
@@ -177,6 +180,7 @@ class Resources:
         *,
         if_match: str | None = None,
         if_none_match: str | None = None,
+        patch: Mapping[str, Any] | None = None,
     ) -> Response:
         """The core's answer to a stream: where it has its place."""
         stream_id = body["stream-id"]
@@ -189,6 +193,7 @@ class Resources:
             if_match=if_match,
             if_none_match=if_none_match,
             idempotency_key=request.headers.get("idempotency-key"),
+            patch=patch,
         )
         headers = {"ETag": f'"{found["etag"]}"'}
         if found["created"]:
