@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cache
-from itertools import accumulate
+from itertools import accumulate, groupby
 from math import lcm
+from operator import itemgetter
 from typing import Protocol
 
 from cnc.model import GateControlList
 
-_NEVER_NS = 2**63
 _STATES = 256
 
 
@@ -49,7 +50,7 @@ class GateCycle:
         self._best_effort = best_effort
         self._guard_ns = guard_ns
         # Two cycles in a row, so that what goes on over the end of one is in one piece.
-        self._states = bytes(entry.gate_states % _STATES for entry in gates.entries) * 2
+        self._states = bytes([entry.gate_states % _STATES for entry in gates.entries]) * 2
         intervals = [entry.interval_ns for entry in gates.entries]
         self._edges = array("q", accumulate(intervals * 2, initial=0))
         self._gates: dict[int, Gate] = {}
@@ -112,85 +113,92 @@ class GateCycle:
 
     def _read(self, number: int) -> Gate:
         bit = 1 << number
-        edges = self._edges
+        opened = self._states.translate(_agreeing(bit, bit))
         alone = self._states.translate(_agreeing(self._gated, bit))
         quiet = self._states.translate(_agreeing(self._best_effort, 0))
-        count = len(alone) // 2
-        stretches, clear = [], []
-        for first, end in self._runs(bit, bit):
-            stretches.append((edges[first], edges[end]))
-            begin = alone.find(1, first, end)
-            while begin >= 0:
-                stop = alone.find(0, begin, end)
-                stop = end if stop < 0 else stop
-                again = begin if begin >= count else begin + count  # with a whole cycle before it
-                noisy = quiet.rfind(0, again - count, again)
-                if noisy < 0 or edges[again] - edges[noisy + 1] >= self._guard_ns:
-                    clear.append((edges[begin], edges[stop]))
-                begin = alone.find(1, stop, end)
-        return Gate(self.cycle_ns, stretches, clear, self.early_ns)
+        return Gate(
+            cycle_ns=self.cycle_ns,
+            edges=self._edges,
+            opened=opened,
+            alone=alone,
+            quiet=quiet,
+            guard_ns=self._guard_ns,
+            early_ns=self.early_ns,
+        )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Gate:
-    """The gate of one class: `stretches` of open time, in order, within one cycle.
+    """The gate of one class: when it is open, and when a frame finds it clear.
 
-    Each is (opening, closing). Those parts of them are `clear` in which no other gated class is
-    open, and before which none of best effort is for its guard time.
+    Of each entry of two cycles, which begin at `edges`, `opened` says whether the gate is open,
+    `alone` whether it is so with no other gated one, and `quiet` whether those of best effort are
+    shut. It is clear where it is alone, and best effort was shut for `guard_ns` before it was.
     """
 
-    def __init__(
-        self,
-        cycle_ns: int,
-        stretches: list[tuple[int, int]],
-        clear: list[tuple[int, int]],
-        early_ns: int,
-    ) -> None:
-        self._early_ns = early_ns
-        self.when = cycle_ns, early_ns, stretches
-        # Times count from the first opening, so that no stretch crosses the end of the cycle.
-        zero = stretches[0][0] if stretches else 0
-        self._cycle_ns = cycle_ns
-        self._zero_ns = zero
-        self._opens = [opening - zero for opening, _ in stretches] or [0]
-        self._opens.append(cycle_ns if stretches else _NEVER_NS)
-        self._closes = [closing - zero for _, closing in stretches] or [0]
-        # What comes before the first is in none.
-        self._clear_from = [-1, *(begin - zero for begin, _ in clear)]
-        self._clear_until = [-1, *(end - zero for _, end in clear)]
+    cycle_ns: int
+    edges: Sequence[int]
+    opened: bytes
+    alone: bytes
+    quiet: bytes
+    guard_ns: int
+    early_ns: int
+
+    @property
+    def when(self) -> tuple[int, int, list[tuple[int, bool]]]:
+        """All that tells when it is open: the cycle, how early it may be, and its changes."""
+        states = zip(self.edges, map(bool, self.opened), strict=False)
+        changes = [next(run) for _, run in groupby(states, itemgetter(1))]
+        return self.cycle_ns, self.early_ns, changes
 
     def last_open_ns(self, time_ns: int) -> int:
         """The end of the last open stretch that begins before `time_ns`, or that time."""
-        phase = (time_ns - self._zero_ns) % self._cycle_ns
-        stretch = bisect_right(self._opens, phase) - 1
-        return time_ns - max(0, phase - self._closes[stretch])
+        edges, count = self.edges, len(self.opened) // 2
+        phase = time_ns % self.cycle_ns
+        entry = bisect_right(edges, phase, 0, count) - 1 + count
+        last = self.opened.rfind(1, 0, entry + 1)
+        if last == entry:
+            return time_ns
+        return time_ns - (phase if last < 0 else phase + self.cycle_ns - edges[last + 1])
 
     def earliest_start_ns(self, earliest_ns: int, planned_ns: int, period_ns: int) -> int:
         """The least time into any period, from `earliest_ns` on, at which the gate may be open.
 
         `planned_ns` at the latest: there the gate is open if the plan is sound.
         """
-        opens, closes, cycle = self._opens, self._closes, self._cycle_ns
+        edges, opened, cycle, early = self.edges, self.opened, self.cycle_ns, self.early_ns
+        count = len(opened) // 2
         wait = max(planned_ns - earliest_ns, 0)
-        first = earliest_ns - self._zero_ns
-        for time in range(first, first + lcm(cycle, period_ns), period_ns):
+        for time in range(earliest_ns, earliest_ns + lcm(cycle, period_ns), period_ns):
             phase = time % cycle
-            following = bisect_right(opens, phase)
-            if phase < closes[following - 1]:
+            entry = bisect_right(edges, phase, 0, count) - 1
+            following = opened.find(1, entry)
+            if following == entry:
                 return earliest_ns
-            wait = min(wait, max(opens[following] - phase - self._early_ns, 0))
+            if following > 0 and (opens_in := edges[following] - phase - early) < wait:
+                wait = max(opens_in, 0)
         return earliest_ns + wait
 
     def doubtful(self, offset_ns: int, duration_ns: int, period_ns: int) -> Iterator[int]:
         """The multiples of the period at which a frame is not all in one clear stretch, which may
         end early."""
-        duration_ns += self._early_ns
-        clear_from, clear_until, cycle = self._clear_from, self._clear_until, self._cycle_ns
-        first = offset_ns - self._zero_ns
+        duration_ns += self.early_ns
+        edges, alone, cycle = self.edges, self.alone, self.cycle_ns
+        count = len(alone) // 2
         for shift in range(0, lcm(cycle, period_ns), period_ns):
-            phase = (first + shift) % cycle
-            stretch = bisect_right(clear_from, phase) - 1
-            if phase + duration_ns > clear_until[stretch]:
+            phase = (offset_ns + shift) % cycle
+            entry = bisect_right(edges, phase, 0, count) - 1
+            end = alone.find(0, entry)
+            if self._is_loud_before(entry) or (end >= 0 and edges[end] < phase + duration_ns):
                 yield shift
+
+    def _is_loud_before(self, entry: int) -> bool:
+        """Whether best effort was open shortly before the gate was alone."""
+        edges, count = self.edges, len(self.alone) // 2
+        first = self.alone.rfind(0, 0, entry + count) + 1
+        first += 0 if first >= count else count  # with a whole cycle before it
+        loud = self.quiet.rfind(0, first - count, first)
+        return loud >= 0 and edges[first] - edges[loud + 1] < self.guard_ns
 
 
 @cache
