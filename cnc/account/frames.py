@@ -264,8 +264,8 @@ class Travel:
     def _transmission(
         self, stream: Stream, added: int, hop: Hop, link: Link, before: Transmission | None
     ) -> Transmission:
-        network = self.intent.network
-        octets = self._octets(stream, added, link, before)
+        network, is_shared, offset = self.intent.network, hop.is_shared, hop.offset_ns
+        octets = self._octets(stream, added, link, before) if added else stream.payload_octets
         of_frame = link.rate_bps, octets
         if of_frame not in self.wire_ns:
             self.wire_ns[of_frame] = (
@@ -275,21 +275,22 @@ class Travel:
                 network.reception_min_ns(link, octets),
             )
         occupation, occupation_min, reception, reception_min = self.wire_ns[of_frame]
-        spread = 0 if hop.is_shared else (stream.frames - 1) * occupation
+        spread = 0 if is_shared else (stream.frames - 1) * occupation
         blocking = self.blocking_ns[hop.egress]
         if spread:
             blocking += control_between_ns(self.intent, link, spread)
         flight = reception + link.propagation_ns
         flight_min = reception_min + link.propagation_ns
-        # What the talker sends without a tag is shorter, and sooner at the first switch.
-        is_untagged = before is None and stream.identification is not None
-        lead = network.untagged_lead_ns(link, stream.payload_octets) if is_untagged else 0
-        node = hop.egress.node
-        leaves = earliest = latest = due = hop.offset_ns
-        all_there = hop.offset_ns + spread
-        left: Clocked = ((node, hop.offset_ns),)
+        node, target = hop.egress.node, link.target.node
+        leaves = earliest = latest = due = offset
+        all_there = offset + spread
+        left: Clocked = ((node, offset),)
         starts: Clocked = left
-        if before is not None:
+        if before is None:
+            if stream.identification is not None:
+                # What the talker sends without a tag is shorter, and sooner at the first switch.
+                flight_min -= network.untagged_lead_ns(link, stream.payload_octets)
+        else:
             bridge = network.bridges[node]
             on_way = before.flight_ns + bridge.processing_min_ns
             if before.ingress is None and self.drops_misfits(stream.name, hop.traffic_class):
@@ -304,13 +305,8 @@ class Travel:
             first = before.received_ns + bridge.processing_max_ns
             all_there = first + before.spread_ns
             latest = max(first, all_there - spread)
-            opens = _opens_ns(
-                self.lists.get(hop.egress),
-                hop.traffic_class,
-                earliest,
-                hop.offset_ns,
-                stream.period_ns,
-            )
+            gates = self.lists.get(hop.egress)
+            opens = _opens_ns(gates, hop.traffic_class, earliest, offset, stream.period_ns)
             if opens > earliest:
                 # What an earlier clock says of it counts no more where this one says as much.
                 left = self._mattering(left, node, opens)
@@ -320,44 +316,43 @@ class Travel:
             behind = latest - before.received_ns
             came = _later(before.arrives, behind)
             due = _last_ns(came)
-            if latest > hop.offset_ns:
-                starts = self._mattering(came, node, hop.offset_ns)
+            if latest > offset:
+                starts = self._mattering(came, node, offset)
         arrives = _later(starts, blocking + flight)
-        busy_until = max(hop.offset_ns, latest) + blocking + spread + occupation
-        if hop.is_shared:
-            busy_until = hop.offset_ns + hop.window_ns
+        busy_until = max(offset, latest) + blocking + spread + occupation
+        if is_shared:
+            busy_until = offset + hop.window_ns
             last_bit = busy_until - network.gap_min_ns(link)
             arrives = ((node, last_bit + link.propagation_ns),)
-        target = link.target.node
         received = elapsed = self._by_ns(arrives, target, 1)
         if target in stream.listeners:
             elapsed = max(received, self._by_ns(arrives, stream.talker, 1))
-        return Transmission(
-            stream=stream.name,
-            egress=hop.egress,
-            target=target,
-            traffic_class=hop.traffic_class,
-            period_ns=stream.period_ns,
-            offset_ns=hop.offset_ns,
-            busy_until_ns=busy_until,
-            spread_ns=spread,
-            received_ns=received,
-            flight_ns=flight_min - lead,
-            leaves_ns=leaves,
-            ingress=before.egress if before else None,
-            ingress_offset_ns=before.offset_ns if before else 0,
-            earliest_ns=earliest,
-            latest_ns=latest,
-            all_there_ns=all_there,
-            due_ns=due,
-            left=left,
-            arrives=arrives,
-            elapsed_ns=elapsed + spread,
-            is_shared=hop.is_shared,
-            work_ns=stream.frames * occupation,
-            frame_ns=occupation,
-            frame_min_ns=occupation_min,
-            ahead_ns=before.frame_min_ns if before else 0,
+        return Transmission(  # by position: names take as long as all the rest
+            stream.name,
+            hop.egress,
+            target,
+            hop.traffic_class,
+            stream.period_ns,
+            offset,
+            busy_until,
+            spread,
+            received,
+            flight_min,
+            leaves,
+            before.egress if before else None,
+            before.offset_ns if before else 0,
+            earliest,
+            latest,
+            all_there,
+            due,
+            left,
+            arrives,
+            elapsed + spread,
+            is_shared,
+            stream.frames * occupation,
+            occupation,
+            occupation_min,
+            before.frame_min_ns if before else 0,
         )
 
     def _by_ns(self, times: Clocked, node: str, sign: int) -> int:
@@ -370,8 +365,7 @@ class Travel:
     def _mattering(self, times: Clocked, node: str, own_ns: int) -> Clocked:
         """Those that the clock of a node does not rule out by what it says itself, and that."""
         if self.apart_ns is not None:  # whichever clock says it, one time stands for all
-            last_ns = _last_ns(times)
-            return ((node, max(last_ns, own_ns)),)
+            return ((node, max(_last_ns(times), own_ns)),)
         between = self.clocks.between_ns
         kept = [(clock, ns) for clock, ns in times if ns + between(clock, node) > own_ns]
         return (*kept, (node, own_ns))
@@ -380,7 +374,7 @@ class Travel:
         """What a frame carries on a link. What the switch that it comes to first has put before
         its payload, and padding stays; the switch that sends it to a listener has taken that
         away."""
-        if not added or before is None or link.target.node in stream.listeners:
+        if before is None or link.target.node in stream.listeners:
             return stream.payload_octets
         return max(stream.payload_octets, self.intent.network.overhead.min_payload_octets) + added
 

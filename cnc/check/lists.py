@@ -114,6 +114,10 @@ def is_gated_port(network: Network, port: PortRef) -> bool:
     return port in network.links and (port.node in network.bridges or has_gates)
 
 
+def _masks(gates: GateControlList) -> set[int]:
+    return {entry.gate_states for entry in gates.entries}
+
+
 def _mask(classes: Iterable[TrafficClass]) -> int:
     return sum(1 << c.number for c in classes)
 
@@ -147,7 +151,10 @@ def _judge_masks(port: PortRef, gates: GateControlList, intent: Intent) -> Itera
     control = intent.classes_with(ClassRole.CONTROL)
     # A talker's late frame would stay behind a gate that shuts, and make those after it late.
     is_talker = port.node in intent.network.end_stations
-    sent = intent.classes_with(ClassRole.SCHEDULED) if is_talker else ()
+    sent = intent.classes_with(ClassRole.SCHEDULED) if is_talker else []
+    always = _mask([*control, *sent])
+    if all(mask & ~known == 0 and mask & always == always for mask in _masks(gates)):
+        return  # nearly always, and a list has very many entries of few masks
     for index, entry in enumerate(gates.entries):
         states = entry.gate_states
         if strange := states & ~known:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import TypeVar
 
 from cnc.model.intent import Intent
@@ -78,7 +79,7 @@ class StreamPlan:
     @property
     def hops(self) -> tuple[Hop, ...]:
         """The hops of all paths, one path after the other."""
-        return tuple(hop for path in self.paths for hop in path)
+        return tuple(chain.from_iterable(self.paths))
 
     @property
     def talker_offsets_ns(self) -> tuple[int, ...]:

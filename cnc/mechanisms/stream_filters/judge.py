@@ -276,8 +276,10 @@ def _key(switch: str, of: FilteredStream, priority: int) -> _Key:
 
 def _drops_misfits(intent: Intent, stream: str, traffic_class: int) -> bool:
     """Whether the first switch is to drop frames of a stream that come otherwise than planned."""
-    its = next((c.name for c in intent.classes.values() if c.number == traffic_class), "")
     rules = intent[PolicingRules]
+    its = ""
+    if rules.classes:
+        its = next((c.name for c in intent.classes.values() if c.number == traffic_class), "")
     asked = rules.streams.get(stream) or rules.classes.get(its) or rules.network
     return asked is Policing.DROP
 

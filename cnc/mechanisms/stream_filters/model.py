@@ -67,6 +67,8 @@ class PolicingRules:
 
     def may_drop(self, name: str, class_names: Iterable[str]) -> bool:
         """Whether frames of a stream are dropped in any of these classes."""
+        if not self.classes and name not in self.streams:
+            return self.of_network is Policing.DROP
         return any(self.of_stream(name, each) is Policing.DROP for each in class_names)
 
 
