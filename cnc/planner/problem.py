@@ -37,7 +37,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import gcd
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from zlib import crc32
 
 from cnc.mechanisms.terms import (
@@ -76,8 +76,10 @@ _OF_NETWORK = {
     "_start_delays_ns",
     "_loose_links",
     "_hop_times",
+    "_kinds",
+    "_shapes",
 }
-_HOP_TIMES_MAX = 1 << 16  # that are known at once: streams that come choose what frames are like
+_KNOWN_MAX = 1 << 16  # of hops, of routes, at once: streams that come choose what frames are like
 _CLASSES_TO_PACE = 3  # with fewer, frames of all sizes get in each other's way in the queue
 
 
@@ -297,7 +299,40 @@ class Problem:
         held: bool,
         late: Collection[int] = (),
     ) -> Route:
-        """`late` are the numbers of hops, counted from the talker's link as 0, that are late."""
+        """`late` are the numbers of hops, counted from the talker's link as 0, that are late.
+
+        Frames alike take the same times on all ways over links alike, one behind the other.
+        """
+        stream = self.stream(member)
+        if pace or late or len(stream.listeners) > 1 or self.clocks.same_ns is None:
+            return self._computed_route(member, tree, pace, held=held, late=late)
+        alike = (
+            tuple(self._kinds[number] for number in tree),
+            (stream.payload_octets, added_octets(stream), stream.frames),
+            self.ahead_of_talker_ns(tree[0], stream),
+            stream.max_jitter_ns is None,
+            self.starts_with_copy(member),
+            held,
+        )
+        if alike not in self._shapes:
+            if len(self._shapes) >= _KNOWN_MAX:
+                self._shapes.clear()
+            route = self._computed_route(member, tree, None, held=held)
+            times = [leg[1:] for leg in route.legs]
+            self._shapes[alike] = times, route.offsets_ns, route.least_latency_ns
+        times, offsets, latency = self._shapes[alike]
+        legs = tuple(Leg(link, *its) for link, its in zip(tree, times, strict=True))
+        return Route(member, stream.period_ns, legs, offsets, latency, held)
+
+    def _computed_route(
+        self,
+        member: Member,
+        tree: Tree,
+        pace: Stream | None,
+        *,
+        held: bool,
+        late: Collection[int] = (),
+    ) -> Route:
         stream = self.stream(member)
         added = added_octets(stream)
         inbound: dict[str, int] = {}
@@ -417,9 +452,9 @@ class Problem:
 
     def _hop(self, number: int, stream: Stream, added: int) -> _HopTimes:
         """`added` are the octets that mechanisms add to the stream's frames."""
-        key = number, stream.payload_octets, added, stream.frames
+        key = self._kinds[number], stream.payload_octets, added, stream.frames
         if key not in self._hop_times:
-            if len(self._hop_times) >= _HOP_TIMES_MAX:
+            if len(self._hop_times) >= _KNOWN_MAX:
                 self._hop_times.clear()
             self._hop_times[key] = self._compute_hop(self.links[number], stream)
         return self._hop_times[key]
@@ -479,6 +514,27 @@ class Problem:
 
     @cached_property
     def _hop_times(self) -> dict[tuple[int, int, int, int], _HopTimes]:
+        return {}
+
+    @cached_property
+    def _kinds(self) -> Sequence[int]:
+        """By link a number that is the same for those on which frames alike take the same times."""
+        bridges, numbers = self.intent.network.bridges, dict[tuple[object, ...], int]()
+        kinds = []
+        for number, link in enumerate(self.links):
+            target = bridges.get(link.target.node)
+            kind = (
+                (link.rate_bps, link.propagation_ns, link.gate_interval_min_ns),
+                (link.gate_tick_ns, link.gate_early_ns, self.start_delay_ns(number)),
+                link.source.node in bridges,
+                target and (target.processing_min_ns, target.processing_max_ns),
+                number in self._loose_links,
+            )
+            kinds.append(numbers.setdefault(kind, len(numbers)))
+        return kinds
+
+    @cached_property
+    def _shapes(self) -> dict[tuple[object, ...], _Shape]:
         return {}
 
     @cached_property
@@ -547,6 +603,10 @@ def jitter_bounds(
         if problem.stream(member).max_jitter_ns is not None:
             by_stream.setdefault(member.stream, []).append(placement)
     return {name: jitter.bounds_ns(problem.links, its) for name, its in by_stream.items()}
+
+
+_Shape = tuple[list[tuple[Any, ...]], tuple[int, ...], int]
+"""Of a route all but the links of its legs: what else these have, the offsets and the latency."""
 
 
 class _Way(NamedTuple):
