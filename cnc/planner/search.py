@@ -6,7 +6,8 @@ is the earliest there is.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterator
+from itertools import chain
 
 from cnc.planner.circle import Circle
 from cnc.planner.route import Leg, Placement, Route
@@ -43,6 +44,8 @@ def in_beat(table: Timetable, route: Route) -> Placement | None:
         found = search.earliest(max(first, begin), min(last, begin + nearest - 1))
         if found:
             nearest, best = found[0] - begin, found[1]
+            if nearest == 0:
+                break
     return best
 
 
@@ -58,8 +61,8 @@ class _WithoutWaiting:
             for leg, after in zip(route.legs, route.offsets_ns, strict=True)
         ]
         self._classes = table.classes(route)
-        # Looked up when first needed: mostly one is.
-        self._queues: dict[int, list[_Stay]] = {}
+        # Looked up when first needed: mostly one is, and of that not all.
+        self._queues: dict[int, _Stays] = {}
 
     def earliest(
         self, first_ns: int, last_ns: int, *, crowds: bool = False
@@ -76,10 +79,10 @@ class _WithoutWaiting:
             delays = []
             for number in self._classes:
                 if number not in self._queues:
-                    self._queues[number] = _stays(self._table, route, number)
-                delay = _queue_delay(self._queues[number], offset)
+                    self._queues[number] = _Stays(self._table, route, number)
+                delay = self._queues[number].delay(offset)
                 if delay == 0:
-                    offsets = tuple(offset + after for after in route.offsets_ns)
+                    offsets = tuple([offset + after for after in route.offsets_ns])
                     placement = Placement(route, offsets, number)
                     crowded = [] if crowds else self._table.crowded(placement)
                     if not crowded:
@@ -109,14 +112,13 @@ def _clear_of_links(
         circle, after, leg = links[index]
         start = offset_ns + after
         delay = circle.delay(start, leg.window_ns)
-        if delay == 0 and leg.edge_min_ns:
-            delay = edge_delay(start, leg, period_ns)
         if delay is None:
             return None
-        if delay:
-            offset_ns += delay
+        edge = edge_delay(start + delay, leg, period_ns) if leg.edge_min_ns else 0
+        if delay or edge:
+            offset_ns += delay + edge
             clear = 0
-        else:
+        if not edge:
             clear += 1
             index = index + 1 if index + 1 < len(links) else 0
     return offset_ns if offset_ns <= latest_ns else None
@@ -128,6 +130,8 @@ def edge_delay(start_ns: int, leg: Leg, period_ns: int) -> int:
     A port's cycle is a multiple of each of its streams' periods, and starts with them at 0.
     """
     margin = leg.edge_min_ns
+    if margin <= start_ns % period_ns <= period_ns - margin - leg.window_ns:
+        return 0  # nearly always, and it is asked very often
     for edge in (start_ns, start_ns + leg.gate_ns):
         phase = edge % period_ns
         if 0 < phase < margin:
@@ -137,37 +141,35 @@ def edge_delay(start_ns: int, leg: Leg, period_ns: int) -> int:
     return 0
 
 
-class _Stay(NamedTuple):
-    """One isolation rule of a queue: the other members, when after the talker's start
-    the frame may arrive there if it never waits, and how long no other may."""
+class _Stays:
+    """The isolation rules of the queues of one class along a route: in each the other members, when
+    after the talker's start the frame may arrive there if it never waits, and how long no other
+    may."""
 
-    others: Circle
-    after_ns: int
-    duration_ns: int
+    def __init__(self, table: Timetable, route: Route, number: int) -> None:
+        self._known: list[tuple[Circle, int, int]] = []
+        self._others = self._look_up(table, route, number)
 
+    def delay(self, offset_ns: int) -> int | None:
+        """How much later the talker must start for the first queue in the way; 0 if none is."""
+        for others, after, duration in chain(self._known, self._others):
+            delay = others.delay(offset_ns + after, duration)
+            if delay != 0:
+                return delay
+        return 0
 
-def _stays(table: Timetable, route: Route, number: int) -> list[_Stay]:
-    period, offsets = route.period_ns, route.offsets_ns
-    stays = []
-    for leg, after in zip(route.legs, offsets, strict=True):
-        if leg.parent is None:
-            continue
-        earliest = offsets[leg.anchor] + leg.min_ns
-        duration = after + leg.hold_ns - earliest
-        stays += [
-            _Stay(others.circle(period), earliest, duration)
-            for others in table.rivals(route, leg, number)
-        ]
-    return stays
-
-
-def _queue_delay(stays: list[_Stay], offset_ns: int) -> int | None:
-    """How much later the talker must start for the first queue in the way; 0 if none is."""
-    for others, after, duration in stays:
-        delay = others.delay(offset_ns + after, duration)
-        if delay != 0:
-            return delay
-    return 0
+    def _look_up(
+        self, table: Timetable, route: Route, number: int
+    ) -> Iterator[tuple[Circle, int, int]]:
+        period, offsets = route.period_ns, route.offsets_ns
+        for leg, after in zip(route.legs, offsets, strict=True):
+            if leg.parent is None:
+                continue
+            earliest = offsets[leg.anchor] + leg.min_ns
+            duration = after + leg.hold_ns - earliest
+            for others in table.rivals(route, leg, number):
+                self._known.append((others.circle(period), earliest, duration))
+                yield self._known[-1]
 
 
 def with_waiting(
