@@ -44,6 +44,18 @@ class Circle:
             self.starts = [starts[0], *compress(starts[1:], pauses)]
             self.ends = [*compress(until, pauses), until[-1]]
 
+    def repeated(self, length_ns: int) -> Circle:
+        """The same times on a longer circle, a multiple of this one."""
+        starts, ends = self.starts, self.ends
+        found = Circle(length_ns, ())
+        turns = range(0, length_ns, self.length_ns)
+        found.starts = [turn + start for turn in turns for start in starts]
+        found.ends = [turn + end for turn in turns for end in ends]
+        if starts and starts[0] == 0 and ends[-1] == self.length_ns:  # one, but where it is cut
+            del found.starts[len(starts) :: len(starts)]
+            del found.ends[len(ends) - 1 : -1 : len(ends)]
+        return found
+
     def add(self, start_ns: int, duration_ns: int, period_ns: int) -> None:
         starts, ends = self.starts, self.ends
         for piece_start, piece_end in self._pieces(start_ns, duration_ns, period_ns):
@@ -72,6 +84,9 @@ class Circle:
 
     def _pieces(self, start_ns: int, duration_ns: int, period_ns: int) -> list[tuple[int, int]]:
         length = self.length_ns
+        start = start_ns % length
+        if period_ns % length == 0 and start + duration_ns <= length:
+            return [(start, start + duration_ns)]
         repeat = gcd(period_ns, length)
         if duration_ns >= repeat:
             return [(0, length)]
@@ -93,6 +108,8 @@ class Circle:
             return 0
         begin = phase = start_ns % length
         index = bisect_right(ends, phase)
+        if index < count and starts[index] >= phase + duration_ns:
+            return 0
         for _ in range(count + 2):
             if index == count:
                 index = 0

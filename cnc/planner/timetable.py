@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterator
+from itertools import islice
 from math import gcd
 
 from cnc.planner import jitter
@@ -18,40 +19,57 @@ _PENDING_MAX = 16  # changes of a circle; after more it is made anew
 class Resource:
     """What one link, or one queue of a port, is reserved for: one frame at a time."""
 
-    __slots__ = ("_circles", "_pending", "reservations")
+    __slots__ = ("_changes", "_circles", "_count", "_seen", "reservations")
 
     def __init__(self) -> None:
         self.reservations: dict[Member, tuple[int, int, int]] = {}  # start, duration, period
         self._circles: dict[int, Circle] = {}
-        # Of each circle what came and went since, and whether it came.
-        self._pending: dict[int, list[tuple[tuple[int, int, int], bool]]] = {}
+        # The last that came and went, and whether it came; how many did, and how many of these each
+        # circle has.
+        self._changes: deque[tuple[tuple[int, int, int], bool]] = deque(maxlen=_PENDING_MAX)
+        self._count = 0
+        self._seen: dict[int, int] = {}
 
     def reserve(self, member: Member, start_ns: int, duration_ns: int, period_ns: int) -> None:
         """Take [start, start + duration) of every period."""
         reservation = start_ns, duration_ns, period_ns
         self.reservations[member] = reservation
-        for pending in self._pending.values():
-            pending.append((reservation, True))
+        self._changes.append((reservation, True))
+        self._count += 1
 
     def release(self, member: Member) -> None:
-        reservation = self.reservations.pop(member)
-        for pending in self._pending.values():
-            pending.append((reservation, False))
+        self._changes.append((self.reservations.pop(member), False))
+        self._count += 1
 
     def circle(self, period_ns: int) -> Circle:
         """What is busy, as a stream of this period sees it; up to date until the next change."""
         circle = self._circles.get(period_ns)
-        if circle is None or len(self._pending[period_ns]) > _PENDING_MAX:
-            circle = self._circles[period_ns] = Circle(period_ns, self.reservations.values())
-            self._pending[period_ns] = []
-        elif pending := self._pending[period_ns]:
-            for reservation, comes in pending:
+        behind = self._count - self._seen.get(period_ns, 0)
+        if circle is None or behind > _PENDING_MAX:
+            circle = self._circles[period_ns] = self._made(period_ns)
+        elif behind:
+            for reservation, comes in islice(self._changes, len(self._changes) - behind, None):
                 if comes:
                     circle.add(*reservation)
                 else:
                     self._free(circle, *reservation)
-            pending.clear()
+        else:
+            return circle
+        self._seen[period_ns] = self._count
         return circle
+
+    def _made(self, period_ns: int) -> Circle:
+        """A circle of what is reserved now: that of a shorter period, over and over, where nothing
+        repeats more rarely."""
+        for shorter_ns, seen in self._seen.items():
+            if (
+                period_ns % shorter_ns == 0
+                and shorter_ns < period_ns
+                and self._count - seen <= _PENDING_MAX
+                and all(shorter_ns % period == 0 for _, _, period in self.reservations.values())
+            ):
+                return self.circle(shorter_ns).repeated(period_ns)
+        return Circle(period_ns, self.reservations.values())
 
     def _free(self, circle: Circle, start_ns: int, duration_ns: int, period_ns: int) -> None:
         """Take a reservation out of a circle, but what others take of the same time."""
