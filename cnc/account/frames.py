@@ -233,7 +233,14 @@ class Travel:
     ) -> Travel:
         """In the network of an intent."""
         links, clocks = intent.network.links, ClockErrors(intent.network)
-        blocking = {port: blocking_ns(intent, link) for port, link in links.items()}
+        blocking = {}
+        known: dict[tuple[object, ...], int] = {}  # there are many links, of few kinds
+        for port, link in links.items():
+            talker = intent.network.end_stations.get(port.node)
+            kind = link.rate_bps, talker and (talker.lateness_ns, talker.interference)
+            if kind not in known:
+                known[kind] = blocking_ns(intent, link)
+            blocking[port] = known[kind]
         return cls(intent, lists, blocking, drops_misfits, added_octets, clocks, clocks.same_ns)
 
     def along(self, stream: Stream, hops: tuple[Hop, ...]) -> list[Transmission]:
@@ -266,15 +273,7 @@ class Travel:
     ) -> Transmission:
         network, is_shared, offset = self.intent.network, hop.is_shared, hop.offset_ns
         octets = self._octets(stream, added, link, before) if added else stream.payload_octets
-        of_frame = link.rate_bps, octets
-        if of_frame not in self.wire_ns:
-            self.wire_ns[of_frame] = (
-                network.occupation_max_ns(link, octets),
-                network.occupation_min_ns(link, octets),
-                network.reception_max_ns(link, octets),
-                network.reception_min_ns(link, octets),
-            )
-        occupation, occupation_min, reception, reception_min = self.wire_ns[of_frame]
+        occupation, occupation_min, reception, reception_min = self._wire_ns(link, octets)
         spread = 0 if is_shared else (stream.frames - 1) * occupation
         blocking = self.blocking_ns[hop.egress]
         if spread:
@@ -305,8 +304,9 @@ class Travel:
             first = before.received_ns + bridge.processing_max_ns
             all_there = first + before.spread_ns
             latest = max(first, all_there - spread)
-            gates = self.lists.get(hop.egress)
-            opens = _opens_ns(gates, hop.traffic_class, earliest, offset, stream.period_ns)
+            gates, opens, period = self.lists.get(hop.egress), earliest, stream.period_ns
+            if gates is not None:
+                opens = gates.earliest_start_ns(hop.traffic_class, earliest, offset, period)
             if opens > earliest:
                 # What an earlier clock says of it counts no more where this one says as much.
                 left = self._mattering(left, node, opens)
@@ -355,6 +355,18 @@ class Travel:
             before.frame_min_ns if before else 0,
         )
 
+    def _wire_ns(self, link: Link, octets: int) -> tuple[int, int, int, int]:
+        of_frame = link.rate_bps, octets
+        if of_frame not in self.wire_ns:
+            network = self.intent.network
+            self.wire_ns[of_frame] = (
+                network.occupation_max_ns(link, octets),
+                network.occupation_min_ns(link, octets),
+                network.reception_max_ns(link, octets),
+                network.reception_min_ns(link, octets),
+            )
+        return self.wire_ns[of_frame]
+
     def _by_ns(self, times: Clocked, node: str, sign: int) -> int:
         """The last of these by the clock of a node: with what it is apart, or less that."""
         if self.apart_ns is not None:
@@ -382,15 +394,9 @@ class Travel:
 def earliest_start_ns(gates: Openings | None, t: Transmission) -> int:
     """When frames may leave a port by its list, by the clock of its bridge, whatever other frames
     there are or are lost."""
-    return _opens_ns(gates, t.traffic_class, t.earliest_ns, t.offset_ns, t.period_ns)
-
-
-def _opens_ns(
-    gates: Openings | None, number: int, earliest_ns: int, planned_ns: int, period_ns: int
-) -> int:
     if gates is None:
-        return earliest_ns
-    return gates.earliest_start_ns(number, earliest_ns, planned_ns, period_ns)
+        return t.earliest_ns
+    return gates.earliest_start_ns(t.traffic_class, t.earliest_ns, t.offset_ns, t.period_ns)
 
 
 def _later(times: Clocked, by_ns: int) -> Clocked:

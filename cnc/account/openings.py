@@ -57,9 +57,10 @@ class GateCycle:
 
     def gate(self, number: int) -> Gate:
         """The gate of class `number`."""
-        if number not in self._gates:
-            self._gates[number] = self._read(number)
-        return self._gates[number]
+        found = self._gates.get(number)
+        if found is None:
+            found = self._gates[number] = self._read(number)
+        return found
 
     def earliest_start_ns(
         self, number: int, earliest_ns: int, planned_ns: int, period_ns: int
@@ -179,18 +180,19 @@ class Gate:
                 wait = max(opens_in, 0)
         return earliest_ns + wait
 
-    def doubtful(self, offset_ns: int, duration_ns: int, period_ns: int) -> Iterator[int]:
+    def doubtful(self, offset_ns: int, duration_ns: int, period_ns: int) -> list[int]:
         """The multiples of the period at which a frame is not all in one clear stretch, which may
         end early."""
         duration_ns += self.early_ns
         edges, alone, cycle = self.edges, self.alone, self.cycle_ns
-        count = len(alone) // 2
+        count, found = len(alone) // 2, []
         for shift in range(0, lcm(cycle, period_ns), period_ns):
             phase = (offset_ns + shift) % cycle
             entry = bisect_right(edges, phase, 0, count) - 1
             end = alone.find(0, entry)
             if self._is_loud_before(entry) or (end >= 0 and edges[end] < phase + duration_ns):
-                yield shift
+                found.append(shift)
+        return found
 
     def _is_loud_before(self, entry: int) -> bool:
         """Whether best effort was open shortly before the gate was alone."""

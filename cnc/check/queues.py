@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from itertools import pairwise
+from itertools import pairwise, repeat, takewhile
 from math import lcm
 from operator import itemgetter
 from typing import NamedTuple
@@ -24,21 +24,25 @@ def judge_links(transmissions: Iterable[Transmission]) -> Iterator[Violation]:
         by_port[t.egress].append(t)
     for port, on_link in by_port.items():
         hyperperiod = lcm(*{t.period_ns for t in on_link})
+        is_shared = any(t.is_shared for t in on_link)
         # One cycle more, where what begins in the first may last for longer than its beginning.
-        until = hyperperiod * (1 + any(t.is_shared for t in on_link))
-        starts = (
-            (start, start + t.busy_until_ns - t.offset_ns, t.stream, _shared_class(t))
-            for t in on_link
-            for start in range(t.offset_ns % t.period_ns, until, t.period_ns)
-        )
-        each = _together(sorted(starts, key=itemgetter(0, 1, 2)))
+        until = hyperperiod * (1 + is_shared)
+        each: list[_OnLink] = []
+        for t in on_link:
+            starts = range(t.offset_ns % t.period_ns, until, t.period_ns)
+            lasts = t.busy_until_ns - t.offset_ns
+            ends = range(starts.start + lasts, until + lasts, t.period_ns)
+            each += zip(starts, ends, repeat(t.stream), repeat(_shared_class(t)))
+        each.sort(key=itemgetter(0, 1, 2))
+        if is_shared:
+            each = _together(each)
         start, end, stream, shared = each[0]
         each.append((start + until, end + until, stream, shared))
         reported = set()
         for one, other in pairwise(each):
-            if one[3] is not None and one[3] == other[3]:
+            if one[1] <= other[0] or (one[3] is not None and one[3] == other[3]):
                 continue
-            if one[1] > other[0] and (pair := frozenset((one[2], other[2]))) not in reported:
+            if (pair := frozenset((one[2], other[2]))) not in reported:
                 reported.add(pair)
                 text = (
                     f"{one[2]} may be on the link until {one[1]} ns, {other[2]} is planned for "
@@ -76,9 +80,9 @@ class _Queued(NamedTuple):
     latest_ns: int
     planned: int
 
-    def later(self, by_ns: int) -> _Queued:
-        departure, earliest, latest, planned = self
-        return _Queued(departure + by_ns, earliest + by_ns, latest + by_ns, planned)
+
+_Times = tuple[int, int, int, int]
+"""The same where there are very many."""
 
 
 def judge_queues(transmissions: Iterable[Transmission]) -> Iterator[Violation]:
@@ -94,7 +98,8 @@ def judge_queues(transmissions: Iterable[Transmission]) -> Iterator[Violation]:
 def _judge_order(in_queue: list[Transmission]) -> Iterator[Violation]:
     """Violations of the order, one for each two streams."""
     reported = set()
-    for first, second in _meetings(_departures(in_queue)):
+    overdue_ns = max(0, *(t.all_there_ns - t.offset_ns for t in in_queue))
+    for first, second in _meetings(_departures(in_queue), overdue_ns):
         a, b = in_queue[first.planned], in_queue[second.planned]
         if (a.stream, b.stream) in reported or (a.is_shared and b.is_shared):
             continue
@@ -109,37 +114,43 @@ def _judge_order(in_queue: list[Transmission]) -> Iterator[Violation]:
         yield Violation("fifo", str(a.egress), text)
 
 
-def _departures(in_queue: list[Transmission]) -> list[_Queued]:
+def _departures(in_queue: list[Transmission]) -> list[_Times]:
     """The frames of one hyperperiod in planned order, and those of the next that they may meet.
 
     Later ones are no news: of a stream's frames planned to leave before another stream's, the last
     is the most in danger of coming after it, and that is within a hyperperiod.
     """
     hyperperiod = lcm(*{t.period_ns for t in in_queue})
-    once = sorted(
-        _Queued(start, start - t.offset_ns + t.earliest_ns, start - t.offset_ns + t.all_there_ns, n)
-        for n, t in enumerate(in_queue)
-        for start in range(t.offset_ns % t.period_ns, hyperperiod, t.period_ns)
-    )
-    longest_stay = max(max(t.offset_ns, t.all_there_ns) - t.earliest_ns for t in in_queue)
-    again = (q.later(hyperperiod) for q in once if q.departure_ns <= longest_stay)
-    return [*once, *again]
+    once: list[_Times] = []
+    for n, t in enumerate(in_queue):
+        first, period = t.offset_ns % t.period_ns, t.period_ns
+        departures = range(first, hyperperiod, period)
+        early, last = t.earliest_ns - t.offset_ns, t.all_there_ns - t.offset_ns
+        earliest = range(first + early, hyperperiod + early, period)
+        latest = range(first + last, hyperperiod + last, period)
+        once += zip(departures, earliest, latest, repeat(n))
+    once.sort()
+    longest_stay = max([max(t.offset_ns, t.all_there_ns) - t.earliest_ns for t in in_queue])
+    again = [
+        (departure + hyperperiod, earliest + hyperperiod, latest + hyperperiod, n)
+        for departure, earliest, latest, n in takewhile(lambda q: q[0] <= longest_stay, once)
+    ]
+    return once + again
 
 
-def _meetings(order: list[_Queued]) -> Iterator[tuple[_Queued, _Queued]]:
+def _meetings(order: list[_Times], overdue_ns: int) -> Iterator[tuple[_Queued, _Queued]]:
     """Pairs, in planned order, of which the second may come before the first, or with it: frames
-    that come at one instant have no order."""
+    that come at one instant have no order. None comes more than `overdue_ns` after its planned
+    departure."""
     latest_so_far = 0
-    overdue = max(max(0, latest - departure) for departure, _, latest, _ in order)
-    for index, second in enumerate(order):
-        _, earliest, latest, _ = second
+    for index, (_, earliest, latest, _) in enumerate(order):
         if latest_so_far >= earliest:
             for before in range(index - 1, -1, -1):
                 first = order[before]
-                if first[0] + overdue < earliest:
+                if first[0] + overdue_ns < earliest:
                     break  # in the queue by then, as all before it
                 if first[2] >= earliest:
-                    yield first, second
+                    yield _Queued(*first), _Queued(*order[index])
         latest_so_far = max(latest_so_far, latest)
 
 

@@ -31,15 +31,16 @@ def judge_windows(
             if t.is_shared and port.node in network.bridges:
                 continue  # `judge_shared` looks at those
             if t.traffic_class in known:  # another is reported as a wrong class
-                yield from _judge_frame(plan.intent, network.links[port], gates, t)
+                gate, duration_ns = gates.gate(t.traffic_class), t.busy_until_ns - t.offset_ns
+                if doubtful := gate.doubtful(t.offset_ns, duration_ns, t.period_ns):
+                    yield from _judge_frame(plan.intent, network.links[port], gates, t, doubtful)
 
 
 def _judge_frame(
-    intent: Intent, link: Link, gates: GateCycle, t: Transmission
+    intent: Intent, link: Link, gates: GateCycle, t: Transmission, shifts: Iterable[int]
 ) -> Iterator[Violation]:
     """What is wrong in the first period in which anything is: one tells the story."""
-    gate = gates.gate(t.traffic_class)
-    for shift in gate.doubtful(t.offset_ns, t.busy_until_ns - t.offset_ns, t.period_ns):
+    for shift in shifts:
         if found := list(_judge_period(intent, link, gates, t, shift)):
             yield from found
             return
