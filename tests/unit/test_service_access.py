@@ -181,6 +181,15 @@ def test_what_is_no_public_key_is_refused():
         assert error.value.code is Code.INVALID
 
 
+def test_a_revoked_token_gets_neither_a_successor_nor_another_key():
+    _, its = Access([], {}).added(adding())
+    access = Access([replace(its, revoked=datetime.now(UTC))], {})
+    for change in (access.rotated, access.with_key):
+        with pytest.raises(CallRefused, match="token plc-1 is revoked") as error:
+            change("plc-1", None)
+        assert error.value.code is Code.CONFLICT
+
+
 def test_a_netconf_server_asks_by_the_names_of_tokens_with_a_key(tmp_path):
     async def ask(service: Asking) -> None:
         await service.call("token.add", adding().model_dump(), by="admin")
