@@ -29,6 +29,7 @@ from tests.stack.controller_processes import (
 from tests.stack.lab_user import CHECKOUT, User
 from tests.stack.netconfd_process import wait_until
 from tests.stack.postgresql import PASSWORD, Cluster
+from tests.stack.service_that_stops import MOMENTS
 
 STOPPING = CHECKOUT / "tests/stack/service_that_stops.py"
 # What decisions and rollouts have written; not the lease, which is renewed all the time.
@@ -42,6 +43,10 @@ WRITTEN = """
     UNION ALL SELECT 'change', rollout::text, switch, outcome FROM switch_change
     ORDER BY 1, 2, 3, 4
 """
+
+
+# The number is that of the stream that brings the moment about.
+at_each_moment = pytest.mark.parametrize(("number", "moment"), [*enumerate(MOMENTS, 1)])
 
 
 class Network:
@@ -169,6 +174,14 @@ def lead_with_fate(
     name = plan_name(CUC, stream(number)["stream-id"])
     fate_of(leader).write_text(f"{moment}\n{how}\n{name}\n")
     return leader, two.other(leader)
+
+
+def ask_with_fate(
+    two: Controllers, network: Network, moment: str, how: str, number: int
+) -> tuple[Controller, Controller, Asking]:
+    """As `lead_with_fate`, and the request for the stream, on its way to the one that leads."""
+    leader, other = lead_with_fate(two, network, moment, how, number)
+    return leader, other, Asking(two, leader, number)
 
 
 def both_run(two: Controllers) -> None:

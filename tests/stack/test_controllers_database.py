@@ -12,11 +12,10 @@ import pytest
 from cnc.service.lease.keeper import LENGTH_NS
 from cnc.service.refused import CallRefused, Code
 from tests.stack.controller_network import (  # noqa: F401
-    Asking,
     Network,
+    ask_with_fate,
     both_run,
     is_done,
-    lead_with_fate,
     network,
     standing_still,
     two,
@@ -56,8 +55,7 @@ def test_nothing_is_accepted_without_the_database_and_all_goes_on_with_it(
 def test_a_rollout_that_loses_the_database_ends_on_all_switches_alike(
     network: Network, two: Controllers, postgresql: Cluster, number: int, moment: str
 ) -> None:
-    leader, other = lead_with_fate(two, network, moment, "SIGSTOP", number)
-    asking = Asking(two, leader, number)
+    leader, other, asking = ask_with_fate(two, network, moment, "SIGSTOP", number)
     assert wait_until(lambda: standing_still(leader), LIMIT_S), leader.log
     said = len(leader.log)
     postgresql.stop()

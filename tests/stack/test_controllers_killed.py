@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import signal
 
-import pytest
-
 from cnc.rollout.history import Phase
 from tests.stack.controller_network import (  # noqa: F401
-    Asking,
     Network,
+    ask_with_fate,
+    at_each_moment,
     is_done_by,
-    lead_with_fate,
     network,
     two,
 )
@@ -35,12 +33,11 @@ def ends(at: int) -> set[Phase]:
     return {Phase.DONE} if at >= _CONFIRMED else {Phase.ROLLED_BACK}
 
 
-@pytest.mark.parametrize(("number", "moment"), [*enumerate(MOMENTS, 1)])
+@at_each_moment
 def test_what_a_leader_had_begun_is_ended_by_the_next_one(
     network: Network, two: Controllers, number: int, moment: str
 ) -> None:
-    leader, other = lead_with_fate(two, network, moment, "SIGKILL", number)
-    asking = Asking(two, leader, number)
+    leader, other, asking = ask_with_fate(two, network, moment, "SIGKILL", number)
     assert leader.process.wait(LIMIT_S) == -signal.SIGKILL, leader.log
     struck = network.newest_rollout()
     leader.kill()  # its workers, too

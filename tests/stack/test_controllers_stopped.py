@@ -7,28 +7,24 @@ from __future__ import annotations
 
 import signal
 
-import pytest
-
 from tests.stack.controller_network import (  # noqa: F401
-    Asking,
     Network,
+    ask_with_fate,
+    at_each_moment,
     is_done_by,
-    lead_with_fate,
     network,
     standing_still,
     two,
 )
 from tests.stack.controller_processes import LIMIT_S, Controllers
 from tests.stack.netconfd_process import wait_until
-from tests.stack.service_that_stops import MOMENTS
 
 
-@pytest.mark.parametrize(("number", "moment"), [*enumerate(MOMENTS, 1)])
+@at_each_moment
 def test_a_leader_that_stood_still_changes_nothing_when_it_goes_on(
     network: Network, two: Controllers, number: int, moment: str
 ) -> None:
-    former, other = lead_with_fate(two, network, moment, "SIGSTOP", number)
-    asking = Asking(two, former, number)
+    former, other, asking = ask_with_fate(two, network, moment, "SIGSTOP", number)
     assert wait_until(lambda: standing_still(former), LIMIT_S), former.log
     former.signal(signal.SIGSTOP)
     is_done_by(two, network, other, number)
