@@ -314,13 +314,14 @@ class Problem:
             self.starts_with_copy(member),
             held,
         )
-        if alike not in self._shapes:
+        shape = self._shapes.get(alike)
+        if shape is None:
             if len(self._shapes) >= _KNOWN_MAX:
-                self._shapes.clear()
+                self._shapes.clear()  # which another thread may do, too (`Live.prepare`)
             route = self._computed_route(member, tree, None, held=held)
             times = [leg[1:] for leg in route.legs]
-            self._shapes[alike] = times, route.offsets_ns, route.least_latency_ns
-        times, offsets, latency = self._shapes[alike]
+            shape = self._shapes[alike] = times, route.offsets_ns, route.least_latency_ns
+        times, offsets, latency = shape
         legs = tuple(Leg(link, *its) for link, its in zip(tree, times, strict=True))
         return Route(member, stream.period_ns, legs, offsets, latency, held)
 
@@ -453,11 +454,12 @@ class Problem:
     def _hop(self, number: int, stream: Stream, added: int) -> _HopTimes:
         """`added` are the octets that mechanisms add to the stream's frames."""
         key = self._kinds[number], stream.payload_octets, added, stream.frames
-        if key not in self._hop_times:
+        found = self._hop_times.get(key)
+        if found is None:
             if len(self._hop_times) >= _KNOWN_MAX:
-                self._hop_times.clear()
-            self._hop_times[key] = self._compute_hop(self.links[number], stream)
-        return self._hop_times[key]
+                self._hop_times.clear()  # which another thread may do, too (`Live.prepare`)
+            found = self._hop_times[key] = self._compute_hop(self.links[number], stream)
+        return found
 
     def _compute_hop(self, link: Link, stream: Stream) -> _HopTimes:
         network = self.intent.network

@@ -125,6 +125,10 @@ class Admission:
             details = {"failure_code": of_problems(error)}
             raise CallRefused(Code.INVALID, str(error), hint=error.hint, details=details) from error
 
+    def prepare(self) -> None:
+        """As `Live.prepare`. From any thread."""
+        self._live.prepare()
+
     def beside(self, plan: Plan) -> Admission:
         """Another one for a plan of the same network, in which to try what takes long: nothing of
         this one is held up. From any thread. Raises InputError as `Admission`."""

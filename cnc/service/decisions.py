@@ -25,6 +25,9 @@ from cnc.service.store import Asker
 
 LOG = logging.getLogger(__name__)
 
+# What the first change would else wait for is done when the start is over, which it would delay.
+PREPARED_AFTER_S = 5.0
+
 ITSELF = Asker("service", Role.ADMIN, None, "")
 _Result = TypeVar("_Result")
 _Decide = Callable[[Deciding, Any], Any]
@@ -36,7 +39,7 @@ class Decisions:
     def __init__(self, reads: Reads, admission: Admission, push: Push) -> None:
         self._reads, self._store, self._admission = reads, reads.store, admission
         self._writer = ThreadPoolExecutor(1, "writer")
-        self._beside = ThreadPoolExecutor(1, "intents")
+        self._beside = ThreadPoolExecutor(1, "beside")
         self._deciding: set[asyncio.Task[Any]] = set()
         self._decided: tuple[Plan, int]
         self._take(int(self._store.noted("decided") or 0))
@@ -44,6 +47,7 @@ class Decisions:
             lambda: self._decided, push, done=self._rolled_out, failed=self._not_rolled_out
         )
         self._running: asyncio.Task[None] | None = None
+        self._preparing: asyncio.TimerHandle | None = None
         self.calls: Mapping[str, Callable[[Asker, Any], Awaitable[Any]]] = {
             "push": self._push,
             "intent.put": self._put_intent,
@@ -57,6 +61,9 @@ class Decisions:
     def start(self) -> None:
         """Begin to roll out, first what was decided and no switch runs yet."""
         self._running = asyncio.create_task(self._roller.run())
+        self._preparing = asyncio.get_running_loop().call_later(
+            PREPARED_AFTER_S, self._beside.submit, self._admission.prepare
+        )
         if self._store.noted("running") != str(self._decided[1]):
             self._roller.want()
         else:
@@ -70,6 +77,8 @@ class Decisions:
 
     async def close(self) -> None:
         """End; a rollout that is on its way ends first."""
+        if self._preparing:
+            self._preparing.cancel()
         if self._running:
             self._running.cancel()
             await asyncio.gather(self._running, *self._deciding, return_exceptions=True)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
 from pathlib import Path
+from threading import Event
+from typing import Any
 
 import pytest
 
@@ -12,6 +15,8 @@ from cnc.check import judge
 from cnc.errors import InputError, Unschedulable
 from cnc.model import Intent, Windows
 from cnc.planner import Live, plan
+from cnc.planner.lateness import lateness
+from cnc.planner.live import promises
 from tests.unit.planner_fuzz import first_faults, promising_plans
 from tests.unit.planner_networks import LINE, MS, US, intent, stream
 
@@ -50,6 +55,33 @@ def test_a_stream_is_promised_the_same_where_nobody_was_promised_anything() -> N
     longer = {name: ns + MS for name, ns in running.recovery_ns.items()}
     assert came.recovery_ns == Live(replace(running, recovery_ns=longer)).add([more]).recovery_ns
     assert came.recovery_ns["more"] > 0
+
+
+def test_what_the_first_change_asks_for_is_found_once_and_beside_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    silent = replace(plan(recovering(intent(LINE, A))), recovery_ns={})
+    more = stream("more", "t", "l", payload_octets=46)
+    unprepared = Live(silent).add([more])
+    begun, go_on, times = Event(), Event(), []
+
+    def held_up(*its: Any) -> Any:
+        times.append(1)
+        begun.set()
+        go_on.wait(20)
+        return lateness(*its)
+
+    monkeypatch.setattr(promises, "lateness", held_up)
+    live = Live(silent)
+    with ThreadPoolExecutor(2) as pool:
+        preparing = pool.submit(live.prepare)
+        begun.wait(20)
+        adding = pool.submit(live.add, [more])
+        wait([adding], 0.2)  # in vain, and for long enough to find it a second time
+        go_on.set()
+        preparing.result(20)
+        assert adding.result(20) == unprepared
+    assert len(times) == 1
 
 
 def test_a_stream_that_would_make_others_late_for_longer_is_refused_with_both_figures() -> None:

@@ -16,7 +16,8 @@ import yaml
 
 from cnc import app
 from cnc.check import judge
-from cnc.service import intent_put, roller, state, watching
+from cnc.service import decisions, intent_put, roller, state, watching
+from cnc.service.admission import Admission
 from cnc.service.names import plan_name
 from cnc.service.refused import CallRefused, Code
 from tests.unit.service_network import CUC, FILE, ONE, THREE, TWO, Asking, Switches, service
@@ -141,6 +142,17 @@ def test_what_no_intent_may_say_is_refused_in_its_words(tmp_path, keys, said):
     error = run(tmp_path, lambda service: refused(service.put(ONE, {**KEYS, **keys})))
     assert error.code is Code.INVALID
     assert said in str(error)
+
+
+def test_what_the_first_change_needs_is_prepared_before_anybody_asks(tmp_path, monkeypatch):
+    prepared = threading.Event()
+    monkeypatch.setattr(Admission, "prepare", lambda _: prepared.set())
+    monkeypatch.setattr(decisions, "PREPARED_AFTER_S", 0.1)
+
+    async def ask(_: Asking) -> bool:
+        return await asyncio.to_thread(prepared.wait, 20)
+
+    assert run(tmp_path, ask)
 
 
 def test_a_put_stream_is_there_after_a_restart_and_in_its_place(tmp_path):

@@ -109,6 +109,11 @@ class Live:
             self._plan = terms.decided(made)
         return self._plan
 
+    def prepare(self) -> None:
+        """Do what the first change would else do, which takes seconds in a large network. From any
+        thread, also beside changes: the first waits for it then, as long as it would else take."""
+        self._windows.prepare()
+
     @in_steps()
     def add(self, streams: Collection[Stream], *, moving_at_most: int = 0) -> Changes:
         """Place all of `streams`, or raise `Unschedulable` and change nothing.

@@ -56,6 +56,9 @@ class BothWindows:
         """What is promised of disturbances."""
         return self._shared.recovery_ns
 
+    def prepare(self) -> None:
+        """As `Live.prepare`: there is nothing that only the first change asks for."""
+
     def add(
         self, streams: Collection[Stream], undo: ExitStack, movable: Movable, _most: int
     ) -> Come:

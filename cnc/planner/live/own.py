@@ -57,6 +57,11 @@ class OwnWindows:
         """What is promised of disturbances."""
         return self._promises.recovery_ns if self._promises else {}
 
+    def prepare(self) -> None:
+        """As `Live.prepare`."""
+        if self._promises:
+            self._promises.prepare()
+
     def add(
         self, streams: Collection[Stream], undo: ExitStack, movable: Movable, most: int
     ) -> Come:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from functools import cached_property
+from threading import Lock
 
 from cnc.errors import InputError
 from cnc.model import GateControlList, Plan, PortRef
@@ -30,12 +30,14 @@ class Promises:
         this planner finds no reason for.
 
         How late frames may be in a large network takes seconds to find. Where nothing is promised
-        it is asked for by the first change alone."""
+        it is asked for by the first change alone, or `prepare`."""
         self.recovery_ns = dict(plan.recovery_ns)
         self._required = plan.intent.network.recovery_required
         self._links = problem.links
         self._gates = gates
         self._begun = problem, tuple(placements), dict(gates)
+        self._found: Lateness | None = None
+        self._finding = Lock()
         found = self._lateness.bounds_ns() if self.recovery_ns else {}
         broken = [name for name, ns in self.recovery_ns.items() if found.get(name, ns + 1) > ns]
         if broken:
@@ -45,12 +47,22 @@ class Promises:
                 hint="plan anew (`cnc plan`)",
             )
 
-    @cached_property
+    def prepare(self) -> None:
+        """Find how late frames may be, once. From any thread, also beside a change, which waits for
+        it then."""
+        with self._finding:
+            if self._found is None:
+                found = lateness(*self._begun)
+                found.gates = self._gates
+                self._found = found
+                del self._begun
+
+    @property
     def _lateness(self) -> Lateness:
-        its = lateness(*self._begun)
-        its.gates = self._gates
-        del self._begun
-        return its
+        if self._found is None:
+            self.prepare()
+        assert self._found is not None  # noqa: S101  what `prepare` is for
+        return self._found
 
     def change(
         self,
