@@ -43,6 +43,29 @@ def test_streams_of_both_kinds_come_and_go_and_nobody_moves(both: Intent) -> Non
     assert Live(live.plan).plan.gates == live.plan.gates
 
 
+def test_the_first_streams_say_whether_frames_share_windows_also_where_all_had_gone() -> None:
+    live = Live(plan(intent(STAR)))
+    for windows, is_shared in (
+        (Windows.SHARED, True),
+        (Windows.AUTO, False),
+        (Windows.SHARED, True),
+    ):
+        came = live.add([stream(n, "t", "l", windows=windows) for n in "ab"])
+        assert [its.is_shared for its in came.streams.values()] == [is_shared, is_shared]
+        assert judge(live.plan) == []
+        live.remove("ab")
+        assert not live.plan.gates
+
+
+def test_a_stream_is_to_share_windows_where_each_frame_has_its_own_and_is_refused() -> None:
+    running = plan(intent(STAR, own("o1")))
+    live = Live(running)
+    with pytest.raises(Unschedulable, match="each frame has one of its own") as refused:
+        live.add([own("o2"), shared("f")])
+    assert refused.value.reasons.keys() == {"f"}
+    assert live.plan == running
+
+
 def test_a_stream_whose_jitter_is_limited_has_a_window_of_its_own_where_others_share(
     both: Intent,
 ) -> None:

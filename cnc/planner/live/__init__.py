@@ -28,7 +28,7 @@ from cnc.loops import derive as loops
 from cnc.loops.model import Loops
 from cnc.mechanism import Start
 from cnc.mechanisms import terms
-from cnc.model import LoopDelay, Plan, PortRef, Stream, StreamPlan
+from cnc.model import LoopDelay, Plan, PortRef, Stream, StreamPlan, Windows
 from cnc.planner import explain, given
 from cnc.planner.addresses import LiveAddresses
 from cnc.planner.live.both import BothWindows
@@ -39,6 +39,12 @@ from cnc.planner.routing import Router
 from cnc.support.gc_pause import in_steps
 
 __all__ = ["Changes", "Live", "with_room"]
+
+_NONE_SHARED = (
+    "its frames are to share windows (`windows: shared`), and in the plan that runs each frame has "
+    "one of its own. What would help: `windows: auto` for it or its class, or to plan anew with it "
+    "(`cnc plan`)"
+)
 
 
 def with_room(plan: Plan, recovery_step_ns: int) -> Plan:
@@ -80,9 +86,8 @@ class Live:
         ports = terms.given_lists(plan.intent).keys()
         self._given = {port: gates for port, gates in plan.gates.items() if port in ports}
         others = {port: gates for port, gates in plan.gates.items() if port not in ports}
-        sharing = any(planned.is_shared for planned in plan.streams.values())
-        kind = BothWindows if sharing else OwnWindows
-        self._windows: OwnWindows | BothWindows = kind(replace(plan, gates=others), self._router)
+        is_shared = any(planned.is_shared for planned in plan.streams.values())
+        self._windows = _windows_of(replace(plan, gates=others), self._router, is_shared=is_shared)
         self._number = {link.source: number for number, link in enumerate(self._router.links)}
         self._class_name = {its.number: its.name for its in plan.intent.classes.values()}
         self._rooms = terms.rooms(plan.intent, self._router.links)
@@ -122,6 +127,9 @@ class Live:
         and with all that was promised of them. None moves beside shared windows, or that is sent
         twice, has its jitter limited, or is part of a control loop.
 
+        Where there are none yet, these say by `windows: shared` that frames share windows, which
+        others may then do, too; in a plan in which none does one that asks for it is refused.
+
         A port whose list would become too long refuses them, unless its list was shortened before;
         and so does one at which what the plan states of another stream would hold no longer.
         """
@@ -136,6 +144,7 @@ class Live:
         }
         if refused:
             raise Unschedulable(refused, lacks=dict.fromkeys(refused, Lack.WAY))
+        self._have_windows_for(streams)
         with ExitStack() as undo:
             come = self._windows.add(streams, undo, self._movable, moving_at_most)
             come = come._replace(recovery_ns=_in_steps(come.recovery_ns, self._recovery_step_ns))
@@ -198,6 +207,15 @@ class Live:
         ports = _ports(gone.values()) | gates.keys()
         return Changes({}, gates, ports=ports, gone=tuple(gone))
 
+    def _have_windows_for(self, streams: Iterable[Stream]) -> None:
+        """The first streams say whether frames may share windows; later it is as it is."""
+        asked = [each.name for each in streams if each.windows is Windows.SHARED]
+        if not self._planned and not self._windows.gates:
+            empty = replace(self.plan, gates={})  # but for given lists
+            self._windows = _windows_of(empty, self._router, is_shared=bool(asked))
+        elif asked and isinstance(self._windows, OwnWindows):
+            raise Unschedulable(dict.fromkeys(asked, _NONE_SHARED))
+
     def _movable(self) -> dict[str, Stream]:
         """The streams that may move, with what is promised of them as what they ask for."""
         its = self._origin.intent[Loops].by_name.values()
@@ -254,6 +272,10 @@ class Live:
             for hop in its.hops
             if hop.egress.node in stations
         }
+
+
+def _windows_of(plan: Plan, router: Router, *, is_shared: bool) -> OwnWindows | BothWindows:
+    return BothWindows(plan, router) if is_shared else OwnWindows(plan, router)
 
 
 def _in_steps(recovery_ns: Mapping[str, int], step_ns: int) -> dict[str, int]:
