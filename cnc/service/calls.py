@@ -4,9 +4,9 @@ An argument with `?` may be left out or null. A call with one that is not here i
 
     who                                     name, role, cuc (null but for the role cuc), expires
     domain.get                              name, auto_compute, etag, cucs: [cuc-id]
-    domain.set   auto_compute: bool, if_match?          as domain.get
+    domain.set   auto_compute: bool, if_match?, idempotency_key?        as domain.get
     cuc.get      cuc                                    cuc, etag, streams: [STREAM]
-    cuc.delete   cuc, if_match?                         removed: [stream-id]
+    cuc.delete   cuc, if_match?, idempotency_key?       removed: [stream-id]
     stream.get   cuc, stream_id                         STREAM
     stream.put   cuc, stream_id, body: {}, if_match?, if_none_match?, idempotency_key?, patch?: {}
                                                         STREAM and created: bool
@@ -137,6 +137,7 @@ class Arguments(BaseModel):
 class DomainSet(Arguments):
     auto_compute: bool
     if_match: _Tag | None = None
+    idempotency_key: _Key | None = None
 
 
 class OfCuc(Arguments):
@@ -145,6 +146,7 @@ class OfCuc(Arguments):
 
 class CucDelete(OfCuc):
     if_match: _Tag | None = None
+    idempotency_key: _Key | None = None
 
 
 class OfStream(OfCuc):

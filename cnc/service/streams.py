@@ -82,7 +82,8 @@ def _domain_set(deciding: Deciding, arguments: DomainSet) -> dict[str, Any]:
     with deciding.decision("auto-compute" if arguments.auto_compute else "no auto-compute") as made:
         made.note(_AUTO, "on" if arguments.auto_compute else _OFF)
         made.note(_DOMAIN, str(made.number))
-    return _domain_get(deciding.reading, arguments)
+        its = {"auto_compute": arguments.auto_compute, "etag": str(made.number)}
+        return deciding.answered(made, {**_domain_get(deciding.reading, arguments), **its})
 
 
 def _stream_put(deciding: Deciding, arguments: StreamPut) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -217,5 +218,7 @@ def is_done(two: Controllers, network: Network, its: Controller, number: int) ->
     events = two.document(its, "events")["events"]
     kinds = [each["kind"] for each in events if each.get("stream_id") == wanted]
     assert kinds == ["stream-placed", "stream-configured"]
+    told = Counter((its["stream_id"], its["kind"]) for its in events if "stream_id" in its)
+    assert {*told.values()} == {1}, told  # of those before it nothing again
     assert {term for term, _ in network.met().values()} == {network.term()}
     assert all(port["agrees"] for port in two.status(its))

@@ -84,6 +84,25 @@ def test_what_was_there_already_is_not_put_again_when_a_copy_comes_late(tmp_path
     run(tmp_path, ask)
 
 
+def test_what_is_asked_of_a_cuc_or_the_domain_is_done_once_too(tmp_path):
+    gone = {"cuc": CUC, "idempotency_key": "k1"}
+
+    async def ask(service: Asking) -> None:
+        await service.put(ONE, KEYS)
+        first = await service.call("cuc.delete", gone)
+        await service.put(TWO, KEYS)
+        assert await service.call("cuc.delete", gone) == first == {"removed": [ONE]}
+        assert (await service.get(TWO))["placed"]
+        off = {"auto_compute": False, "idempotency_key": "k2"}
+        domain = await service.call("domain.set", off, by="operator")
+        assert domain == await service.call("domain.get")
+        await service.call("domain.set", {"auto_compute": True}, by="operator")
+        assert await service.call("domain.set", off, by="operator") == domain
+        assert (await service.call("domain.get"))["auto_compute"]
+
+    run(tmp_path, ask)
+
+
 def test_who_has_too_many_streams_asks_again_with_the_same_key(tmp_path):
     async def ask(service: Asking) -> None:
         await service.call("quota.set", {"cuc": CUC, "streams": 0}, by="admin")

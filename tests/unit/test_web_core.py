@@ -145,6 +145,14 @@ def test_a_patch_that_is_repeated_with_its_key_is_answered_as_before(
     assert patched(400).status == HTTPStatus.CONFLICT
 
 
+def test_a_cuc_that_is_removed_with_a_key_is_removed_once(web: Worker, client: Client) -> None:
+    for _ in range(2):
+        client.put_stream(CUC, asked())
+        gone = web.ask("DELETE", ROOT, by=CUC, idempotency_key="k4")
+        assert gone.status == HTTPStatus.NO_CONTENT
+    assert client.stream(CUC, STREAM_ID)["stream-id"] == STREAM_ID
+
+
 def test_requests_at_once_are_decided_one_after_the_other(web: Worker) -> None:
     def put(number: int) -> int:
         path = f"{ROOT}/stream={quote(asked(number)['stream-id'], safe='')}"

@@ -141,8 +141,13 @@ class Resources:
             return Response(status_code=204)
         if not isinstance(wanted, bool):
             raise _invalid(f"{_AUTO} is true or false")
-        if_match = _tag(request, "if-match")
-        found = await self.call(request, "domain.set", auto_compute=wanted, if_match=if_match)
+        found = await self.call(
+            request,
+            "domain.set",
+            auto_compute=wanted,
+            if_match=_tag(request, "if-match"),
+            idempotency_key=_key(request),
+        )
         return Response(status_code=204, headers={"ETag": f'"{found["etag"]}"'})
 
     async def _create(self, request: Request, cuc: str) -> Response:
@@ -192,7 +197,7 @@ class Resources:
             body=body,
             if_match=if_match,
             if_none_match=if_none_match,
-            idempotency_key=request.headers.get("idempotency-key"),
+            idempotency_key=_key(request),
             patch=patch,
         )
         headers = {"ETag": f'"{found["etag"]}"'}
@@ -204,19 +209,15 @@ class Resources:
         return JSONResponse(content, status, headers=headers, media_type=YANG_JSON)
 
     async def _delete(self, request: Request, keys: list[str]) -> Response:
-        if_match = _tag(request, "if-match")
-        if len(keys) == 2:  # noqa: PLR2004  of a CUC
-            await self.call(request, "cuc.delete", cuc=keys[1], if_match=if_match)
-        else:
-            key = request.headers.get("idempotency-key")
-            await self.call(
-                request,
-                "stream.delete",
-                cuc=keys[1],
-                stream_id=keys[2],
-                if_match=if_match,
-                idempotency_key=key,
-            )
+        is_of_cuc = len(keys) == 2  # noqa: PLR2004
+        await self.call(
+            request,
+            "cuc.delete" if is_of_cuc else "stream.delete",
+            cuc=keys[1],
+            stream_id=None if is_of_cuc else keys[2],
+            if_match=_tag(request, "if-match"),
+            idempotency_key=_key(request),
+        )
         return Response(status_code=204)
 
 
@@ -315,6 +316,10 @@ def _tag(request: Request, header: str) -> str | None:
     if value is None:
         return None
     return value.strip().removeprefix("W/").strip('"')
+
+
+def _key(request: Request) -> str | None:
+    return request.headers.get("idempotency-key")
 
 
 def _absent(what: str) -> RestconfError:
