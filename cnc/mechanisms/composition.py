@@ -78,18 +78,23 @@ def named(its: BridgeForwarding) -> dict[StreamAddress, NamedAt]:
     return {a: tuple(sorted(tuple(sorted(each)) for each in sets)) for a, sets in found.items()}
 
 
-def stream_names(plan: Plan) -> dict[StreamAddress, str]:
-    """The streams of all addresses; of one that several share all of them, and each by its
-    priority."""
+def names_by_address(plan: Plan) -> dict[StreamAddress, dict[StreamAddress, str]]:
+    """By address its streams; where several share it all of them, and each by its priority."""
     users: dict[StreamAddress, list[str]] = {}
     for name, address in plan.addresses.items():
         users.setdefault(address, []).append(name)
-    found = {address: " and ".join(names) for address, names in users.items()}
+    found = {address: {address: " and ".join(names)} for address, names in users.items()}
     for address, names in users.items():
         for name in names if len(names) > 1 and plan.streams.keys() >= {*names} else ():
             priority = plan.class_of(name).priority
-            found[PriorityAddress(address.destination_mac, address.vlan_id, priority)] = name
+            its = PriorityAddress(address.destination_mac, address.vlan_id, priority)
+            found[address][its] = name
     return found
+
+
+def stream_names(plan: Plan) -> dict[StreamAddress, str]:
+    """The streams of all addresses, as `names_by_address` has them."""
+    return {each: name for its in names_by_address(plan).values() for each, name in its.items()}
 
 
 def is_asked(its: BridgeForwarding, mechanism: Mechanism[Any]) -> bool:

@@ -13,6 +13,7 @@ import pytest
 
 from cnc import check, planner
 from cnc import intent as intents
+from cnc.check.change import Judged
 from cnc.errors import InputError, Unschedulable
 from cnc.intent.source import parse
 from cnc.mechanisms.composition import bridge_forwardings, named, stream_names
@@ -182,24 +183,60 @@ def test_the_judge_refuses_two_streams_of_one_class_to_one_address() -> None:
     assert f"address b: has {ADDRESS}, as stream a of the same class" in found(other)
 
 
-def test_the_judge_sees_where_an_entry_leads_frames_of_another_stream() -> None:
-    """Planned apart, sent to one address."""
+def apart(*streams: tuple[str, str, str]) -> Plan:
+    """A plan of streams with an address each: talker, listener, and further keys."""
     text = DOCUMENT.replace("WINDOWS", "exact") + "".join(
         STREAM.replace("NAME", name)
         .replace("TALKER", talker)
+        .replace("[l]", f"[{listener}]")
         .replace(MAC, f"02:00:5e:10:00:0{number}")
         .replace("KEYS", keys)
-        for number, (name, talker, keys) in enumerate(
-            [
-                ("a", "t", "pcp: 6, route: [s1, s2, s3]"),
-                ("b", "u", "pcp: 5, route: [s1, s4, s3]"),
-            ],
-            1,
+        for number, (name, (talker, listener, keys)) in enumerate(
+            zip("ab", streams, strict=True), 1
         )
     )
-    plan = planner.plan(intents.intent_of(parse(text.encode(), "ring.yaml")))
-    other = replace(plan, addresses=dict.fromkeys("ab", ADDRESS))
-    assert any("forwarding-stray" in each for each in found(other))
+    return planner.plan(intents.intent_of(parse(text.encode(), "ring.yaml")))
+
+
+def joined(plan: Plan) -> Plan:
+    """The plan with one address for all."""
+    streams = {name: replace(its, destination_mac=MAC) for name, its in plan.intent.streams.items()}
+    addresses = dict.fromkeys(plan.streams, ADDRESS)
+    return replace(plan, addresses=addresses, intent=replace(plan.intent, streams=streams))
+
+
+def test_the_judge_sees_where_an_entry_leads_frames_of_another_stream() -> None:
+    plan = apart(
+        ("t", "l", "pcp: 6, route: [s1, s2, s3]"), ("u", "l", "pcp: 5, route: [s1, s4, s3]")
+    )
+    assert any("forwarding-stray" in each for each in found(joined(plan)))
+
+
+def test_a_stream_that_comes_to_an_address_may_run_beside_the_one_that_has_it() -> None:
+    one = planner.plan(read(TWO_TALKERS[0]))
+    both = planner.plan(read(*TWO_TALKERS), keep=one)
+    judged = Judged(one)
+    # That lists change at one time is another matter: see `cnc.check.change.split`.
+    assert "address" not in {each.code for each in judged.compatible(both)}
+    assert judged.after(both) == []
+    assert judged.after(one) == []
+
+
+def test_the_judge_of_a_change_looks_again_at_those_who_share_an_entry() -> None:
+    """The stream that comes the other way is as it should be, and has u get those of the other."""
+    both = apart(("t", "m", "pcp: 6, route: [s1, s2]"), ("m", "u", "pcp: 5, route: [s2, s1]"))
+    one = replace(
+        both,
+        streams={"a": both.streams["a"]},
+        addresses={"a": ADDRESS},
+        intent=replace(both.intent, streams={"a": both.intent.streams["a"]}),
+    )
+    one = replace(one, gates=planner.plan(one.intent).gates)
+    judged = Judged(one)
+    assert judged.violations == []
+    assert [(each.code, each.where) for each in judged.after(joined(both))] == [
+        ("forwarding-stray", "a")
+    ]
 
 
 def test_switches_hold_one_entry_for_all_that_share_it() -> None:

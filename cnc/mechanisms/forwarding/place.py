@@ -8,7 +8,7 @@ from dataclasses import replace
 from cnc.data_tree.tree import AgentReport, BridgeReport, PortReport
 from cnc.finding import Finding
 from cnc.mechanism import Around, AtPlace, Names
-from cnc.mechanisms.composition import bridge_forwardings, stream_names
+from cnc.mechanisms.composition import bridge_forwardings, names_by_address
 from cnc.mechanisms.forwarding.compare import (
     configured_difference,
     difference_since,
@@ -36,7 +36,6 @@ from cnc.model import (
     Plan,
     PortRef,
     PortSettings,
-    PriorityAddress,
     StreamAddress,
 )
 
@@ -45,7 +44,7 @@ def _derive(plan: Plan, nodes: Collection[str]) -> dict[PortRef, BridgeForwardin
     network = plan.intent.network
     if network.forwarding is Forwarding.ROUTED:
         return {}
-    names = stream_names(plan)
+    names = names_by_address(plan)
     return {
         PortRef(name, network.bridges[name].bridge_device): replace(its, names=_of(its, names))
         for name, its in bridge_forwardings(
@@ -54,13 +53,10 @@ def _derive(plan: Plan, nodes: Collection[str]) -> dict[PortRef, BridgeForwardin
     }
 
 
-def _of(its: BridgeForwarding, names: Names) -> dict[StreamAddress, str]:
+def _of(its: BridgeForwarding, names: Mapping[StreamAddress, Names]) -> dict[StreamAddress, str]:
     """The names of the streams that a bridge forwards."""
-    return {
-        each: name
-        for each, name in names.items()
-        if (each.shared if isinstance(each, PriorityAddress) else each) in its.entries
-    }
+    known = (names.get(entry, {}) for entry in its.entries)
+    return {each: name for found in known for each, name in found.items()}
 
 
 def _leaving(
@@ -70,7 +66,7 @@ def _leaving(
     if former.intent.network.forwarding is Forwarding.ROUTED:
         return {**desired}
     bridges, before = former.intent.network.bridges, bridge_forwardings(former)
-    names = stream_names(former)
+    names = names_by_address(former)
     return {
         node: _with_vlans(settings, bridges[node].bridge_device, before[node], names)
         if node in bridges
@@ -83,7 +79,7 @@ def _with_vlans(
     desired: dict[str, PortSettings],
     device: str,
     before: BridgeForwarding,
-    names_before: Names,
+    names_before: Mapping[StreamAddress, Names],
 ) -> dict[str, PortSettings]:
     settings = desired.get(device, PortSettings())
     after = settings[BridgeForwarding]
