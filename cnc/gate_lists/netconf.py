@@ -16,6 +16,7 @@ from typing import Any
 from lxml import etree
 from lxml.builder import ElementMaker
 
+from cnc.data_tree.list_times import gate_entries, list_times
 from cnc.data_tree.reply import Element
 from cnc.gate_lists.listed import Listed, listed, number, refused
 from cnc.model import NS_PER_S, GateControlList, GateEntry
@@ -153,23 +154,18 @@ def _placed(gates: GateControlList, revision: Revision) -> Element:
 
 def _written(gates: GateControlList, revision: Revision, namespace: str) -> Element:
     make = ElementMaker(namespace=namespace, nsmap={None: namespace, "sched": _SCHED})
-    cycle_s = Fraction(gates.cycle_ns, NS_PER_S)
-    is_of_2018 = revision is Revision.OF_2018
+    if revision is Revision.OF_2018:
+        return make(
+            "gate-parameters",
+            make("gate-enabled", "true"),
+            *_of_2018(make, gates),
+            *list_times(make, gates.cycle_ns, 0, "fractional-seconds"),
+        )
     return make(
-        "gate-parameters" if is_of_2018 else "gate-parameter-table",
+        "gate-parameter-table",
         make("gate-enabled", "true"),
-        *(_of_2018 if is_of_2018 else _since_2020)(make, gates),
-        make(
-            "admin-cycle-time",
-            make("numerator", str(cycle_s.numerator)),
-            make("denominator", str(cycle_s.denominator)),
-        ),
-        make(
-            "admin-base-time",
-            make("seconds", "0"),
-            make("fractional-seconds" if is_of_2018 else "nanoseconds", "0"),
-        ),
-        make("config-change", "true"),
+        gate_entries(make, gates),
+        *list_times(make, gates.cycle_ns, 0),
     )
 
 
@@ -186,17 +182,3 @@ def _of_2018(make: Any, gates: GateControlList) -> Iterator[Element]:
                 make("time-interval-value", str(each.interval_ns)),
             ),
         )
-
-
-def _since_2020(make: Any, gates: GateControlList) -> Iterator[Element]:
-    rows = (
-        make(
-            "gate-control-entry",
-            make("index", str(index)),
-            make("operation-name", "sched:set-gate-states"),
-            make("time-interval-value", str(each.interval_ns)),
-            make("gate-states-value", str(each.gate_states)),
-        )
-        for index, each in enumerate(gates.entries)
-    )
-    yield make("admin-control-list", *rows)

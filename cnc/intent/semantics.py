@@ -60,7 +60,7 @@ def streams(document: shape.Document, classes: Mapping[str, TrafficClass]) -> di
     scheduled = tuple(
         name
         for name, its in classes.items()
-        if its.role is ClassRole.SCHEDULED and not _has_share(document.classes[name])
+        if its.role is ClassRole.SCHEDULED and document.classes[name].share is None
     )
     return {
         name: _stream(name, its, _classes_of_pcp(its, classes, its.class_ or scheduled), document)

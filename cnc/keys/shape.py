@@ -269,6 +269,11 @@ class Class(Shape):
         "later have room there, and no bound of another one grows; default: none",
     )
 
+    @property
+    def share(self) -> ClassWindows | None:
+        """Its windows where they are given, and not for frames of streams; None: they are not."""
+        return self.windows if self.windows and self.windows.share_ppb is not None else None
+
 
 class Management(Shape):
     """Address of the NETCONF server of a switch."""

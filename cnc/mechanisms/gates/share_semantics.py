@@ -20,8 +20,7 @@ _WHOLE_PPB = 10**9
 
 def classes_with_share(document: shape.Document) -> dict[str, shape.ClassWindows]:
     """The windows of classes that state a share."""
-    stated = ((name, its.windows) for name, its in document.classes.items())
-    return {name: its for name, its in stated if its and its.share_ppb is not None}
+    return {name: its.share for name, its in document.classes.items() if its.share}
 
 
 def shared_list(document: shape.Document, problems: Problems) -> GivenList | None:

@@ -16,7 +16,7 @@ from lxml import etree
 from lxml.builder import ElementMaker
 
 from cnc.data_tree import reply
-from cnc.data_tree.list_times import first_start_ns, list_times
+from cnc.data_tree.list_times import first_start_ns, gate_entries, list_times
 from cnc.data_tree.reply import Element, Reply, Row
 from cnc.data_tree.tree import (
     BRIDGE,
@@ -137,19 +137,7 @@ def gate_table(gates: GateControlList, base_time_ns: int) -> Element:
         "gate-parameter-table",
         _REPLACE,
         _GATES("gate-enabled", "true"),
-        _GATES(
-            "admin-control-list",
-            *(
-                _GATES(
-                    "gate-control-entry",
-                    _GATES("index", str(index)),
-                    _GATES("operation-name", "sched:set-gate-states"),
-                    _GATES("time-interval-value", str(entry.interval_ns)),
-                    _GATES("gate-states-value", str(entry.gate_states)),
-                )
-                for index, entry in enumerate(gates.entries)
-            ),
-        ),
+        gate_entries(_GATES, gates),
         *list_times(_GATES, gates.cycle_ns, first_start_ns(base_time_ns, gates.cycle_ns)),
     )
 
