@@ -402,6 +402,43 @@ def test_drift_is_named_and_the_next_push_puts_it_right(line3: Bench) -> None:
     assert all(port.agrees for port in status(line3.plan, connect=reach(line3)))
 
 
+def test_lists_that_are_given_run_in_kernels_as_they_are_read_back(
+    new: Bench, tmp_path: Path
+) -> None:
+    """One port has a list of its own, which lasts shorter than its cycle, all others a share."""
+    document = yaml.safe_load(new.file.read_text())
+    document["streams"] = {}
+    document["classes"]["cyclic"]["windows"] = {"share": "30%", "every": "1ms", "after": "100us"}
+    entries = [
+        {"open": ["control", "cyclic"], "for": "200us"},
+        {"open": ["control", "best-effort"], "for": "250us"},
+    ]
+    own = {"cycle": "500us", "base-offset": "50us", "entries": entries}
+    document["switches"]["s2"]["ports"] = {"s1": {}, "s3": {"gate-control-list": own}}
+    file = tmp_path / "given.yaml"
+    file.write_text(yaml.safe_dump(document))
+    plan = compute(intents.load(file))
+    push(plan, connect=reach(new))
+    assert len(plan.gates) == 8
+    for port, gates in plan.gates.items():
+        assert [each for _, each in schedules_in(tc_qdisc(new, port))][-1] == gates
+    assert plan.gates[PortRef("s2", "s3")].entries == (
+        GateEntry(0x81, 50_000),
+        GateEntry(0xC0, 200_000),
+        GateEntry(0x81, 250_000),
+    )
+    assert all(port.agrees for port in status(plan, connect=reach(new)))
+    on(new, "s2", "tc", "qdisc", "del", "dev", "s3", "root")
+    drifted = [p for p in status(plan, connect=reach(new)) if not p.agrees]
+    assert [str(p.port) for p in drifted] == ["s2/s3"]
+    report = push(plan, connect=reach(new))
+    assert [str(change.port) for change in report.changes] == ["s2/s3"]
+    assert all(port.agrees for port in status(plan, connect=reach(new)))
+    assert (
+        schedules_in(tc_qdisc(new, PortRef("s2", "s3")))[-1][1] == plan.gates[PortRef("s2", "s3")]
+    )
+
+
 @pytest.fixture
 def tai_offset_of_today() -> Iterator[None]:
     """CLOCK_TAI is 37 s ahead of UTC, as ptp4l or chrony set it."""

@@ -542,6 +542,30 @@ def test_a_lost_schedule_is_put_back_and_the_history_knows(network: Network, wat
         assert history.rollouts()[0].what == "put back by watch"
 
 
+GIVEN = """{p1: {}, p2: {gate-control-list: {cycle: 1ms, entries: [
+    {open: [cyclic], for: 300us}, {open: [best-effort], for: 700us}]}}}"""
+
+
+def test_a_list_that_is_given_is_put_back_as_a_planned_one(network: Network, watch: Start):
+    """No stream is in the intent."""
+    intent = network.plan.with_suffix(".yaml")
+    text = INTENT.format(port=network.server.port, period="1ms").partition("\nstreams:")[0]
+    intent.write_text(text.replace("[p1, p2]", GIVEN) + "\nstreams: {}\n")
+    network.cnc("plan", intent, "-o", network.plan)
+    network.cnc("push", network.plan)
+    before = network.kernel.states["p2"][GateState].taprio
+    assert [each.gate_states for each in before.schedule.entries] == [0x40, 0x01]
+    network.lose_schedule()
+    assert network.status() == {"s1/p2": "differs: no gate control list (root qdisc noqueue)"}
+    process = watch(*OFTEN, "--heal")
+    process.wait_for("began", "drift", port="p2")
+    assert process.wait_for("noted", "heal")["text"] == "restoring s1/p2"
+    assert process.wait_for("noted", "heal")["text"] == "restored s1/p2"
+    after = network.kernel.states["p2"][GateState].taprio
+    assert after.schedule.entries == before.schedule.entries
+    assert network.status() == {}
+
+
 def test_while_somebody_else_holds_the_lock_nothing_is_healed(network: Network, watch: Start):
     process = watch(*OFTEN, "--heal")
     with network.server.connect() as operator:
