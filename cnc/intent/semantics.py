@@ -121,15 +121,11 @@ def _stream(
         frames=its.frames,
         windows=_windows(its, classes, document),
         routes=its.route or (),
+        ethertype=its.ethertype,
     )
     for each in KEYS:
         stream = each.of_stream(stream, its, document)
     return stream
-
-
-def _has_share(its: shape.Class) -> bool:
-    """Whether the windows of a class are given, and not for frames of streams."""
-    return its.windows is not None and its.windows.share_ppb is not None
 
 
 def _frames(its: shape.Class) -> Windows | None:

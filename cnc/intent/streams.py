@@ -78,7 +78,7 @@ def _check_classes(intent: Intent, stream: Stream, problems: Problems) -> None:
 def _check_payload(intent: Intent, stream: Stream, problems: Problems) -> None:
     path = ("streams", stream.name, "payload")
     payload, headers_octets = SIZE.format(stream.payload_octets), _HEADERS_OCTETS[stream.ip_version]
-    if stream.payload_octets < headers_octets:
+    if stream.ethertype is None and stream.payload_octets < headers_octets:
         headers = f"{SIZE.format(headers_octets)}, the headers of UDP over IPv{stream.ip_version}"
         problems.add(path, payload, f"at least {headers}")
     overhead = intent.network.overhead

@@ -31,6 +31,7 @@ from cnc.keys.values import (
     Dscp,
     Duration,
     End,
+    EtherType,
     FrameSize,
     Gates,
     IpVersion,
@@ -470,7 +471,8 @@ class Stream(Shape):
         "first of the next, a duration such as 1ms"
     )
     payload_octets: Annotated[int, quantity(SIZE, 1, PAYLOAD_MAX_OCTETS)] = Field(
-        description="the IP packet with its headers, in octets, such as 200B; up to 9000B, where "
+        description="the IP packet with its headers, or what is behind the ethertype, in octets, "
+        "such as 200B; up to 9000B, where "
         "max-frame of its class and the MTUs of all ports on its way allow it"
     )
     max_latency_ns: Annotated[int, quantity(DURATION, 1)] = Field(
@@ -486,6 +488,12 @@ class Stream(Shape):
         None, description="when the talker may send; default: at any time"
     )
     ip: IpVersion = Field(6, description="IP version, 4 or 6")
+    ethertype: EtherType | None = Field(
+        None,
+        description="in a bridged network: the EtherType of its frames where they carry no IP "
+        "packets, such as 0x22f0 of AVTP or 0x8892 of PROFINET; payload is what is behind it; "
+        "default: IP packets",
+    )
     paths: Annotated[int, integer(1, 2, "1 or 2")] = Field(
         1,
         description="2: every frame is sent twice, over paths that share no link between switches, "

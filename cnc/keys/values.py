@@ -145,6 +145,12 @@ def _ip_version(value: object) -> int:
     raise ValueError("4 or 6")
 
 
+def _ethertype(value: object) -> int:
+    if type(value) is not int or value not in _ETHERTYPES:
+        raise ValueError("an EtherType from 0x600 to 0xffff, such as 0x22f0")
+    return value
+
+
 def _words_or_duration(*words: str) -> dict[str, Any]:
     """The schema of a duration, or of one of some words."""
     return {"type": "string", "anyOf": [{"enum": [*words]}, {"pattern": DURATION.pattern}]}
@@ -260,6 +266,10 @@ OverheadSize = Annotated[int, quantity(SIZE, 0, _FRAME_MAX_OCTETS)]
 Dscp = Annotated[int, Leaf(_dscp, {"type": "integer", "minimum": 0, "maximum": _DSCP_MAX})]
 End = Annotated[PortRef, Leaf(_end, {"type": "string", "pattern": f"^{_NAME}/{_PORT}$"})]
 Gates = Annotated[GateMode, choice(GateMode)]
+_ETHERTYPES = range(0x600, 0x10000)  # IEEE 802.3-2022 3.2.6: less is the length of a frame
+EtherType = Annotated[
+    int, Leaf(_ethertype, {"type": "integer", "minimum": min(_ETHERTYPES), "maximum": 0xFFFF})
+]
 IpVersion = Annotated[int, Leaf(_ip_version, {"enum": [4, 6]})]
 Mac = Annotated[str, Leaf(_mac, {"type": "string", "pattern": f"^{_MAC}$"})]
 MacRange = Annotated[

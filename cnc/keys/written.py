@@ -29,7 +29,11 @@ def keys_of(stream: Stream, document: Mapping[str, Any]) -> dict[str, Any]:
         "payload": SIZE.format(stream.payload_octets),
         "max-latency": DURATION.format(stream.max_latency_ns),
         "window": window,
-        "ip": stream.ip_version,
+        **(
+            {"ip": stream.ip_version}
+            if stream.ethertype is None
+            else {"ethertype": stream.ethertype}
+        ),
         "paths": stream.paths,
         "frames": stream.frames,
         "windows": str(stream.windows),

@@ -87,11 +87,12 @@ class Windows(StrEnum):
 class Stream:
     """Periodic frames from one talker to its listeners (802.1Qcc TSpec and requirements).
 
-    `payload_octets` is the MAC client data of one frame: an IP packet with its headers. In each
-    period the talker sends up to `frames` of them back to back (802.1Qcc 46.2.3.5:
-    MaxFramesPerInterval). `max_latency_ns` runs from the planned start of transmission at the
-    talker to the last bit of the last frame at the last listener. The talker may start between
-    `earliest_ns` and `latest_ns` of each period.
+    `payload_octets` is the MAC client data of one frame: an IP packet of `ip_version` with its
+    headers; where `ethertype` is not None, what else that stands for. In each period the talker
+    sends up to `frames` of them back to back (802.1Qcc 46.2.3.5: MaxFramesPerInterval).
+    `max_latency_ns` runs from the planned start of transmission at the talker to the last bit of
+    the last frame at the last listener. The talker may start between `earliest_ns` and `latest_ns`
+    of each period.
     A plan chooses one of `traffic_classes` for the whole way, since a frame's DSCP names it.
     With two `paths` each frame is sent twice, over trees that share no link between bridges, for
     the listener to keep the first copy (IEEE 802.1CB); the latency of both counts from the first.
@@ -127,6 +128,7 @@ class Stream:
     elimination: Elimination = Elimination.LISTENER
     windows: Windows = Windows.AUTO
     routes: tuple[tuple[str, ...], ...] = ()
+    ethertype: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

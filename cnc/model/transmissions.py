@@ -29,7 +29,8 @@ class Transmission:
 
     In a bridged network frames go to `destination_mac`, with `vlan_id` and `pcp` in a VLAN tag; all
     three are None in a routed one. `is_untagged`: frames are sent as before the plan, without a tag
-    and to the listener, and the first switch knows them; then all three are None, too.
+    and to the listener, and the first switch knows them; then all three are None, too. Frames with
+    an `ethertype` carry no IP packets: then `ip_version` is None, and `dscps` are empty.
     """
 
     talker: str
@@ -40,7 +41,7 @@ class Transmission:
     period_ns: int
     offset_ns: int
     payload_octets: int
-    ip_version: int
+    ip_version: int | None
     traffic_class: int
     priority: int
     dscps: tuple[int, ...]
@@ -50,6 +51,7 @@ class Transmission:
     is_untagged: bool = False
     frames: int = 1
     window_ns: int = 0
+    ethertype: int | None = None
 
     @property
     def address(self) -> StreamAddress | None:
@@ -92,7 +94,7 @@ def _transmission(plan: Plan, name: str, number: int, first: Hop) -> Transmissio
         period_ns=stream.period_ns,
         offset_ns=first.offset_ns,
         payload_octets=stream.payload_octets,
-        ip_version=stream.ip_version,
+        ip_version=stream.ip_version if stream.ethertype is None else None,
         traffic_class=its_class.number,
         priority=its_class.priority,
         dscps=_dscps(stream, its_class),
@@ -102,11 +104,15 @@ def _transmission(plan: Plan, name: str, number: int, first: Hop) -> Transmissio
         is_untagged=is_untagged,
         frames=stream.frames,
         window_ns=first.window_ns,
+        ethertype=stream.ethertype,
     )
 
 
 def _dscps(stream: Stream, its_class: TrafficClass) -> tuple[int, ...]:
-    """What may stand in the IP headers; the one that the first switch knows a stream by alone."""
+    """What may stand in the IP headers, if there are any; the one that the first switch knows a
+    stream by alone."""
+    if stream.ethertype is not None:
+        return ()
     match stream.identification:
         case IpIdentification(dscp=int(dscp)):
             return (dscp,)

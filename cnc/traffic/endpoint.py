@@ -30,6 +30,7 @@ from typing import Any
 
 from cnc.talker import OffsetFile, StreamOffset, be_punctual, mark, sleep_until, tai_ns
 from cnc.traffic.ethernet import Arrival, EthernetListener, EthernetOutlet
+from cnc.traffic.probe_filter import Marks
 from cnc.traffic.sockets import (
     NS_PER_S,
     PROBE,
@@ -306,7 +307,10 @@ def listen(spec: dict[str, Any]) -> None:
             PacketListener(family, address, port, offset_ns)
             for family, address, port in spec["addresses"]
         ),
-        *(EthernetListener(each, spec["udp_ports"], offset_ns) for each in spec["interfaces"]),
+        *(
+            EthernetListener(each, Marks(spec["udp_ports"], spec["ethertypes"]), offset_ns)
+            for each in spec["interfaces"]
+        ),
     ]
     columns = listeners[-1].columns  # those of frames are the longer ones
     poll = select.poll()

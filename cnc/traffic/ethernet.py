@@ -2,7 +2,8 @@
 
 Probes are frames with an EtherType for local experiments (IEEE 802 Std 9.2.3), since a bridge looks
 into frames with IP packets for their group (net/bridge/br_multicast.c) and not at their MAC
-address; those of streams that talkers send untagged may be in UDP packets. The standard library and
+address, or with that of their stream; those of streams that talkers send untagged may be in UDP
+packets. The standard library and
 `cnc.talker` only: `cnc.traffic.endpoint` is to start fast.
 """
 
@@ -11,12 +12,12 @@ from __future__ import annotations
 import ctypes
 import socket
 import struct
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from cnc.traffic.probe_filter import (
     ETHERTYPE,
     HEADERS_OCTETS,
+    Marks,
     probe_filter,
     probe_offset,
 )
@@ -51,14 +52,15 @@ Destination = tuple[str, "int | None", "int | None"]
 class EthernetOutlet(SendingSocket):
     """A flow's socket: frames with its address and tag go in, the kernel's time stamps come out.
 
-    The frame's payload, the MAC client data, has the flow's size. A flow without a VLAN is sent
-    untagged. `destinations` are what frames were sent to: from which sequence number on to which
-    address, VLAN and PCP.
+    The frame's payload, the MAC client data, has the flow's size; its EtherType is the flow's, or
+    that of probes. A flow without a VLAN is sent untagged. `destinations` are what frames were sent
+    to: from which sequence number on to which address, VLAN and PCP.
     """
 
     def __init__(self, flow: dict[str, Any]) -> None:
         super().__init__(socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0))
         self.flow = flow
+        self._ethertype = flow.get("ethertype") or ETHERTYPE
         self.socket.bind((flow["interface"], 0))
         self.destinations: list[tuple[int, Destination]] = []
         self.send_to((flow["destination_mac"], flow["vlan_id"], flow["pcp"]), 0)
@@ -77,7 +79,7 @@ class EthernetOutlet(SendingSocket):
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_PRIORITY, pcp)
         stated = self.flow.get("source_mac")
         source = octets_of(stated) if stated else self.socket.getsockname()[4]
-        self._header = octets_of(mac) + source + tag + struct.pack("!H", ETHERTYPE)
+        self._header = octets_of(mac) + source + tag + struct.pack("!H", self._ethertype)
 
     def send_probe(self, number: int, seq: int, content: bytes = b"") -> None:
         """Send a frame with these two numbers in it, and with `content` behind them."""
@@ -101,11 +103,11 @@ class Arrival(NamedTuple):
 
 class EthernetListener:
     """A socket for all probes that arrive at an interface, whatever their address and VLAN: of
-    their own EtherType, and in UDP packets to these ports."""
+    their own EtherType, and in what `marks` says."""
 
     columns = ("flow", *Arrival._fields[1:-1])
 
-    def __init__(self, interface: str, udp_ports: Sequence[int], tai_offset_ns: int) -> None:
+    def __init__(self, interface: str, marks: Marks, tai_offset_ns: int) -> None:
         self._tai_offset_ns = tai_offset_ns
         # With a protocol it would get frames of all ports before `bind`; and only a socket for all
         # protocols gets a frame while the kernel still knows of its tag (net/core/dev.c).
@@ -114,7 +116,7 @@ class EthernetListener:
         self.socket.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
         self.socket.setsockopt(SOL_PACKET, PACKET_AUXDATA, 1)
         self.socket.setsockopt(SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)
-        instructions = probe_filter(udp_ports)
+        instructions = probe_filter(marks)
         program = ctypes.create_string_buffer(instructions)
         length = len(instructions) // 8
         self.socket.setsockopt(

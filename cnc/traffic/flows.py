@@ -16,8 +16,9 @@ from cnc.lab.addressing import next_hops
 from cnc.lab.supported import check_streams
 from cnc.model import NS_PER_S, ClassRole, Elimination, Forwarding, Intent, Plan, Stream
 from cnc.traffic.endpoint import IP_AND_UDP_OCTETS
+from cnc.traffic.probe_filter import Marks
 from cnc.traffic.sockets import PROBE
-from cnc.traffic.untagged import Sending, sending_of
+from cnc.traffic.untagged import Sending, UdpPackets, sending_of
 
 BACKGROUND_SHARE = (331, 2_000)  # of the hyperperiod: 331 is prime, so all phases occur
 BACKGROUND_OCTETS = 1_000
@@ -79,7 +80,8 @@ class BridgedFlow:
 
     Flows of one `stream` are the same frames, sent once, by the talker's `interface`. Frames of a
     scheduled stream are tagged with `vlan_id` and `pcp`; of others these are None. `payload_octets`
-    is the MAC client data. Each frame is to arrive `copies` times.
+    is the MAC client data, behind the `ethertype`; None: that of probes. Each frame is to arrive
+    `copies` times.
     """
 
     name: str
@@ -98,6 +100,7 @@ class BridgedFlow:
     copies: int = 1
     pattern: Pattern = Pattern.PERIODIC
     frames: int = 1
+    ethertype: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +151,16 @@ def flow_of_class(
         period_ns=period_ns,
         offset_ns=0,
         latency_bound_ns=None,
+    )
+
+
+def marks(sent: Sequence[AnyFlow]) -> Marks:
+    """In what the probes of flows are at end stations and on cables of a bridged network."""
+    bridged = [flow for flow in sent if isinstance(flow, BridgedFlow)]
+    packets = (flow.sending for flow in bridged if isinstance(flow, UntaggedFlow))
+    return Marks(
+        tuple(sorted({its.port for its in packets if isinstance(its, UdpPackets)})),
+        tuple(sorted({flow.ethertype for flow in bridged if flow.ethertype is not None})),
     )
 
 
@@ -252,6 +265,7 @@ def _bridged_stream_flows(plan: Plan, stream: Stream) -> Iterator[BridgedFlow]:
             latency_bound_ns=planned.latency_bound_ns,
             copies=1 if stream.elimination is Elimination.SWITCH else len(planned.paths),
             frames=stream.frames,
+            ethertype=stream.ethertype,
         )
         yield _untagged(plan, stream, flow) if stream.identification else flow
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import socket
 import struct
-from collections.abc import Collection, Sequence
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from cnc.traffic.sockets import PROBE
 
@@ -27,8 +28,16 @@ _ACCEPT: _Instruction = (_END, 0, 0, 0xFFFF)
 _REFUSE: _Instruction = (_END, 0, 0, 0)
 
 
-def probe_filter(udp_ports: Sequence[int]) -> bytes:
-    """A filter for frames of the EtherType of probes, and for UDP packets to these ports.
+class Marks(NamedTuple):
+    """In what probes are beside frames with `ETHERTYPE`: in UDP packets to these ports, and in
+    frames with these EtherTypes, none of which is of IP."""
+
+    udp_ports: Sequence[int] = ()
+    ethertypes: Sequence[int] = ()
+
+
+def probe_filter(marks: Marks) -> bytes:
+    """A filter for frames that may hold a probe.
 
     The kernel has taken VLAN tags out of a frame before a filter sees it.
     """
@@ -50,15 +59,19 @@ def probe_filter(udp_ports: Sequence[int]) -> bytes:
     ]
     program = [
         (_HALF, 0, 0, MAC_HEADER_OCTETS - 2),
-        (_IF, 0, 1, ETHERTYPE),
-        _ACCEPT,
+        *_accepting((ETHERTYPE, *marks.ethertypes)),
         (_IF, 0, len(udp_over_ipv4), IPV4),
         *udp_over_ipv4,
         *udp_over_ipv6,
-        *(step for port in udp_ports for step in ((_IF, 0, 1, port), _ACCEPT)),
+        *_accepting(marks.udp_ports),
         _REFUSE,
     ]
     return b"".join(struct.pack("=HBBI", *instruction) for instruction in program)
+
+
+def _accepting(values: Sequence[int]) -> Iterator[_Instruction]:
+    """To accept the frame if what is loaded is one of these."""
+    return (step for value in values for step in ((_IF, 0, 1, value), _ACCEPT))
 
 
 def probe_offset(frame: bytes) -> int:
@@ -71,9 +84,9 @@ def probe_offset(frame: bytes) -> int:
     return MAC_HEADER_OCTETS
 
 
-def probe_of(frame: bytes, udp_ports: Collection[int]) -> tuple[int, int] | None:
+def probe_of(frame: bytes, marks: Marks) -> tuple[int, int] | None:
     """Flow number and sequence number in a frame as it is on a cable, with or without a VLAN tag;
-    None: it is no probe, nor a UDP packet to one of these ports."""
+    None: it holds no probe."""
     (ethertype,) = struct.unpack_from("!H", frame, MAC_HEADER_OCTETS - 2)
     if ethertype == VLAN:
         frame = frame[: MAC_HEADER_OCTETS - 2] + frame[MAC_HEADER_OCTETS + 2 :]
@@ -84,9 +97,9 @@ def probe_of(frame: bytes, udp_ports: Collection[int]) -> tuple[int, int] | None
         if protocol != socket.IPPROTO_UDP or len(frame) < offset + PROBE.size:
             return None
         (port,) = struct.unpack_from("!H", frame, offset - _UDP_OCTETS + 2)
-        if port not in udp_ports:
+        if port not in marks.udp_ports:
             return None
-    elif ethertype != ETHERTYPE:
+    elif ethertype not in (ETHERTYPE, *marks.ethertypes):
         return None
     number, seq = PROBE.unpack_from(frame, probe_offset(frame))
     return number, seq

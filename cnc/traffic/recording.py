@@ -24,7 +24,7 @@ from cnc.support import whole_file
 from cnc.support.format import duration
 from cnc.talker import tai_ns
 from cnc.traffic import endpoint
-from cnc.traffic.flows import AnyFlow, BridgedFlow, Flow, Pattern, UntaggedFlow, flows
+from cnc.traffic.flows import AnyFlow, BridgedFlow, Flow, Pattern, UntaggedFlow, flows, marks
 from cnc.traffic.frames import Frame
 from cnc.traffic.pairing import Pairing, Stray, transmissions
 from cnc.traffic.station import Station
@@ -242,14 +242,14 @@ def _listeners(lab: Lab, sent: Sequence[AnyFlow]) -> list[Station]:
         if isinstance(flow, UntaggedFlow) and isinstance(packets := flow.sending, UdpPackets):
             family = endpoint.FAMILIES[packets.ip_version]
             sockets[flow.listener].add((family, packets.destination, packets.port))
-    udp_ports = sorted({port for its in sockets.values() for *_, port in its})
+    known = marks(sent)._asdict()
     return [
         Station(
             lab,
             "listen",
             node,
             0,
-            {"addresses": sorted(sockets[node]), "interfaces": each, "udp_ports": udp_ports},
+            {"addresses": sorted(sockets[node]), "interfaces": each, **known},
         )
         for node, each in ports.items()
     ]

@@ -31,7 +31,7 @@ class Traffic:
     def __init__(self, lab: Lab, directory: Path, flooding: Collection[str]) -> None:
         """Switches that are `flooding` send best effort to all ports of the ordinary VLAN."""
         network = lab.intent.network
-        heard = {"addresses": [], "interfaces": [INTERFACE], "udp_ports": []}
+        heard = {"addresses": [], "interfaces": [INTERFACE], "udp_ports": [], "ethertypes": []}
         ends = sorted(network.end_stations)
         self._network = network
         self._listeners = [Station(lab, "listen", node, 0, heard) for node in ends]

@@ -17,7 +17,7 @@ from cnc.model import Intent
 from cnc.planner import plan as compute
 from cnc.traffic.flows import UntaggedFlow, flows
 from cnc.traffic.measure import Summary
-from cnc.traffic.probe_filter import ETHERTYPE, probe_filter, probe_offset
+from cnc.traffic.probe_filter import ETHERTYPE, Marks, probe_filter, probe_offset
 from cnc.traffic.untagged import PlainFrames, Sending, UdpPackets
 from tests.bridged_networks import line, stream
 
@@ -134,6 +134,8 @@ def ipv6(port: int, protocol: int = 17) -> bytes:
     ("octets", "is_probe"),
     [
         (frame(ETHERTYPE, b"probe"), True),
+        (frame(0x22F0, b"probe"), True),
+        (frame(0x8892, b"probe"), False),
         (ipv4(5004), True),
         (ipv4(5005, options=3), True),
         (ipv6(5004), True),
@@ -145,11 +147,11 @@ def ipv6(port: int, protocol: int = 17) -> bytes:
     ],
 )
 def test_listeners_hear_probes_and_nothing_else(octets: bytes, is_probe: bool) -> None:
-    assert passes(probe_filter([5004, 5005]), octets) is is_probe
+    assert passes(probe_filter(Marks((5004, 5005), (0x22F0,))), octets) is is_probe
     if is_probe:
         assert octets[probe_offset(octets) :].startswith(b"probe")
 
 
 def test_without_untagged_streams_no_packet_is_heard() -> None:
-    assert not passes(probe_filter([]), ipv4(5004))
-    assert passes(probe_filter([]), frame(ETHERTYPE, b""))
+    assert not passes(probe_filter(Marks()), ipv4(5004))
+    assert passes(probe_filter(Marks()), frame(ETHERTYPE, b""))

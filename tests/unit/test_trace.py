@@ -14,7 +14,7 @@ import pytest
 from cnc.model import GateControlList, GateEntry, Plan, PortRef
 from cnc.planner import plan as compute
 from cnc.plans import file as planfile
-from cnc.traffic.probe_filter import ETHERTYPE, probe_of
+from cnc.traffic.probe_filter import ETHERTYPE, Marks, probe_of
 from cnc.traffic.recording import Recording
 from cnc.traffic.sockets import PROBE, tai_offset_ns
 from cnc.traffic.trace import captured, circumstances, table
@@ -363,11 +363,11 @@ def test_a_probe_is_found_with_and_without_a_tag(tag: bytes):
     plain = MACS + tag + struct.pack("!H", ETHERTYPE) + PROBED
     over_v4 = MACS + tag + b"\x08\x00" + v4 + UDP + PROBED
     over_v6 = MACS + tag + b"\x86\xdd" + v6 + UDP + PROBED
-    assert [probe_of(each, {5005}) for each in (plain, over_v4, over_v6)] == [(7, 99)] * 3
-    assert [probe_of(each, {5006}) for each in (over_v4, over_v6)] == [None] * 2
+    assert [probe_of(each, Marks((5005,))) for each in (plain, over_v4, over_v6)] == [(7, 99)] * 3
+    assert [probe_of(each, Marks((5006,))) for each in (over_v4, over_v6)] == [None] * 2
     tcp = over_v4.replace(v4, v4[:9] + b"\x06" + v4[10:])
     arp = MACS + tag + b"\x08\x06" + bytes(40)
-    assert [probe_of(each, {5005}) for each in (tcp, arp)] == [None] * 2
+    assert [probe_of(each, Marks((5005,))) for each in (tcp, arp)] == [None] * 2
 
 
 def test_as_a_capture_it_says_what_each_frame_is_and_when_it_was_to_leave(line3: Plan):

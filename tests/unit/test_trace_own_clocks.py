@@ -23,6 +23,7 @@ from cnc.model import NS_PER_S, Plan, PortRef
 from cnc.plans import file as planfile
 from cnc.remote.frames import Frame, Kind
 from cnc.traffic.pcapng import CaptureFile, Direction
+from cnc.traffic.probe_filter import Marks
 from cnc.traffic.trace import account, circumstances
 from cnc.traffic.trace.account import Account, Layer
 from cnc.traffic.trace.cable_taps import CableTaps
@@ -255,7 +256,7 @@ def test_a_frame_leaves_when_its_sending_begins_and_comes_after_what_the_cable_t
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     with carried(tmp_path, monkeypatch) as taps:
-        tapped = taps.read({5005}, keep=False)
+        tapped = taps.read(Marks((5005,)), keep=False)
         own = taps.clocks(tapped)
     tai_ns = SENT_NS + 37 * NS_PER_S
     left, came = tapped[PortRef("s1", "s2")].left, tapped[PortRef("s2", "s1")].arrived

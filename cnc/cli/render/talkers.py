@@ -29,11 +29,12 @@ def talkers(found: Sequence[Transmission], *, as_csv: bool, as_json: bool) -> No
 def _print_table(found: Sequence[Transmission]) -> None:
     bridged = _is_bridged(found)
     frames = (">frames",) if _sends_several(found) else ()
+    types = ("EtherType",) if _has_types(found) else ()
     ends = (">has sent by",) if _shares(found) else ()
     marks = ("destination", ">VLAN", ">PCP") if bridged else ("DSCP",)
     table = new_table(
         *("", "talker", "stream", ">period", ">sends at", *ends, *frames, ">octets", "class"),
-        *(*marks, "listeners"),
+        *(*marks, *types, "listeners"),
     )
     for each in found:
         marked = (str(each.destination_mac), str(each.vlan_id), str(each.pcp))
@@ -49,9 +50,15 @@ def _print_table(found: Sequence[Transmission]) -> None:
             str(each.payload_octets),
             f"{each.traffic_class}, priority {each.priority}",
             *(marked if bridged else (", ".join(map(str, each.dscps)),)),
+            *((_type(each),) if types else ()),
             ", ".join(each.listeners),
         )
     print_table(table)
+
+
+def _type(each: Transmission) -> str:
+    """What the frames carry."""
+    return f"IPv{each.ip_version}" if each.ethertype is None else f"{each.ethertype:#06x}"
 
 
 def _end(each: Transmission) -> str:
@@ -78,6 +85,7 @@ _OF_BRIDGED = ("destination_mac", "vlan_id", "pcp")
 _OF_UNTAGGED = "is_untagged"
 _OF_SEVERAL = "frames"
 _OF_SHARED = "window_ns"
+_OF_TYPES = "ethertype"
 
 
 def _is_bridged(found: Sequence[Transmission]) -> bool:
@@ -92,10 +100,14 @@ def _shares(found: Sequence[Transmission]) -> bool:
     return any(each.window_ns for each in found)
 
 
+def _has_types(found: Sequence[Transmission]) -> bool:
+    return any(each.ethertype is not None for each in found)
+
+
 def _left_out(found: Sequence[Transmission]) -> set[str]:
     """The fields that say nothing here: of bridged networks in a routed one, and what tells apart
-    untagged streams, those of several frames in a period, or those that share windows, where there
-    are none."""
+    untagged streams, those of several frames in a period, those that share windows, or those
+    without IP, where there are none."""
     left_out = set() if _is_bridged(found) else {*_OF_BRIDGED}
     if not any(each.is_untagged for each in found):
         left_out.add(_OF_UNTAGGED)
@@ -103,6 +115,8 @@ def _left_out(found: Sequence[Transmission]) -> set[str]:
         left_out.add(_OF_SEVERAL)
     if not _shares(found):
         left_out.add(_OF_SHARED)
+    if not _has_types(found):
+        left_out.add(_OF_TYPES)
     return left_out
 
 

@@ -12,6 +12,7 @@ from cnc.keys.problems import KeyPath, Problems
 from cnc.model import (
     Forwarding,
     Intent,
+    IpIdentification,
     Stream,
     StreamAddress,
     mac_number,
@@ -20,6 +21,14 @@ from cnc.support.format import counted
 
 if TYPE_CHECKING:
     from cnc.keys import shape
+
+
+_IP_PACKETS = "which is of IP packets"
+_TAG = "which is of a tag before the EtherType"
+_NO_PAYLOAD = {
+    **dict.fromkeys((0x0800, 0x86DD), _IP_PACKETS),
+    **dict.fromkeys((0x8100, 0x88A8, 0xF1C1), _TAG),
+}
 
 
 def _check(document: shape.Document, intent: Intent, problems: Problems) -> None:
@@ -31,6 +40,7 @@ def _check(document: shape.Document, intent: Intent, problems: Problems) -> None
     for name, stream in intent.streams.items():
         _check_mac(stream, problems)
         _check_pcp(name, document.streams[name], intent, problems)
+        _check_ethertype(document.streams[name], stream, problems)
     _check_unique(document, intent, problems)
     if problems.empty:
         _check_room(intent, problems)
@@ -44,6 +54,7 @@ def _bridged_keys(document: shape.Document) -> Iterator[tuple[KeyPath, object]]:
             ("destination-mac", stream.destination_mac),
             ("vlan", stream.vlan),
             ("pcp", stream.pcp),
+            ("ethertype", None if stream.ethertype is None else f"{stream.ethertype:#06x}"),
         ):
             if value is not None:
                 yield ("streams", name, key), value
@@ -99,6 +110,24 @@ def _check_pcp(name: str, its: shape.Stream, intent: Intent, problems: Problems)
     leads = f"leads to class {led_to.name}" if led_to else "is the priority of no class"
     allowed = " or ".join(f"{each.priority}, the priority of class {each.name}" for each in classes)
     problems.add(("streams", name, "pcp"), f"{its.pcp}, which {leads}", allowed)
+
+
+def _check_ethertype(its: shape.Stream, stream: Stream, problems: Problems) -> None:
+    if stream.ethertype is None:
+        return
+    written = f"{stream.ethertype:#06x}"
+    if reason := _NO_PAYLOAD.get(stream.ethertype):
+        expected = "that of what the frames carry; none, with ip, for IP packets"
+        problems.add(("streams", stream.name, "ethertype"), f"{written}, {reason}", expected)
+    elif "ip" in its.model_fields_set:
+        found = f"{stream.ip_version}, and the ethertype {written}"
+        problems.add(("streams", stream.name, "ip"), found, "one of the two")
+    elif isinstance(stream.identification, IpIdentification):
+        problems.add(
+            ("streams", stream.name, "identification"),
+            f"IP headers, and the ethertype {written}",
+            "source-mac or destination-mac, by which the first switch knows frames without IP",
+        )
 
 
 def _check_unique(document: shape.Document, intent: Intent, problems: Problems) -> None:

@@ -33,6 +33,7 @@ from cnc.traffic.endpoint import (
 )
 from cnc.traffic.ethernet import EthernetListener, EthernetOutlet
 from cnc.traffic.loop.parts import SAMPLE, controller_of, events, plant_of, references_of
+from cnc.traffic.probe_filter import Marks
 from cnc.traffic.sockets import NS_PER_S, UNCOUNTED, tai_offset_ns
 
 NO_SAMPLE = 0xFFFFFFFF
@@ -92,7 +93,8 @@ def listener_of(spec: dict[str, Any]) -> PacketListener | EthernetListener:
     """The socket for the frames of the other end."""
     offset_ns = tai_offset_ns()
     if "interface" in spec:
-        return EthernetListener(spec["interface"], (), offset_ns)
+        known = Marks(ethertypes=spec["ethertypes"])
+        return EthernetListener(spec["interface"], known, offset_ns)
     return PacketListener(spec["family"], spec["address"], spec["port"], offset_ns)
 
 

@@ -13,7 +13,7 @@ from cnc.lab.running import Lab
 from cnc.loops.model import Loop
 from cnc.model import Plan
 from cnc.traffic.endpoint import FAMILIES
-from cnc.traffic.flows import AnyFlow, BridgedFlow, Flow
+from cnc.traffic.flows import AnyFlow, BridgedFlow, Flow, marks
 from cnc.traffic.loop import axes, program
 from cnc.traffic.station import Station
 
@@ -94,4 +94,4 @@ def _heard(lab: Lab, plan: Plan, flow: AnyFlow) -> Mapping[str, Any]:
             "cnc lab loop listens at one port",
             hint="close the loop by streams with one path, or at a station with one link",
         )
-    return {"interface": ports[0]}
+    return {"interface": ports[0], "ethertypes": marks([flow]).ethertypes}

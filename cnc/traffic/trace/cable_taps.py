@@ -6,7 +6,7 @@ has it after the time that the cable takes: both to the nanosecond, in true time
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from cnc.lab.kernels import layout, offsets
 from cnc.lab.kernels.offsets import TrueOffsets
 from cnc.model import Intent, PortRef
 from cnc.traffic.cables import CableFrames
-from cnc.traffic.probe_filter import probe_of
+from cnc.traffic.probe_filter import Marks, probe_of
 from cnc.traffic.trace.clocks import OwnClocks
 from cnc.traffic.trace.passages import Passage
 from cnc.traffic.trace.taps import BEGINNING_OCTETS, TappedPort
@@ -38,8 +38,8 @@ class CableTaps:
     def __exit__(self, *_: object) -> None:
         self._frames.__exit__()
 
-    def read(self, udp_ports: Collection[int], *, keep: bool) -> dict[PortRef, TappedPort]:
-        """All that passed. Probes are in UDP packets to `udp_ports`, too. `keep`: keep the first
+    def read(self, marks: Marks, *, keep: bool) -> dict[PortRef, TappedPort]:
+        """All that passed. Probes are in what `marks` says. `keep`: keep the first
         octets of each frame."""
         network = self._frames.intent.network
         taps = {port: TappedPort() for port in sorted(network.links)}
@@ -47,7 +47,7 @@ class CableTaps:
         for frame in self._frames.take():
             link = network.links[frame.sender]
             beginning = frame.octets[:BEGINNING_OCTETS]
-            octets, probe = len(frame.octets), probe_of(beginning, udp_ports)
+            octets, probe = len(frame.octets), probe_of(beginning, marks)
             kept = beginning if keep else b""
             left_ns = frame.time_ns + tai_offset_ns
             taps[frame.sender].left.append(Passage(left_ns, octets, probe, kept))

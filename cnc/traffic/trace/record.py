@@ -12,7 +12,8 @@ from cnc.model import Plan, PortRef
 from cnc.plans import file as planfile
 from cnc.traffic import recording as records
 from cnc.traffic.endpoint import PORT
-from cnc.traffic.flows import UntaggedFlow, flows
+from cnc.traffic.flows import flows, marks
+from cnc.traffic.probe_filter import Marks
 from cnc.traffic.recording import AnyFlow, Recording
 from cnc.traffic.trace import account, circumstances
 from cnc.traffic.trace.account import Account
@@ -24,7 +25,6 @@ from cnc.traffic.trace.kernel_events import KernelEvents
 from cnc.traffic.trace.kernel_trace import KernelTrace
 from cnc.traffic.trace.taps import TappedPort, Taps
 from cnc.traffic.trace.ways import ways
-from cnc.traffic.untagged import UdpPackets
 
 _PLAN = "plan.json"
 
@@ -102,7 +102,7 @@ def record(
     with ExitStack() as stack:
         events = stack.enter_context(KernelTrace(lab)) if kernel else None
         links = plan.intent.network.links
-        taps = stack.enter_context(Taps(lab, links, _udp_ports(sent), keep=keep))
+        taps = stack.enter_context(Taps(lab, links, _marks(sent), keep=keep))
         recording = records.run(
             *(lab, sent, duration_ns, directory),
             stamps=True,
@@ -141,15 +141,12 @@ def record_kernels(
         sending()
         plan = planfile.load(directory / _PLAN)
         sent = flows(plan)
-        tapped = taps.read(_udp_ports(sent), keep=keep)
+        tapped = taps.read(_marks(sent), keep=keep)
         under = circumstances.of_own_kernels(plan, taps.clocks(tapped))
     return Trace(plan, sent, records.read(lab, sent, directory), tapped, under)
 
 
-def _udp_ports(sent: Sequence[AnyFlow]) -> set[int]:
-    """To which UDP ports probes go."""
-    return {PORT} | {
-        flow.sending.port
-        for flow in sent
-        if isinstance(flow, UntaggedFlow) and isinstance(flow.sending, UdpPackets)
-    }
+def _marks(sent: Sequence[AnyFlow]) -> Marks:
+    """In what probes are: packets to an ordinary socket among them."""
+    found = marks(sent)
+    return found._replace(udp_ports=(PORT, *found.udp_ports))

@@ -18,7 +18,7 @@ from cnc.lab.running import Lab
 from cnc.model import NS_PER_S, PortRef
 from cnc.support.format import counted
 from cnc.talker import tai_ns
-from cnc.traffic.probe_filter import HEADERS_OCTETS, probe_of
+from cnc.traffic.probe_filter import HEADERS_OCTETS, Marks, probe_of
 from cnc.traffic.sockets import PROBE, tai_offset_ns
 from cnc.traffic.tap import Tap
 from cnc.traffic.trace.passages import Passage, Passages
@@ -39,15 +39,13 @@ class TappedPort:
 class Taps:
     """Taps at ports of a lab of namespaces. Use as a context manager around a run.
 
-    Probes are in UDP packets to `udp_ports`, too. `keep`: keep the first octets of each frame.
+    Probes are in what `marks` says. `keep`: keep the first octets of each frame.
     """
 
-    def __init__(
-        self, lab: Lab, ports: Collection[PortRef], udp_ports: Collection[int], *, keep: bool
-    ) -> None:
+    def __init__(self, lab: Lab, ports: Collection[PortRef], marks: Marks, *, keep: bool) -> None:
         self._lab = lab.intent.name
         self._ports = sorted(ports)
-        self._udp_ports, self._keep = udp_ports, keep
+        self._marks, self._keep = marks, keep
         self._stack = ExitStack()
         self._taps: list[tuple[Tap, TappedPort]] = []
         self._tai_offset_ns = tai_offset_ns()
@@ -105,7 +103,7 @@ class Taps:
                     frame = tap.take(BEGINNING_OCTETS, socket.MSG_DONTWAIT)
                 except BlockingIOError:
                     break
-                probe = probe_of(frame.octets, self._udp_ports)
+                probe = probe_of(frame.octets, self._marks)
                 beginning = frame.octets if self._keep else b""
                 time_ns = frame.time_ns + self._tai_offset_ns
                 passage = Passage(time_ns, frame.length_octets, probe, beginning)
