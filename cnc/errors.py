@@ -50,6 +50,7 @@ class Lack(Enum):
     LIST = auto()  # entries of a gate control list
     FILTERS = auto()  # stream filters of a switch
     ENTRIES = auto()  # filtering entries of a bridge
+    ADDRESS = auto()  # a destination address that no other stream has
 
 
 class Unschedulable(CncError):

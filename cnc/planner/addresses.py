@@ -271,7 +271,7 @@ class LiveAddresses:
         for stream in streams:
             address = self._pick(stream)
             if isinstance(address, str):
-                refused[stream.name] = address
+                refused[stream.name], lacks[stream.name] = address, Lack.ADDRESS
             else:
                 assigned[stream.name] = address
                 self._owners[address].add(stream.name)

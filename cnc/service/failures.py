@@ -36,6 +36,7 @@ _OF_LACK: Mapping[Lack, Failure] = {
     Lack.LIST: Failure.BRIDGE_RESOURCES,
     Lack.FILTERS: Failure.BRIDGE_RESOURCES,
     Lack.ENTRIES: Failure.NO_ENTRY,
+    Lack.ADDRESS: Failure.ADDRESS_IN_USE,
 }
 # By the key of a stream that an intent may not have so. What a request says by itself is refused
 # before (`uni`); here is what it is not beside the network and the streams that are there.

@@ -23,6 +23,7 @@ from cnc.model import Intent, Plan, PriorityAddress, StreamAddress
 from cnc.page.guards import guards
 from cnc.plans import file as planfile
 from cnc.plans.transition import transition
+from cnc.service.failures import Failure, of_unschedulable
 from tests.unit.bridged_networks import deliveries
 
 MAC, VLAN = "02:00:5e:10:00:01", 100
@@ -259,8 +260,9 @@ def test_one_of_two_that_share_an_address_may_go() -> None:
     live = planner.Live(planner.plan(read(*TWO_TALKERS)))
     live.remove(["a"])
     assert live.plan.addresses == {"b": ADDRESS}
-    with pytest.raises(Unschedulable, match="which stream b has: streams that share an address"):
+    with pytest.raises(Unschedulable, match="which stream b has: streams that share") as refused:
         live.add([replace(live.plan.intent.streams["b"], name="c")])
+    assert of_unschedulable(refused.value) == {"c": Failure.ADDRESS_IN_USE}
     assert not found(live.plan)
     live.remove(["b"])
     assert not live.plan.addresses
