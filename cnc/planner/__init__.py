@@ -304,9 +304,5 @@ def _routes(
     trees = router.route_all(reachable)
     for stream in reachable:
         if stream.name not in trees:
-            impossible[stream.name] = (
-                explain.routes_meet(stream)
-                if stream.routes
-                else explain.no_second_path(stream, router.forwarding)
-            )
+            impossible[stream.name] = explain.no_second_path(stream, router.forwarding)
     return trees, impossible

@@ -32,7 +32,7 @@ def unreachable(talker: str, listeners: tuple[str, ...]) -> str:
     return f"no path from {talker} to {', '.join(listeners)}; add the missing link"
 
 
-def routes_meet(stream: Stream) -> str:
+def _routes_meet(stream: Stream) -> str:
     """That the paths that an operator gives have a switch in common."""
     routes = " and ".join(" - ".join(route) for route in stream.routes)
     return (
@@ -45,6 +45,8 @@ def routes_meet(stream: Stream) -> str:
 
 def no_second_path(stream: Stream, forwarding: Forwarding) -> str:
     ends = f"{stream.talker} to {', '.join(stream.listeners)}"
+    if stream.routes:
+        return _routes_meet(stream)
     if stream.elimination is Elimination.SWITCH and len(stream.listeners) > 1:
         return (
             f"no two paths from {ends} of which the last switch before each listener is the end: "

@@ -133,8 +133,12 @@ def test_switches_that_would_multiply_copies_refuse_two_routes() -> None:
     routes = (("s1", "s2", "s4", "s5", "s7"), ("s1", "s3", "s4", "s6", "s7"))
     twice = stream("a", "t", "l", paths=2, routes=routes)
     bridged = replace(net, forwarding=Forwarding.BRIDGED)
-    with pytest.raises(Unschedulable, match="do not keep the routes s1 - s2 - s4 - s5 - s7 and"):
+    why = "do not keep the routes s1 - s2 - s4 - s5 - s7 and"
+    with pytest.raises(Unschedulable, match=why):
         planner.plan(intent(bridged, twice))
+    live = planner.Live(planner.plan(intent(bridged, stream("b", "t", "l"))))
+    with pytest.raises(Unschedulable, match=why):
+        live.add([twice])
 
 
 @pytest.mark.parametrize(
