@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from array import array
 from collections import deque
 from collections.abc import Collection, Sequence
 
@@ -13,12 +14,13 @@ Tree = tuple[int, ...]  # links of all paths to the listeners, parents before ch
 
 
 class Graph:
-    """Nodes and links by number, links in the order of their port names. Only bridges forward."""
+    """Nodes and links by number, bridges first, links in the order of their port names. Only
+    bridges forward."""
 
     def __init__(self, network: Network) -> None:
         self.links = [network.links[port] for port in sorted(network.links)]
         self.number = {link.source: number for number, link in enumerate(self.links)}
-        names = sorted({*network.bridges, *network.end_stations})
+        names = [*sorted(network.bridges), *sorted(network.end_stations)]
         self.node = {name: number for number, name in enumerate(names)}
         self.is_bridge = [name in network.bridges for name in names]
         self.source = [self.node[link.source.node] for link in self.links]
@@ -35,7 +37,8 @@ class Graph:
             self._coming[target].append(link)
             if self.is_inner[link]:
                 self.between_bridges[source].append(link)
-        self._distances: dict[int, list[int]] = {}
+        self._nearby = [[self.target[link] for link in its] for its in self.between_bridges]
+        self._distances: dict[int, array[int]] = {}  # as many as bridges, of as many: no lists
         self._islands = self._number_islands()
 
     def is_reachable(self, source: int, target: int) -> bool:
@@ -72,19 +75,21 @@ class Graph:
         links = self._coming[node]
         return links[0] if len(links) == 1 else None
 
-    def distances_to(self, bridge: int) -> list[int]:
+    def distances_to(self, bridge: int) -> Sequence[int]:
         """Hops between bridges from each to `bridge`; -1 where no way leads there."""
         if bridge not in self._distances:
-            distance = [-1] * len(self.node)
-            distance[bridge] = 0
-            waiting = deque([bridge])
-            while waiting:
-                node = waiting.popleft()
-                for link in self._coming[node]:
-                    before = self.source[link]
-                    if distance[before] < 0 and self.is_bridge[before]:
-                        distance[before] = distance[node] + 1
-                        waiting.append(before)
+            distance = array("i", [-1]) * sum(self.is_bridge)
+            distance[bridge] = hops = 0
+            reached = [bridge]
+            while reached:
+                hops += 1
+                further = []
+                for node in reached:
+                    for near in self._nearby[node]:
+                        if distance[near] < 0:
+                            distance[near] = hops
+                            further.append(near)
+                reached = further
             self._distances[bridge] = distance
         return self._distances[bridge]
 
