@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from cnc.model import (
     NS_PER_S,
     RATE_TOLERANCE_PPM,
@@ -87,13 +89,29 @@ def control_ns(intent: Intent, link: Link, meanwhile_ns: int = 0) -> int:
     after that control at its rate: while that frame is sent, in `meanwhile_ns` in which frames of
     the same stream are sent or late, and while the link sends all that control.
     """
-    part, whole = control_part(intent, link)
-    if part >= whole:
-        return _FOR_EVER_NS
-    # What is solved for: x equals burst plus part / whole of behind plus x.
-    behind_ns = _longest_below_ns(intent, link) + meanwhile_ns
-    burst_ns = _control_burst_ns(intent, link)
-    return -(-(burst_ns * whole + behind_ns * part) // (whole - part))
+    return ControlOnLink.of(intent, link).keeps_ns(meanwhile_ns)
+
+
+class ControlOnLink(NamedTuple):
+    """What `control_ns` depends on beside the time meanwhile, for who asks often."""
+
+    burst_ns: int
+    behind_ns: int  # for how long a frame of another class is under way
+    part: int
+    whole: int
+
+    @classmethod
+    def of(cls, intent: Intent, link: Link) -> ControlOnLink:
+        burst_ns, behind_ns = _control_burst_ns(intent, link), _longest_below_ns(intent, link)
+        return cls(burst_ns, behind_ns, *control_part(intent, link))
+
+    def keeps_ns(self, meanwhile_ns: int) -> int:
+        """`control_ns`."""
+        burst_ns, behind_ns, part, whole = self
+        if part >= whole:
+            return _FOR_EVER_NS
+        # What is solved for: x equals burst plus part / whole of behind plus x.
+        return -(-(burst_ns * whole + (behind_ns + meanwhile_ns) * part) // (whole - part))
 
 
 def control_waiting_ns(intent: Intent, link: Link) -> int:

@@ -31,7 +31,7 @@ from typing import NamedTuple
 from cnc.account.frames import Transmission
 from cnc.account.openings import GateCycle
 from cnc.account.violation import Violation
-from cnc.account.wire import best_effort_ns, control_ns, guard_ns, held_up_ns
+from cnc.account.wire import ControlOnLink, best_effort_ns, guard_ns, held_up_ns
 from cnc.model import FRAMES_IN_ONE_GO, ClassRole, GateMode, Intent, Link, Plan, PortRef
 
 _LONG_AGO_NS = -(1 << 62)
@@ -140,6 +140,7 @@ class _Queue:
         self._link = link
         self._number = number
         self._sharing = sharing
+        self._control = ControlOnLink.of(intent, link)
         self._periods_ns = lcm(*{t.period_ns for t in sharing})
         bridge = intent.network.bridges.get(link.source.node)
         self._varies_ns = bridge.processing_max_ns - bridge.processing_min_ns if bridge else 0
@@ -262,7 +263,7 @@ class _Queue:
         def left(since_ns: int, work_ns: int) -> int:
             # Control that comes while the gate is late is sent meanwhile: no more than its burst,
             # and what came behind the frame before, waits when it opens.
-            control = control_ns(self._intent, self._link, again_ns + work_ns - shortest)
+            control = self._control.keeps_ns(again_ns + work_ns - shortest)
             return since_ns + ahead_ns + control + again_ns + work_ns
 
         from_ns = begin_ns

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import replace
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from cnc.mechanism import Admission, Decided, Room
 from cnc.mechanisms.loading import loaded
@@ -141,10 +141,27 @@ def control_ahead_ns(intent: Intent, link: Link, meanwhile_ns: int = 0) -> int:
     while a frame of another class is on the link, and goes on coming while it is sent itself.
     Where control may take all of the link, the figure is beyond any period.
     """
-    share, whole = control_share(intent, link)
-    numerator = _control_burst_ns(intent, link) * whole
-    numerator += (_others_longest_ns(intent, link) + meanwhile_ns) * share
-    return -(-numerator // max(whole - share, 1))
+    return control_ahead(intent, link).ns(meanwhile_ns)
+
+
+class ControlAhead(NamedTuple):
+    """What `control_ahead_ns` comes to on a link, for any time meanwhile: an arrival curve of
+    `burst_ns` and then `share` of `whole`."""
+
+    burst_ns: int
+    held_ns: int
+    share: int
+    whole: int
+
+    def ns(self, meanwhile_ns: int = 0) -> int:
+        come = self.burst_ns * self.whole + (self.held_ns + meanwhile_ns) * self.share
+        return -(-come // max(self.whole - self.share, 1))
+
+
+def control_ahead(intent: Intent, link: Link) -> ControlAhead:
+    """The same for who asks often."""
+    burst_ns, held_ns = _control_burst_ns(intent, link), _others_longest_ns(intent, link)
+    return ControlAhead(burst_ns, held_ns, *control_share(intent, link))
 
 
 def control_backlog_ns(intent: Intent, link: Link) -> int:

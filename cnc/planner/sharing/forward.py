@@ -21,6 +21,16 @@ class ForwardWays:
         self._leaving: defaultdict[str, list[int]] = defaultdict(list)
         for number, link in enumerate(problem.links):
             self._leaving[link.source.node].append(number)
+        self._onward = [
+            [
+                n
+                for n in self._leaving[link.target.node]
+                if self._links[n].target.node != link.source.node
+            ]
+            if link.target.node in self._bridges
+            else []
+            for link in problem.links
+        ]
 
     def carry(self, links: Iterable[int], share: float) -> None:
         """Count the load of a stream on links."""
@@ -36,17 +46,9 @@ class ForwardWays:
         """All turns that frames could take between links of switches."""
         found = []
         for number, link in enumerate(self._links):
-            if link.source.node in self._bridges and link.target.node in self._bridges:
-                found += [(number, onward) for onward in self._onward(number)]
+            if link.source.node in self._bridges:
+                found += [(number, onward) for onward in self._onward[number]]
         return found
-
-    def _onward(self, number: int) -> list[int]:
-        link = self._links[number]
-        return [
-            onward
-            for onward in self._leaving[link.target.node]
-            if self._links[onward].target.node != link.source.node
-        ]
 
     def find(
         self, talker: str, listener: str, share: float, place: Mapping[int, int]
@@ -60,16 +62,14 @@ class ForwardWays:
             if number in before:
                 continue
             before[number] = came
-            link = self._links[number]
-            if link.target.node == listener:
+            if self._links[number].target.node == listener:
                 way = [number]
                 while before[way[-1]] >= 0:
                     way.append(before[way[-1]])
                 return tuple(reversed(way))
-            if link.target.node not in self._bridges:
-                continue
-            for onward in self._onward(number):
-                if onward in before or place.get(onward, -1) <= place.get(number, -2):
+            here = place.get(number, -2)
+            for onward in self._onward[number]:
+                if onward in before or place.get(onward, -1) <= here:
                     continue
                 further = price + price_in_hops(self._loads[onward] + share)
                 heapq.heappush(waiting, (further, onward, number))

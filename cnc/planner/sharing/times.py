@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from cnc.mechanisms.terms import (
+    ControlAhead,
     added_octets,
     client_octets,
-    control_ahead_ns,
+    control_ahead,
     held_up_ns,
     interference_ns,
 )
@@ -47,6 +48,7 @@ class LinkTimes(NamedTuple):
     tick_ns: int
     is_talkers: bool
     margin_ns: int
+    control: ControlAhead
 
 
 class Times:
@@ -81,9 +83,7 @@ class Times:
         again_ns = (work_ns // shortest_ns - 1) // FRAMES_IN_ONE_GO * its.margin_ns
         # What comes of control while the gate is late is sent meanwhile.
         meanwhile_ns = again_ns + work_ns - shortest_ns
-        intent, link = self._problem.intent, self._problem.links[number]
-        control_ns = control_ahead_ns(intent, link, meanwhile_ns)
-        return since_ns + its.ahead_ns + control_ns + again_ns + work_ns
+        return since_ns + its.ahead_ns + its.control.ns(meanwhile_ns) + again_ns + work_ns
 
     def apart_ns(self, one: int, other: int) -> int:
         """How far the clocks of those that send by two links may differ."""
@@ -115,4 +115,5 @@ class Times:
             tick_ns=link.gate_tick_ns,
             is_talkers=sender is None,
             margin_ns=network.gate_margin_ns if is_software else 0,
+            control=control_ahead(intent, link),
         )
