@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence, Set
+from collections.abc import Collection, Sequence, Set
+from functools import cached_property
 
-from cnc.mechanisms.terms import longest_frame_ns
-from cnc.model import ClassRole
+from cnc.mechanisms.terms import added_octets, longest_frame_ns
+from cnc.model import ClassRole, Stream
 from cnc.planner.floor import us
 from cnc.planner.sharing.layout import Asked, Layout
 from cnc.planner.sharing.ways import Step
@@ -137,7 +138,7 @@ class Sharing:
             its, room = self._times.of_link(link), self._room_ns(link)
             if self._is_roomy and not its.is_talkers:
                 room = min(room, self._slot_ns - self._disturbed_ns(link))
-            shortest = min(self._times.of_frame(link, s).busy_ns for s in self._streams.values())
+            shortest = min(self._times.of_frame(link, s).busy_ns for s in self._of_each_length)
             reserve = 0 if its.is_talkers else self._asked.reserve_ns
             low, high = 0, self._slot_ns
             while low < high:
@@ -146,6 +147,12 @@ class Sharing:
                 low, high = (work, high) if lasts <= room else (low, work - 1)
             self._holds[link] = low
         return self._holds[link]
+
+    @cached_property
+    def _of_each_length(self) -> Collection[Stream]:
+        """One stream of all those whose frames have one length."""
+        streams = self._streams.values()
+        return {(its.payload_octets, added_octets(its)): its for its in streams}.values()
 
     def _room_ns(self, link: int) -> int:
         """The longest window of a link."""
