@@ -44,7 +44,10 @@ OWN_CLASS = (
 _SLOTS_TRIED_MAX = 16
 _TURNS = 2  # classes that take turns, where one is too few
 _TURN_SLOTS_MAX = 256  # of a cycle: a layout of more takes long, in slots too short to be halved
-_MANY = 5_000  # streams of which no more layouts are tried than have to be
+_MANY = 1_000  # streams of which no more layouts are tried than have to be
+# How windows may be laid out; what is behind the next slot only where frames go around rings.
+_STYLES = Style.NEXT_SLOT, Style.BY_HOPS, Style.UP_AND_DOWN
+_STYLES_OF_MANY = Style.UP_AND_DOWN, Style.NEXT_SLOT
 
 
 @dataclass(slots=True)
@@ -263,16 +266,20 @@ class _Choice:
         self._network = problem.intent.network
         self.names = names
         self._takes_turns = len(classes) > 1
+        # Of many streams some are too early somewhere around a ring in whatever slots, which takes
+        # longest to find out.
+        is_many = len(names) >= _MANY
+        self._styles = _STYLES_OF_MANY if is_many else _STYLES
         self._asked = cache(lambda style: asked_of(problem, names, classes, style, taken))
 
     @cached_property
     def most(self) -> int:
-        return Sharing(self._asked(Style.NEXT_SLOT), is_roomy=False).count_in_slots()
+        return Sharing(self._asked(self._styles[0]), is_roomy=False).count_in_slots()
 
     @property
     def cycle_slots(self) -> int:
         """After how many slots all repeats; 0 where best effort's turn leaves no time for any."""
-        asked = self._asked(Style.NEXT_SLOT)
+        asked = self._asked(self._styles[0])
         return asked.cycle_slots if asked.slot_ns > 0 else 0
 
     def tried(self, most: int = 0) -> Iterator[Sharing]:
@@ -283,23 +290,16 @@ class _Choice:
         one."""
         may_be_roomy = self._network.disturbance_ns is not None and not self._takes_turns
         for is_roomy in (True, False) if may_be_roomy else (False,):
-            for style in _styles(self.names):
+            rings = []
+            for style in self._styles:
                 tried = Sharing(self._asked(style), is_roomy=is_roomy)
                 tried.place(most)
                 most = max(most, tried.count)
                 yield tried
                 if tried.is_complete:
                     return
-                if not tried.has_rings:
+                rings.append(tried.has_rings)
+                if not tried.has_rings and style is Style.NEXT_SLOT:
                     break
-            else:
-                if self._network.recovery_required:
-                    return
-
-
-def _styles(names: Collection[str]) -> Iterator[Style]:
-    """How windows may be laid out; but for the first, only where frames go around rings."""
-    yield Style.NEXT_SLOT
-    if len(names) < _MANY:
-        yield Style.BY_HOPS
-    yield Style.UP_AND_DOWN
+            if all(rings) and self._network.recovery_required:
+                return
