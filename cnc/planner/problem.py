@@ -576,7 +576,8 @@ def complete(problem: Problem, placements: Mapping[Member, Placement]) -> dict[M
     return {
         member: placement
         for member, placement in placements.items()
-        if all(Member(member.stream, k) in placements for k in range(problem.stream(member).paths))
+        if (paths := problem.stream(member).paths) == 1
+        or all(Member(member.stream, k) in placements for k in range(paths))
     }
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Iterator
-from itertools import islice
 from math import gcd
 
 from cnc.planner import jitter
@@ -48,7 +47,8 @@ class Resource:
         if circle is None or behind > _PENDING_MAX:
             circle = self._circles[period_ns] = self._made(period_ns)
         elif behind:
-            for reservation, comes in islice(self._changes, len(self._changes) - behind, None):
+            for change in range(-behind, 0):
+                reservation, comes = self._changes[change]
                 if comes:
                     circle.add(*reservation)
                 else:
