@@ -10,8 +10,10 @@ from cnc import intent as intents
 from cnc.check import judge
 from cnc.errors import Unschedulable
 from cnc.model import Plan, PortRef, Windows
-from cnc.planner import _problem, plan
+from cnc.planner import _problem, plan, sharing
 from cnc.planner.sharing import share
+from cnc.planner.sharing.placing import Sharing
+from tests.scale.mesh import mesh
 from tests.shared_windows import networks
 from tests.simulator.campaign import is_kept_by_chance
 from tests.unit.planner_fuzz import sharing_plan
@@ -242,3 +244,18 @@ def test_a_stream_that_is_to_have_exact_windows_is_told_of_shared_ones():
     )
     with pytest.raises(Unschedulable, match="or `windows: auto`, with which frames share"):
         planned_for(document)
+
+
+def test_many_streams_around_a_ring_are_led_up_and_down_at_once(monkeypatch: pytest.MonkeyPatch):
+    """Else layouts are tried for minutes in which some frames come too early around the ring."""
+    few = mesh(300, 15)
+    streams = {n: replace(its, windows=Windows.SHARED) for n, its in few.streams.items()}
+    network = replace(few.network, disturbance_ns=100 * US)
+    tried: list[Sharing] = []
+    place = Sharing.place
+    monkeypatch.setattr(Sharing, "place", lambda its, *few: (tried.append(its), place(its, *few)))
+    monkeypatch.setattr(sharing, "_MANY", 300)
+    made = plan(replace(few, streams=streams, network=network))
+    assert judge(made) == []
+    assert len(shared(made)) == 300
+    assert [its.has_rings for its in tried] == [False]
