@@ -10,6 +10,7 @@ Pure functions: no I/O, no clock; the same intent and seed give the same plan ev
     own_windows, sharing
     exact             proofs for small problems           ejection,  making room for those that
     portfolio         several searches at once            neighbourhood              do not fit
+    waves             links filled along the ways of frames
     gates, edges,     the ports' gate control lists       auto       which of them, in what order
     spare, talker_gates
     loops             how long control loops take

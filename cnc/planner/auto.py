@@ -12,6 +12,7 @@ from cnc.planner.greedy import Dense, Greedy, NoWait, Waiting
 from cnc.planner.neighbourhood import Neighbourhood
 from cnc.planner.portfolio import Portfolio
 from cnc.planner.problem import Problem
+from cnc.planner.waves import Waves
 
 # Proofs for more can take minutes, which not everybody wants to wait. Orders cost more than that:
 # six streams of two periods with 10,700 orders took 20 s of CPU time, with 2,300 of them 3 s.
@@ -22,7 +23,7 @@ _NO_WAIT_MISSES = 50  # one stream in so many may miss before waiting is tried f
 
 class Auto:
     """No-wait first; if some stream does not fit, waiting, and frames right behind each other; then
-    ejection from several starts.
+    links filled in waves, and ejection from there and from several other starts.
 
     A small network that is still not complete is searched exactly, which may show that it cannot
     be by the planner's rules. With an executor the starts run side by side.
@@ -59,7 +60,8 @@ class Auto:
 
 def _starts(problem: Problem) -> list[Algorithm]:
     first = problem.pays_to_pace
-    starts: list[Algorithm] = [
+    starts: list[Algorithm] = [Waves()]
+    starts += [
         Neighbourhood(paced=paced, seed=seed) for seed in range(2) for paced in (first, not first)
     ]
     if exact.is_available() and exact.size(problem).is_within(_EXACT_SIZE_MAX):

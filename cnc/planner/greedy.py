@@ -94,7 +94,7 @@ class Greedy:
 
     def run(self, unplaced_max: int | None = None) -> None:
         """Place what fits. More than `unplaced_max` that do not, or an interrupt, end the pass."""
-        order = self._order()
+        order = [member for member in self._order() if member not in self.table.placements]
         try:
             for position, member in enumerate(order):
                 if position % _REPORT_EVERY == 0:

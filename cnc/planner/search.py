@@ -29,6 +29,20 @@ def first_free(table: Timetable, route: Route) -> Placement | None:
     return found[1] if found else None
 
 
+def next_without_waiting(
+    table: Timetable, route: Route, begin_ns: int, after_ns: int
+) -> tuple[int, Placement] | None:
+    """The first such start `after_ns` or more behind a moment of the period at which to begin,
+    which may be in the next one: how long behind it is, and the placement."""
+    first, last = table.window_ns(route)
+    search = _WithoutWaiting(table, route)
+    found = search.earliest(max(first, begin_ns + after_ns), last)
+    if found is None:
+        again_ns = max(first, begin_ns + after_ns - route.period_ns)
+        found = search.earliest(again_ns, min(last, begin_ns - 1))
+    return ((found[0] - begin_ns) % route.period_ns, found[1]) if found else None
+
+
 def in_beat(table: Timetable, route: Route) -> Placement | None:
     """Such a start nearest to the begin of a beat: the shortest period that divides the stream's.
 
@@ -39,13 +53,13 @@ def in_beat(table: Timetable, route: Route) -> Placement | None:
     beat = table.problem.beat_ns(route.period_ns)
     search = _WithoutWaiting(table, route)
     best: Placement | None = None
-    nearest = beat
-    for begin in range(first - first % beat, last + 1, beat):
-        found = search.earliest(max(first, begin), min(last, begin + nearest - 1))
-        if found:
-            nearest, best = found[0] - begin, found[1]
-            if nearest == 0:
-                break
+    nearest, begin = beat, first
+    # From one free start to the first of a later beat: of beats without any there may be thousands.
+    while nearest and (found := search.earliest(begin, last)):
+        start, placement = found
+        if start % beat < nearest:
+            nearest, best = start % beat, placement
+        begin = start - start % beat + beat
     return best
 
 

@@ -17,6 +17,7 @@ from cnc.planner.greedy import NoWait, Waiting
 from cnc.planner.neighbourhood import Neighbourhood
 from cnc.planner.problem import Problem
 from cnc.planner.route import Member, Placement, Route
+from cnc.planner.search import _WithoutWaiting, in_beat
 from cnc.planner.timetable import Timetable
 from tests.unit.planner_networks import (
     BEST_EFFORT,
@@ -286,3 +287,27 @@ def test_a_talker_window_is_kept_also_where_a_beat_begins_before_it() -> None:
     result = placed(NoWait(), together)
     for member, (first, last) in zip(("late0", "late1"), windows, strict=True):
         assert first <= result.placements[Member(member, 0)].offsets_ns[0] <= last
+
+
+def test_of_beats_without_a_free_start_not_each_is_searched(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A period of 1 s has 32,000 beats of 31.25 us."""
+    often = stream("often", "t", "l", period_ns=31_250, max_latency_ns=31_250)
+    rare = stream("rare", "u", "l", period_ns=1000 * MS, payload_octets=1500)
+    both = problem(intent(network("t-s1", "u-s1", "s1-l"), often, rare))
+    table = Timetable(both)
+    for name in ("often", "rare"):
+        route = both.route(Member(name, 0), both.trees[name][0])
+        if name == "often":
+            table.place(Placement(route, route.offsets_ns, 6))
+    searches: list[int] = []
+    real = _WithoutWaiting.earliest
+
+    def counted(its: _WithoutWaiting, first: int, last: int) -> tuple[int, Placement] | None:
+        searches.append(first)
+        return real(its, first, last)
+
+    monkeypatch.setattr(_WithoutWaiting, "earliest", counted)
+    assert in_beat(table, route) is None
+    assert len(searches) == 1

@@ -15,17 +15,19 @@ from cnc.model import Intent, Plan
 from cnc.planner import Budget, plan
 from cnc.planner.greedy import Dense
 from cnc.planner.neighbourhood import Neighbourhood
+from cnc.planner.waves import Waves
 from cnc.plans import file as planfile
 from tests.unit.planner_networks import examples, intents, problem
 
-ALGORITHMS = ["no-wait", "waiting", "dense", "ejection"]
+ALGORITHMS = ["no-wait", "waiting", "dense", "waves", "ejection"]
 
 
 @pytest.fixture(autouse=True, scope="module")
-def dense_by_name() -> Iterator[None]:
-    """It is a part of the default algorithm, that nobody can ask for alone."""
+def parts_by_name() -> Iterator[None]:
+    """They are parts of the default algorithm, that nobody can ask for alone."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(planner.ALGORITHMS, Dense.name, Dense)
+        for part in (Dense, Waves):
+            patch.setitem(planner.ALGORITHMS, part.name, part)
         yield
 
 
