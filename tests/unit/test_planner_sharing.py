@@ -13,6 +13,7 @@ from cnc.model import Plan, PortRef, Windows
 from cnc.planner import _problem, plan, sharing
 from cnc.planner.sharing import share
 from cnc.planner.sharing.placing import Sharing
+from cnc.planner.sharing.taken import Taken
 from tests.scale.mesh import mesh
 from tests.shared_windows import networks
 from tests.simulator.campaign import is_kept_by_chance
@@ -118,6 +119,28 @@ def test_two_classes_take_turns_where_one_has_no_place_for_all():
     assert {its.hops[0].traffic_class for its in made.streams.values()} == {4, 6}
     assert judge(made) == []
     assert is_kept_by_chance(made, 1)
+
+
+@pytest.mark.parametrize(
+    ("placed", "taking_turns"),
+    [
+        pytest.param((4, 5, 7, 6), 3, id="the best of those tried"),
+        pytest.param((4, 9, 9, 9), 2, id="no more than are needed"),
+        pytest.param((4, 3, 7, 7), 1, id="none where two carry fewer than one"),
+    ],
+)
+def test_so_many_classes_take_turns_as_carry_most(
+    placed: tuple[int, ...], taking_turns: int, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(Sharing, "place", lambda *_: None)
+    monkeypatch.setattr(Sharing, "count", property(lambda its: placed[its._asked.turns - 1]))
+    numbers = (6, 5, 4, 3)
+    classes = [replace(CYCLIC, name=f"c{n}", number=n, priority=n, dscps=(8 * n,)) for n in numbers]
+    names = tuple(its.name for its in classes)
+    streams = [stream(f"f{n}", "t", "l", traffic_classes=names) for n in range(9)]
+    asked = _problem(intent(LINE, *streams, classes=(*classes, BEST_EFFORT)), None, 1)[0]
+    found = sharing._best(asked, list(asked.intent.streams), numbers, Taken(asked, ()))
+    assert found._asked.turns == taking_turns
 
 
 def test_what_the_operator_asks_for_holds_whether_or_not_there_is_room():

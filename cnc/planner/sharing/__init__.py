@@ -4,7 +4,7 @@ One timer opens a window, so it needs one gate margin and one control burst, how
 leave in it and in whatever order (Reusch, Zhao, Craciunas, Pop: Window-based schedule synthesis for
 industrial IEEE 802.1Qbv TSN networks. WFCS 2020). Time is cut into slots, as long as the greatest
 common divisor of the periods. Each port has one window in a slot, and a frame leaves all ports of
-its way in the windows of one slot, which overlap. Where that has no place for all, two classes take
+its way in the windows of one slot, which overlap. Where that has no place for all, classes take
 turns, with a slot of each in a lap.
 
     times     how long frames take         queue     what may be in a queue, and when it has left
@@ -42,12 +42,13 @@ OWN_CLASS = (
     "class. What would help: `windows` alike for all streams of a class"
 )
 _SLOTS_TRIED_MAX = 16
-_TURNS = 2  # classes that take turns, where one is too few
+_TURNS_MAX = 4  # of classes, where one is too few: each costs a margin and a control burst
 _TURN_SLOTS_MAX = 256  # of a cycle: a layout of more takes long, in slots too short to be halved
 _MANY = 1_000  # streams of which no more layouts are tried than have to be
 # How windows may be laid out; what is behind the next slot only where frames go around rings.
 _STYLES = Style.NEXT_SLOT, Style.BY_HOPS, Style.UP_AND_DOWN
-_STYLES_OF_MANY = Style.UP_AND_DOWN, Style.NEXT_SLOT
+_STYLES_IN_TURN = Style.NEXT_SLOT, Style.UP_AND_DOWN
+_STYLES_OF_MANY = (Style.UP_AND_DOWN,)
 
 
 @dataclass(slots=True)
@@ -211,8 +212,8 @@ def _best(
 ) -> Sharing:
     """The layout with places for most streams: for all of them, or for those alone whose periods
     allow longer slots, if slots have room for more of them so. A margin and a control burst take a
-    part of each slot, however short it is. Where not all have a place in windows of one class, two
-    take turns, if they may have either."""
+    part of each slot, however short it is. Where not all have a place in windows of one class,
+    several take turns, if they may have any of them."""
     best = _Choice(problem, names, classes[:1], taken)
     for some in _by_slots(problem, names):
         if len(some) <= best.most:
@@ -222,12 +223,19 @@ def _best(
     found = max(best.tried(), key=lambda its: its.count)
     # A share of best effort's is reckoned in one turn of it, and fewer have a bound of recovery.
     is_alone = problem.shares_ppb or problem.intent.network.recovery_required
-    if found.is_complete or len(classes) < _TURNS or is_alone or not taken.is_nothing:
+    if found.is_complete or is_alone or not taken.is_nothing:
         return found
-    in_turn = _Choice(problem, best.names, classes[:_TURNS], taken)
-    if not 0 < in_turn.cycle_slots <= _TURN_SLOTS_MAX:
-        return found
-    return max((found, *in_turn.tried(found.count)), key=lambda its: its.count)
+    for turns in range(2, min(len(classes), _TURNS_MAX) + 1):
+        in_turn = _Choice(problem, best.names, classes[:turns], taken)
+        if not 0 < in_turn.cycle_slots <= _TURN_SLOTS_MAX:
+            break
+        more = max(in_turn.tried(found.count), key=lambda its: its.count)
+        if more.count <= found.count:
+            break
+        found = more
+        if found.is_complete:
+            break
+    return found
 
 
 def _by_slots(problem: Problem, names: Sequence[str]) -> Iterator[list[str]]:
@@ -268,8 +276,8 @@ class _Choice:
         self._takes_turns = len(classes) > 1
         # Of many streams some are too early somewhere around a ring in whatever slots, which takes
         # longest to find out.
-        is_many = len(names) >= _MANY
-        self._styles = _STYLES_OF_MANY if is_many else _STYLES
+        some = _STYLES_IN_TURN if self._takes_turns else _STYLES
+        self._styles = some if len(names) < _MANY else _STYLES_OF_MANY
         self._asked = cache(lambda style: asked_of(problem, names, classes, style, taken))
 
     @cached_property
