@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from math import gcd
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from math import gcd, isqrt, lcm
 from typing import NamedTuple
 
 from cnc.mechanisms import terms
@@ -72,8 +73,7 @@ def no_common_cycle(port: PortRef, period_ns: int, others_ns: int, cycle_ns: int
     return (
         f"its period of {us(period_ns)} and that of the other streams at {port}, which repeat "
         f"together every {us(others_ns)}, meet only every {us(cycle_ns)}; a cycle lasts "
-        f"{us(CYCLE_MAX_NS)} at most in the kernel. Choose a period that divides {us(others_ns)}, "
-        "or a multiple of it"
+        f"{us(CYCLE_MAX_NS)} at most in the kernel. {_suiting(period_ns, {others_ns: 1})}"
     )
 
 
@@ -244,7 +244,7 @@ def no_place(table: Timetable, route: Route) -> str:
     if stream.windows is Windows.EXACT and stream.max_jitter_ns is None:
         helps.append("`windows: auto`, with which frames share windows")
     if drifting := _drifting(route, tightest):
-        return f"{drifting} on {where}. Choose a period that one of both divides"
+        return f"{drifting} on {where}. {_suiting(period, _apart_ns(tightest))}"
     slot = f"no free slot of {us(tightest.stay_ns)} every {us(period)}"
     if tightest.room.starts_ns:
         why = (
@@ -326,10 +326,9 @@ def _drifting(route: Route, place: _Place) -> str | None:
     distance is long enough."""
     period = route.period_ns
     needs = [
-        (gcd(period, other), duration + place.stay_ns, member.stream, other)
-        for rivals in place.rivals
-        for member, (_, duration, other) in rivals.reservations.items()
-        if gcd(period, other) < duration + place.stay_ns
+        (gcd(period, other), together, name, other)
+        for name, other, together in _beside(place)
+        if gcd(period, other) < together
     ]
     if not needs:
         return None
@@ -339,6 +338,45 @@ def _drifting(route: Route, place: _Place) -> str | None:
         f"common, so that its frames and those of {name} come within that of each other sooner or "
         f"later, whatever the offsets; both need {us(together)}"
     )
+
+
+def _beside(place: _Place) -> Iterator[tuple[str, int, int]]:
+    """The streams beside which a frame stays, their periods, and how long a frame of both takes."""
+    for rivals in place.rivals:
+        for member, (_, duration, period) in rivals.reservations.items():
+            yield member.stream, period, duration + place.stay_ns
+
+
+def _apart_ns(place: _Place) -> dict[int, int]:
+    """By the periods of frames beside which one stays how long both take."""
+    found: dict[int, int] = {}
+    for _, other, together in _beside(place):
+        found[other] = max(together, found.get(other, 0))
+    return found
+
+
+def _suiting(period_ns: int, apart_ns: Mapping[int, int]) -> str:
+    """The period near that of a stream with which its frames keep a distance from those of other
+    periods that is no less than stated, in a cycle that a kernel can run."""
+    cycle_ns = lcm(*apart_ns)
+    suiting = [
+        near
+        for step in _divisors(min(apart_ns))
+        for near in {max(1, period_ns // step) * step, (period_ns // step + 1) * step}
+        if lcm(cycle_ns, near) <= CYCLE_MAX_NS
+        and all(gcd(near, other) >= least for other, least in apart_ns.items())
+    ]
+    if not suiting:
+        return "No period of it suits theirs, which would have to be longer"
+    nearest = min(suiting, key=lambda near: (abs(near - period_ns), near))
+    return f"A period that suits theirs is {us(nearest)}"
+
+
+@lru_cache(maxsize=64)
+def _divisors(number: int) -> list[int]:
+    """For periods up to 2.1 s in up to 46,000 steps."""
+    low = [n for n in range(1, isqrt(number) + 1) if number % n == 0]
+    return low + [number // n for n in low]
 
 
 def copies_apart(stream: Stream, enough_ns: int) -> str:
