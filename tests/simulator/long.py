@@ -36,6 +36,7 @@ from tests.unit.planner_fuzz import (
     stated_plan,
     steady_plan,
     ticked_plan,
+    turning_plan,
 )
 from tests.unit.window_plans import random_windows
 
@@ -50,6 +51,7 @@ CHECKS: dict[str, Callable[[int, tuple[int, ...]], Iterator[Plan]]] = {
     "ticks": ticked_plan,
     "stated": stated_plan,
     "sharing": sharing_plan,
+    "turning": turning_plan,
     "shared": lambda seed, _lists: random_windows(seed),
 }
 # Which limits the lists of ports have; 0: none.
@@ -64,6 +66,7 @@ _LISTS = {
     "ticks": (0, 0, 16, 64),
     "stated": (0, 0, 16, 64),
     "sharing": (0, 0, *SHORT_LISTS, 64),
+    "turning": (0, 0, 64),
     "shared": (),
 }
 

@@ -7,7 +7,7 @@ disturbances, `sharing_live_plans` where streams share windows, `both_live_plans
 `ticked_plan` plans a network on ports that count in ticks, and takes a refusal for a fault that
 nothing but the ticks explains.
 `stated_plan` plans one whose operator states what most leave unsaid, `sharing_plan` one whose
-streams may share windows.
+streams may share windows, `turning_plan` one of so many that classes may take turns.
 `python -m tests.simulator.long` judges and simulates many of them.
 """
 
@@ -151,6 +151,27 @@ def sharing_plan(seed: int, entries_max: tuple[int, ...] = (0, 0, 8, 16, 64)) ->
         disturbance_ns=random.choice((None, None, *DISTURBANCES_NS)),
     )
     planned = _planned(with_streams(replace(wanted, network=network), *streams))
+    if planned:
+        yield planned
+
+
+def turning_plan(seed: int, entries_max: tuple[int, ...] = (0, 0, 64)) -> Iterator[Plan]:
+    """A plan of so many streams that several classes take turns, where more have a place so."""
+    random = seeded(seed ^ 0xA5)
+    net = _network(random, entries_max)
+    numbers = (6, 5, 4, 3)[: random.choice((2, 3, 4, 4))]
+    classes = [replace(CYCLIC, name=f"c{n}", number=n, priority=n, dscps=(8 * n,)) for n in numbers]
+    periods = random.choice(((500,), (500, 1000), (1000, 2000), (2000,)))
+    streams = [
+        replace(
+            _stream(random, f"f{number}", sorted(net.end_stations), periods, narrow=False),
+            traffic_classes=tuple(its.name for its in classes),
+            windows=Windows.SHARED,
+        )
+        for number in range(random.randint(20, 120))
+    ]
+    net = replace(net, gate_margin_ns=random.choice((10 * US, 50 * US)))
+    planned = _planned(intent(net, *streams, classes=(*classes, BEST_EFFORT)))
     if planned:
         yield planned
 

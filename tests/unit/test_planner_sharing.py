@@ -17,7 +17,7 @@ from cnc.planner.sharing.taken import Taken
 from tests.scale.mesh import mesh
 from tests.shared_windows import networks
 from tests.simulator.campaign import is_kept_by_chance
-from tests.unit.planner_fuzz import sharing_plan
+from tests.unit.planner_fuzz import sharing_plan, turning_plan
 from tests.unit.planner_networks import (
     BEST_EFFORT,
     CYCLIC,
@@ -257,6 +257,14 @@ def test_the_order_in_which_streams_are_asked_for_decides_nothing():
 @pytest.mark.parametrize("seed", range(1, 25))
 def test_plans_with_shared_windows_are_sound_and_kept(seed: int):
     for made in sharing_plan(seed):
+        assert judge(made) == []
+        assert is_kept_by_chance(made, seed)
+
+
+@pytest.mark.parametrize(("seed", "turns"), [(4, 2), (7, 2), (9, 2), (15, 4)])
+def test_plans_of_classes_that_take_turns_are_sound_and_kept(seed: int, turns: int):
+    for made in turning_plan(seed):
+        assert len({its.hops[0].traffic_class for its in made.streams.values()}) == turns
         assert judge(made) == []
         assert is_kept_by_chance(made, seed)
 
