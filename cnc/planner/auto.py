@@ -52,8 +52,8 @@ class Auto:
         if crowd and not has_way_around(problem, crowd):
             return replace(greedy, impossible=conflict)
         found = Portfolio(_starts(problem), self._executor).schedule(problem, budget)
-        if len(found.placements) < len(greedy.placements):
-            # No start came so far, be it that the operator interrupted.
+        if len(found.placements) <= len(greedy.placements):
+            # No start came further, be it that the operator interrupted: streams start early here.
             return replace(greedy, impossible=found.impossible, interrupted=found.interrupted)
         return found
 

@@ -282,7 +282,8 @@ def no_control_burst(broken: pytest.MonkeyPatch) -> Plan:
 
 
 def no_control_but_its_burst(broken: pytest.MonkeyPatch) -> Plan:
-    broken.setattr(shared, "control_ns", lambda intent, link, _: wire.control_ns(intent, link))
+    keeps_ns = shared.ControlOnLink.keeps_ns
+    broken.setattr(shared.ControlOnLink, "keeps_ns", lambda its, _: keeps_ns(its, 0))
     return shorter_at_plc(stored_batch(200), int(199 * 849 / 9))
 
 
