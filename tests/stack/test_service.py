@@ -71,7 +71,10 @@ class Service:
 
     def died(self) -> bool:
         """Whether it was killed, once it has ended."""
-        return self._running.wait(ROLLOUT_LIMIT_S) == -signal.SIGKILL
+        try:
+            return self._running.wait(ROLLOUT_LIMIT_S) == -signal.SIGKILL
+        except subprocess.TimeoutExpired:
+            return False
 
     def stop(self) -> int:
         """Its exit code at SIGTERM."""
