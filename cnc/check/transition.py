@@ -89,9 +89,7 @@ def _circles(plan: Plan, former: Plan) -> Iterator[Violation]:
     """The addresses with other ways in the two plans, where a mixture of both has a circle."""
     links = {**former.intent.network.links, **plan.intent.network.links}
     before, after = _leaving(former), _leaving(plan)
-    users: defaultdict[StreamAddress, list[str]] = defaultdict(list)
-    for name, address in plan.addresses.items():
-        users[address].append(name)
+    users = plan.streams_by_address()
     for name, address in former.addresses.items():
         if address not in users or before[address] == after[address]:
             continue

@@ -80,9 +80,7 @@ def named(its: BridgeForwarding) -> dict[StreamAddress, NamedAt]:
 
 def names_by_address(plan: Plan) -> dict[StreamAddress, dict[StreamAddress, str]]:
     """By address its streams; where several share it all of them, and each by its priority."""
-    users: dict[StreamAddress, list[str]] = {}
-    for name, address in plan.addresses.items():
-        users.setdefault(address, []).append(name)
+    users = plan.streams_by_address()
     found = {address: {address: " and ".join(names)} for address, names in users.items()}
     for address, names in users.items():
         for name in names if len(names) > 1 and plan.streams.keys() >= {*names} else ():

@@ -140,6 +140,13 @@ class Plan:
         """What a mechanism has decided; what decides nothing where there is none."""
         return self.parts[kind]
 
+    def streams_by_address(self) -> dict[StreamAddress, list[str]]:
+        """The streams that have each address, in the order of `addresses`."""
+        found: dict[StreamAddress, list[str]] = {}
+        for name, address in self.addresses.items():
+            found.setdefault(address, []).append(name)
+        return found
+
     def class_of(self, stream: str) -> TrafficClass:
         """The class that all frames of a planned stream use."""
         number = self.streams[stream].paths[0][0].traffic_class

@@ -130,6 +130,13 @@ class Stream:
     routes: tuple[tuple[str, ...], ...] = ()
     ethertype: int | None = None
 
+    @property
+    def stated_address(self) -> StreamAddress | None:
+        """The address that the operator states; None: the plan assigns it, or a part of it."""
+        if self.destination_mac is None or self.vlan_id is None:
+            return None
+        return StreamAddress(self.destination_mac, self.vlan_id)
+
 
 @dataclass(frozen=True, slots=True)
 class StreamAddress:

@@ -21,18 +21,16 @@ from cnc.model import (
     mac_number,
     mac_text,
 )
-from cnc.planner.shared_addresses import stated
 from cnc.support.format import counted
 
 
 def assign(intent: Intent, running: Plan | None = None) -> dict[str, StreamAddress]:
     """The addresses of all streams, in the order of the intent; none if it is routed.
 
-    What the operator states of an address holds; the rest is the first that is free. Those who
-    share one state it. A stream of
-    the plan `running` keeps its address, and no other stream is assigned that of one that runs,
-    even of one that is removed: in the middle of a rollout frames of both may be under way. Raises
-    InputError when there are too few.
+    What the operator states of an address holds; the rest is the first that is free. Streams that
+    share an address state it. A stream of the plan `running` keeps its address, and no other stream
+    is assigned that of one that runs, even of one that is removed: in the middle of a rollout
+    frames of both may be under way. Raises InputError when there are too few.
     """
     if intent.network.forwarding is Forwarding.ROUTED:
         return {}
@@ -40,7 +38,7 @@ def assign(intent: Intent, running: Plan | None = None) -> dict[str, StreamAddre
     assigned = {
         name: address
         for name, stream in intent.streams.items()
-        if (address := stated(stream)) is not None
+        if (address := stream.stated_address) is not None
     }
     taken = set(assigned.values())
     for name, stream in intent.streams.items():
@@ -232,7 +230,7 @@ def _entries(
 
 def _entry(intent: Intent, name: str) -> object:
     """What a filtering entry of a stream is for: streams that share an address share it."""
-    return stated(intent.streams[name]) or name
+    return intent.streams[name].stated_address or name
 
 
 class LiveAddresses:
@@ -246,9 +244,8 @@ class LiveAddresses:
         self._intent = plan.intent
         self._bridged = plan.intent.network.forwarding is Forwarding.BRIDGED
         self._of = dict(plan.addresses)
-        self._owners: defaultdict[StreamAddress, set[str]] = defaultdict(set)
-        for name, address in plan.addresses.items():
-            self._owners[address].add(name)
+        users = plan.streams_by_address().items()
+        self._owners = defaultdict(set, {address: {*names} for address, names in users})
         self._left: dict[StreamAddress, None] = {}  # by streams that are gone, the oldest first
         self._unused = _Unused(self._intent, self._is_taken)
         senders = ({hop.egress.node for hop in its.hops} for its in plan.streams.values())
@@ -316,7 +313,7 @@ class LiveAddresses:
     def _pick(self, stream: Stream) -> StreamAddress | str:
         """An address for a new stream, or why there is none."""
         needs_group = _needs_group(stream)
-        if own := stated(stream):
+        if own := stream.stated_address:
             if owners := self._owners.get(own):
                 return (
                     f"states {own}, which stream {' and '.join(sorted(owners))} has: streams that "

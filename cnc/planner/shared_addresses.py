@@ -13,19 +13,12 @@ from cnc.model import Intent, Stream, StreamAddress
 from cnc.planner.graph import Graph, Tree
 
 
-def stated(stream: Stream) -> StreamAddress | None:
-    """The address that the operator states; None: the plan assigns it, or a part of it."""
-    if stream.destination_mac is None or stream.vlan_id is None:
-        return None
-    return StreamAddress(stream.destination_mac, stream.vlan_id)
-
-
 class SharedAddresses:
     """The ways of the streams that share addresses, in a network of a graph."""
 
     def __init__(self, intent: Intent, graph: Graph) -> None:
         self._graph = graph
-        counts = Counter(filter(None, map(stated, intent.streams.values())))
+        counts = Counter(filter(None, (its.stated_address for its in intent.streams.values())))
         self._shared = {address for address, count in counts.items() if count > 1}
         self._used: defaultdict[StreamAddress, Counter[int]] = defaultdict(Counter)
 
@@ -34,7 +27,7 @@ class SharedAddresses:
 
     def of(self, stream: Stream) -> StreamAddress | None:
         """The address, where others have it, too."""
-        address = stated(stream) if self._shared else None
+        address = stream.stated_address if self._shared else None
         return address if address in self._shared else None
 
     def carry(self, stream: Stream, tree: Tree, sign: int) -> None:
@@ -63,7 +56,7 @@ def parting(
     are `kept` stay, and of the others the first of the intent."""
     groups: defaultdict[StreamAddress, list[str]] = defaultdict(list)
     for name, stream in intent.streams.items():
-        if name in ways and (address := stated(stream)):
+        if name in ways and (address := stream.stated_address):
             groups[address].append(name)
     refused = {}
     for address, names in groups.items():

@@ -148,9 +148,7 @@ def _under_way_ns(former: Plan, name: str) -> int:
 
 def _exposed(former: Plan, plan: Plan, moved: set[str]) -> dict[str, str]:
     before, after = _leaving(former), _leaving(plan)
-    owners: defaultdict[StreamAddress, list[str]] = defaultdict(list)
-    for name, its in plan.addresses.items():
-        owners[its].append(name)
+    owners = plan.streams_by_address()
     found = {}
     for name in former.streams:
         address, now = former.addresses.get(name), plan.addresses.get(name)
@@ -184,7 +182,7 @@ def _why_it_stays(plan: Plan, name: str, owners: Collection[str], address: Strea
         return f"stream {' and '.join(owners)} gets its address, {address}"
     if unmanaged := _unmanaged(plan, name):
         return f"{unmanaged}: the stream keeps its address"
-    if stream.destination_mac is not None and stream.vlan_id is not None:
+    if stream.stated_address:
         return "`destination-mac` and `vlan` of the stream leave no other address"
     return "its address stays: `addresses` has no other, or none was asked for"
 

@@ -3,8 +3,7 @@
 Probes are frames with an EtherType for local experiments (IEEE 802 Std 9.2.3), since a bridge looks
 into frames with IP packets for their group (net/bridge/br_multicast.c) and not at their MAC
 address, or with that of their stream; those of streams that talkers send untagged may be in UDP
-packets. The standard library and
-`cnc.talker` only: `cnc.traffic.endpoint` is to start fast.
+packets. The standard library and `cnc.talker` only: `cnc.traffic.endpoint` is to start fast.
 """
 
 from __future__ import annotations

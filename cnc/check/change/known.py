@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable
 from cnc.account.frames import Transmission
 from cnc.check.streams import travel_through
 from cnc.check.whole import Judgement
-from cnc.model import PortRef, StreamAddress
+from cnc.model import PortRef
 
 Frames = tuple[Transmission, ...]
 """Those of one stream, on all links or on one."""
@@ -28,9 +28,8 @@ class Known:
         self.lists = dict(judged.lists)
         self.travel = travel_through(plan.intent, self.lists)
         self.periods = Counter(its.period_ns for its in plan.intent.streams.values())
-        self.users: defaultdict[StreamAddress, set[str]] = defaultdict(set)
-        for name, address in plan.addresses.items():
-            self.users[address].add(name)
+        users = plan.streams_by_address().items()
+        self.users = defaultdict(set, {address: {*names} for address, names in users})
         of_stream: defaultdict[str, list[Transmission]] = defaultdict(list)
         for t in judged.transmissions:
             of_stream[t.stream].append(t)

@@ -132,13 +132,13 @@ def _check_ethertype(its: shape.Stream, stream: Stream, problems: Problems) -> N
 
 def _check_unique(document: shape.Document, intent: Intent, problems: Problems) -> None:
     """Streams with one address are told apart by their PCP, and have one filtering entry."""
-    users: dict[tuple[str, int], list[str]] = {}
+    users: dict[StreamAddress, list[str]] = {}
     for name, stream in intent.streams.items():
-        if stream.destination_mac is None or stream.vlan_id is None:
+        address = stream.stated_address
+        if address is None:
             continue
-        others = users.setdefault((stream.destination_mac, stream.vlan_id), [])
+        others = users.setdefault(address, [])
         code_points = [document.streams[each].pcp for each in (*others, name)]
-        address = f"{stream.destination_mac} in VLAN {stream.vlan_id}"
         alike = [each for each in others if document.streams[each].pcp == code_points[-1]]
         if others and (alike or None in code_points):
             problems.add(
@@ -152,7 +152,7 @@ def _check_unique(document: shape.Document, intent: Intent, problems: Problems) 
             _check_alone(intent.streams[each], address, problems)
 
 
-def _check_alone(stream: Stream, address: str, problems: Problems) -> None:
+def _check_alone(stream: Stream, address: StreamAddress, problems: Problems) -> None:
     """Second copies would go where those of other streams go, and a switch that translates looks at
     no PCP."""
     for key, found, expected in (
