@@ -27,6 +27,11 @@ PROGRAMS = {
     "cnc/lab/own_group/own-group.preload",
     "cnc/traffic/probe/tsn-probe",
 }
+# What modules need that come with an extra, as they are imported.
+OF_THE_PLANNER = {"ortools", "distributed", "dask"}
+OF_REPORTS = {"matplotlib"}
+OF_THE_SERVICE = {"anyio", "sqlalchemy", "starlette", "uvicorn", "yangson", "psycopg"}
+OF_ADAPTERS = {"mcp", "asyncua"}
 
 pytestmark = pytest.mark.timeout(600)  # an environment is many files to write
 
@@ -234,7 +239,7 @@ def test_the_runner_of_kernels_works_without_a_checkout(bare):
 
 def test_every_module_of_the_controller_is_there_with_what_it_needs(bare):
     needs_an_extra = set(bare.succeeds("python", "-c", IMPORT_ALL, "cnc").split())
-    assert needs_an_extra <= {"ortools", "distributed", "dask", "matplotlib"}
+    assert needs_an_extra <= OF_THE_PLANNER | OF_REPORTS | OF_THE_SERVICE | OF_ADAPTERS
 
 
 def test_the_probe_comes_with_the_controller_and_says_where_it_is(bare):
@@ -260,6 +265,13 @@ def test_the_extra_exact_brings_proofs(installed):
 def test_the_extra_cluster_brings_dask(installed):
     environment = installed("cluster")
     environment.succeeds("python", "-c", "import cnc.planner.executors, distributed")
+
+
+def test_the_extras_of_the_service_bring_all_that_it_needs(installed):
+    environment = installed("service,postgresql,mcp,opcua")
+    for package in ("cnc.service", "cnc.adapters"):
+        assert environment.succeeds("python", "-c", IMPORT_ALL, package) == ""
+    assert "--listen" in environment.succeeds("cnc", "serve", "--help")
 
 
 def test_the_extra_report_brings_pictures(installed):
