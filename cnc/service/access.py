@@ -19,7 +19,7 @@ from typing import Any
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import load_ssh_public_key
 
-from cnc.service.calls import CALLS, Arguments, OfCuc, Role, TokenAdd
+from cnc.service.calls import CALLS, Arguments, Role, TokenAdd
 from cnc.service.refused import CallRefused, Code
 from cnc.service.store import Asker, Quota, TokenRecord
 
@@ -113,7 +113,7 @@ class Access:
             )
         if asker.role is not Role.CUC:
             return
-        if isinstance(arguments, OfCuc) and arguments.cuc != asker.cuc:
+        if any(cuc != asker.cuc for cuc in arguments.of_cucs):
             raise CallRefused(
                 Code.FORBIDDEN, f"token {asker.name} is for the CUC {asker.cuc} alone"
             )

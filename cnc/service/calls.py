@@ -11,8 +11,11 @@ An argument with `?` may be left out or null. A call with one that is not here i
     stream.put   cuc, stream_id, body: {}, if_match?, if_none_match?, idempotency_key?, patch?: {}
                                                         STREAM and created: bool
     stream.delete  cuc, stream_id, if_match?, idempotency_key?      removed: [stream-id]
-    streams.compute  cuc, which: [stream-id] or "planned-and-modified" or "all"
-                                                        placed: [stream-id]
+    streams.delete  cuc, stream_ids: [stream-id], idempotency_key?  removed: [stream-id]; of ids or
+                                                        of streams without a place one is enough
+                                                        that nothing changes, here and with
+    streams.compute  cucs: {cuc: [stream-id] or "planned-and-modified" or "all"}, idempotency_key?
+                                                        placed: {cuc: [stream-id]}
     document.get  name, stream?, number?, after?        the document
     events.follow  after?                               follows: EVENT
     command.run  words: [text], file?, text?, packed?, columns?       follows: {"out": text} or
@@ -61,7 +64,7 @@ A NETCONF server has a socket of its own (`Core.answer_named`), and beside these
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Any, Literal
@@ -98,6 +101,7 @@ ADMINS = frozenset({Role.ADMIN})
 
 _Cuc = Annotated[str, Field(pattern=CUC_PATTERN)]
 _StreamId = Annotated[str, Field(pattern=STREAM_ID_PATTERN)]
+_StreamIds = Annotated[list[_StreamId], Field(min_length=1, max_length=_STREAMS_MAX)]
 _Tag = Annotated[str, Field(max_length=_TAG_MAX)]
 _Key = Annotated[str, Field(min_length=1, max_length=_KEY_MAX)]
 _Word = Annotated[str, Field(max_length=_WORD_MAX)]
@@ -133,6 +137,11 @@ class Arguments(BaseModel):
         """What a repeated request has in common with the first, whatever has happened between."""
         return self.model_dump()
 
+    @property
+    def of_cucs(self) -> Collection[str]:
+        """The CUCs whose streams a call is about."""
+        return ()
+
 
 class DomainSet(Arguments):
     auto_compute: bool
@@ -142,6 +151,10 @@ class DomainSet(Arguments):
 
 class OfCuc(Arguments):
     cuc: _Cuc
+
+    @property
+    def of_cucs(self) -> Collection[str]:
+        return (self.cuc,)
 
 
 class CucDelete(OfCuc):
@@ -172,11 +185,18 @@ class StreamDelete(OfStream):
     idempotency_key: _Key | None = None
 
 
-class StreamsCompute(OfCuc):
-    which: (
-        Annotated[list[_StreamId], Field(min_length=1, max_length=_STREAMS_MAX)]
-        | Literal["planned-and-modified", "all"]
-    )
+class StreamsDelete(OfCuc):
+    stream_ids: _StreamIds
+    idempotency_key: _Key | None = None
+
+
+class StreamsCompute(Arguments):
+    cucs: dict[_Cuc, _StreamIds | Literal["planned-and-modified", "all"]]
+    idempotency_key: _Key | None = None
+
+    @property
+    def of_cucs(self) -> Collection[str]:
+        return self.cucs
 
 
 class DocumentGet(Arguments):
@@ -275,6 +295,7 @@ CALLS: Mapping[str, Call] = {
     "stream.get": Call(ALL, OfStream),
     "stream.put": Call(STREAMS, StreamPut, changes=True),
     "stream.delete": Call(STREAMS, StreamDelete, changes=True),
+    "streams.delete": Call(STREAMS, StreamsDelete, changes=True),
     "streams.compute": Call(STREAMS, StreamsCompute, changes=True),
     "document.get": Call(READERS, DocumentGet),
     "events.follow": Call(ALL, EventsFollow),

@@ -125,8 +125,5 @@ def _again(found: tuple[str, Any], digest: str) -> Any:
 
 def _subject(arguments: Arguments) -> str:
     """What a call is about, in the audit log."""
-    return " ".join(
-        str(value)
-        for key in ("cuc", "stream_id", "name")
-        if (value := getattr(arguments, key, None)) is not None
-    )
+    named = (getattr(arguments, key, None) for key in ("stream_id", "name"))
+    return " ".join([*arguments.of_cucs, *(str(each) for each in named if each is not None)])

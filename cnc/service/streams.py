@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from cnc.model import Plan
-from cnc.service.admission import Keys, Narrow
 from cnc.service.calls import (
     Arguments,
     CucDelete,
@@ -21,11 +18,12 @@ from cnc.service.calls import (
     StreamDelete,
     StreamPut,
     StreamsCompute,
+    StreamsDelete,
 )
 from cnc.service.deciding import Deciding, Reading
-from cnc.service.failures import Failure
-from cnc.service.keys import OWN_WORDS, in_words_of, keys_of, narrowed, status_of
+from cnc.service.keys import OWN_WORDS, status_of
 from cnc.service.names import plan_name
+from cnc.service.placing import by_cuc, decided, note_failed, placed
 from cnc.service.refused import CallRefused, Code
 from cnc.service.store import Decision, State, StreamRecord
 
@@ -117,7 +115,7 @@ def _stream_put(deciding: Deciding, arguments: StreamPut) -> dict[str, Any]:
     if not _computes(deciding.reading):
         with deciding.decision(subject) as made:
             return deciding.answered(made, put(made, deciding.admission.plan, placed=False))
-    return _placed(deciding, subject, {name: body}, put)
+    return placed(deciding, subject, {name: body}, put)
 
 
 def _stream_delete(deciding: Deciding, arguments: StreamDelete) -> dict[str, Any]:
@@ -134,32 +132,41 @@ def _cuc_delete(deciding: Deciding, arguments: CucDelete) -> dict[str, Any]:
     return _removed(deciding, arguments.cuc, found)
 
 
+def _streams_delete(deciding: Deciding, arguments: StreamsDelete) -> dict[str, Any]:
+    found = _all_there(deciding.reading, arguments.cuc, arguments.stream_ids)
+    ids = " ".join(each.stream_id for each in found)
+    return _removed(deciding, f"{arguments.cuc} {ids}", found)
+
+
 def _streams_compute(deciding: Deciding, arguments: StreamsCompute) -> dict[str, Any]:
-    cuc = arguments.cuc
-    if isinstance(arguments.which, list):
-        ids = dict.fromkeys(arguments.which)
-        found = [_there(deciding.reading, OfStream(cuc=cuc, stream_id=each)) for each in ids]
-    else:
-        found = deciding.store.streams(cuc)
-    asked = [each for each in found if not each.placed]
+    asked: list[StreamRecord] = []
+    for cuc, which in arguments.cucs.items():
+        found = (
+            _all_there(deciding.reading, cuc, which)
+            if isinstance(which, list)
+            else deciding.store.streams(cuc)
+        )
+        asked += [each for each in found if not each.placed]
     if not asked:
-        return {"placed": []}
-    ids_asked = [each.stream_id for each in asked]
+        return {"placed": {}}
+    ids_asked = {cuc: [each.stream_id for each in its] for cuc, its in by_cuc(asked)}
 
     def put(made: Decision, _: Plan) -> dict[str, Any]:
         for each in asked:
             made.put_stream(
                 replace(each, placed=True, decision=made.number, reason=None, failure_code=0)
             )
-        made.tell("computed", cuc, streams=ids_asked, failed={}, failure_codes={})
+        for cuc, ids in ids_asked.items():
+            made.tell("computed", cuc, streams=ids, failed={}, failure_codes={})
         return {"placed": ids_asked}
 
     bodies = {each.name: each.body for each in asked}
+    subject = " ".join(f"{cuc} {' '.join(ids)}" for cuc, ids in ids_asked.items())
     try:
-        return _placed(deciding, f"{cuc} {' '.join(ids_asked)}", bodies, put)
+        return placed(deciding, subject, bodies, put)
     except CallRefused as refused:
         if refused.code in {Code.CONFLICT, Code.INVALID}:
-            _note_failed(deciding, asked, refused)
+            note_failed(deciding, asked, refused)
         raise
 
 
@@ -173,60 +180,12 @@ DECISIONS: Mapping[str, Callable[[Deciding, Any], Any]] = {
     "cuc.delete": _cuc_delete,
     "stream.put": _stream_put,
     "stream.delete": _stream_delete,
+    "streams.delete": _streams_delete,
     "streams.compute": _streams_compute,
 }
 
 
 # --- parts ---------------------------------------------------------------------------------------
-
-
-def _placed(
-    deciding: Deciding,
-    subject: str,
-    bodies: Mapping[str, Mapping[str, Any]],
-    put: Callable[[Decision, Plan], dict[str, Any]],
-) -> dict[str, Any]:
-    """The plan with the streams that these bodies ask for, by name: all of them or none."""
-    intent = deciding.admission.plan.intent
-    wanted = {}
-    for name, body in bodies.items():
-        with _about(name, body):
-            wanted[name] = keys_of(body, name, intent)
-    (_, first), *_ = bodies.items()
-    with _about(None, first):
-        return _decided(deciding, subject, wanted, (), put, narrow=partial(narrowed, bodies))
-
-
-@contextmanager
-def _about(name: str | None, body: Mapping[str, Any]) -> Iterator[None]:
-    """Refusals in the words of who put the body, and by the name of its stream if it is one's."""
-    try:
-        yield
-    except CallRefused as refused:
-        if name is not None:
-            refused.details.setdefault("reasons", {name: str(refused)})
-        raise in_words_of(body, refused) from refused
-
-
-def _decided(
-    deciding: Deciding,
-    subject: str,
-    wanted: Keys,
-    gone: Collection[str],
-    put: Callable[[Decision, Plan], dict[str, Any]],
-    *,
-    narrow: Narrow = lambda _plan, _tried: {},
-) -> dict[str, Any]:
-    """The plan with these streams and without those, on the disk with what `put` writes."""
-    with (
-        deciding.admission.changing(wanted, gone, deciding.asker.name, narrow) as change,
-        deciding.decision(subject, "placed") as made,
-    ):
-        made.take_plan(change.before, change.plan, change.touched)
-        deciding.has_plan = True
-        answer = put(made, change.plan)
-        deciding.answered(made, answer)
-    return answer
 
 
 def _removed(deciding: Deciding, subject: str, found: list[StreamRecord]) -> dict[str, Any]:
@@ -244,24 +203,9 @@ def _removed(deciding: Deciding, subject: str, found: list[StreamRecord]) -> dic
         return {"removed": ids}
 
     if planned:
-        return _decided(deciding, subject, {}, planned, put)
+        return decided(deciding, subject, {}, planned, put)
     with deciding.decision(subject) as made:
         return deciding.answered(made, put(made, deciding.admission.plan))
-
-
-def _note_failed(deciding: Deciding, asked: list[StreamRecord], refused: CallRefused) -> None:
-    """Of streams that were to be computed and have no place: why, for who asks for them. Those that
-    have one but for the others wait for these."""
-    reasons: Mapping[str, str] = refused.details.get("reasons", {})
-    failed = {each.stream_id: reasons.get(each.name, str(refused)) for each in asked}
-    code = int(refused.details.get("failure_code", Failure.FEATURE))
-    by_name: Mapping[str, int] = refused.details.get("failure_codes", {})
-    codes = {each.stream_id: by_name.get(each.name, code) for each in asked}
-    with deciding.decision(asked[0].cuc, f"refused: {refused}") as made:
-        for each in asked:
-            its_id = each.stream_id
-            made.put_stream(replace(each, reason=failed[its_id], failure_code=codes[its_id]))
-        made.tell("computed", asked[0].cuc, streams=[], failed=failed, failure_codes=codes)
 
 
 def _refuse_body(deciding: Deciding, body: Mapping[str, Any]) -> None:
@@ -306,6 +250,11 @@ def _there(reading: Reading, arguments: OfStream) -> StreamRecord:
             Code.ABSENT, f"the CUC {arguments.cuc} has no stream {arguments.stream_id}"
         )
     return its
+
+
+def _all_there(reading: Reading, cuc: str, ids: Iterable[str]) -> list[StreamRecord]:
+    """The streams with these ids, each once. Raises CallRefused (ABSENT)."""
+    return [_there(reading, OfStream(cuc=cuc, stream_id=each)) for each in dict.fromkeys(ids)]
 
 
 def _computes(reading: Reading) -> bool:

@@ -26,6 +26,7 @@ from cnc.service.calls import (
     StreamDelete,
     StreamPut,
     StreamsCompute,
+    StreamsDelete,
     arguments_of,
 )
 from cnc.service.channel import Following, Request, serving
@@ -53,7 +54,7 @@ class FixtureCore:
         arguments = arguments_of(request.call, request.arguments)
         if role not in CALLS[request.call].roles:
             raise CallRefused(Code.FORBIDDEN, f"{request.call} is not for the role {role}")
-        if role is Role.CUC and isinstance(arguments, OfCuc) and arguments.cuc != CUC:
+        if role is Role.CUC and any(cuc != CUC for cuc in arguments.of_cucs):
             raise CallRefused(Code.FORBIDDEN, f"the token is for the CUC {CUC}")
         if request.call == "who":
             cuc = CUC if role is Role.CUC else None
@@ -123,17 +124,26 @@ class FixtureCore:
         await self._tell("stream-removed", cuc=arguments.cuc, stream_id=arguments.stream_id)
         return {"removed": [arguments.stream_id]}
 
+    async def streams_delete(self, arguments: StreamsDelete) -> Any:
+        asked = [OfStream(cuc=arguments.cuc, stream_id=each) for each in arguments.stream_ids]
+        for each in asked:
+            await self.stream_get(each)
+        for each in asked:
+            del self.streams[each.cuc, each.stream_id]
+        return {"removed": arguments.stream_ids}
+
     async def streams_compute(self, arguments: StreamsCompute) -> Any:
-        ids = [i for cuc, i in self.streams if cuc == arguments.cuc]
-        asked = arguments.which if isinstance(arguments.which, list) else ids
-        for stream_id in asked:
-            found = await self.stream_get(OfStream(cuc=arguments.cuc, stream_id=stream_id))
-            if refused := self._without_place(found["body"]):
-                raise CallRefused(Code.CONFLICT, refused, details={"failure_code": 3})
-        for stream_id in asked:
-            self.streams[arguments.cuc, stream_id]["placed"] = True
-        await self._tell("computed", cuc=arguments.cuc, streams=asked, failed={}, failure_codes={})
-        return {"placed": asked}
+        for cuc, which in arguments.cucs.items():
+            ids = [its_id for its_cuc, its_id in self.streams if its_cuc == cuc]
+            asked = which if isinstance(which, list) else ids
+            for stream_id in asked:
+                found = await self.stream_get(OfStream(cuc=cuc, stream_id=stream_id))
+                if refused := self._without_place(found["body"]):
+                    raise CallRefused(Code.CONFLICT, refused, details={"failure_code": 3})
+            for stream_id in asked:
+                self.streams[cuc, stream_id]["placed"] = True
+            await self._tell("computed", cuc=cuc, streams=asked, failed={}, failure_codes={})
+        return {"placed": {}}
 
     async def document_get(self, arguments: DocumentGet) -> Any:
         return {"format": f"cnc-{arguments.name}/1"}

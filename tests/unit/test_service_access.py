@@ -26,7 +26,8 @@ _ARGUMENTS: dict[str, Any] = {
     "stream.get": {"cuc": CUC, "stream_id": ONE},
     "stream.put": {"cuc": CUC, "stream_id": ONE, "body": {"intent": KEYS}},
     "stream.delete": {"cuc": CUC, "stream_id": ONE},
-    "streams.compute": {"cuc": CUC, "which": "all"},
+    "streams.delete": {"cuc": CUC, "stream_ids": [ONE]},
+    "streams.compute": {"cucs": {CUC: "all"}},
     "document.get": {"name": "topology"},
     "command.run": {"words": ["status"]},
     "intent.put": {"file": "line3.yaml", "text": ""},
@@ -70,6 +71,14 @@ def test_every_call_is_refused_to_every_role_that_may_not(tmp_path):
 def test_a_cuc_asks_for_its_own_alone(tmp_path, call):
     async def ask(service: Asking) -> CallRefused:
         return await refused(service.call(call, {**_ARGUMENTS[call], "cuc": "other"}))
+
+    assert run(tmp_path, ask).code is Code.FORBIDDEN
+
+
+def test_a_cuc_has_its_own_streams_computed_alone(tmp_path):
+    async def ask(service: Asking) -> CallRefused:
+        both = {"cucs": {CUC: "all", "other": "all"}}
+        return await refused(service.call("streams.compute", both))
 
     assert run(tmp_path, ask).code is Code.FORBIDDEN
 

@@ -270,16 +270,50 @@ def test_without_auto_compute_streams_wait_until_they_are_computed_all_or_none(t
         put = await service.put(ONE, KEYS)
         assert (put["placed"], put["state"], put["status"]) == (False, "planned", None)
         await service.put(TWO, {**KEYS, "max-latency": "1us"})
-        both = {"cuc": CUC, "which": "planned-and-modified"}
+        both = {"cucs": {CUC: "planned-and-modified"}}
         error = await refused(service.call("streams.compute", both))
         assert "max-latency" in str(error)
         found = await service.get(TWO)
         assert not found["placed"]
         assert found["failure_code"]
         assert not (await service.get(ONE))["placed"]
-        one = await service.call("streams.compute", {"cuc": CUC, "which": [ONE]})
-        assert one == {"placed": [ONE]}
+        one = await service.call("streams.compute", {"cucs": {CUC: [ONE]}})
+        assert one == {"placed": {CUC: [ONE]}}
         await service.until(ONE, "configured")
+
+    run(tmp_path, ask)
+
+
+def test_the_streams_of_several_cucs_are_computed_all_or_none_too(tmp_path):
+    other = {"cuc": "hmi", "stream_id": ONE}
+    both = {"cucs": {CUC: "all", "hmi": [ONE]}}
+
+    async def ask(service: Asking) -> None:
+        await service.call("domain.set", {"auto_compute": False}, by="operator")
+        await service.put(ONE, KEYS)
+        late = {"intent": {**KEYS, "max-latency": "1us"}}
+        await service.call("stream.put", {**other, "body": late}, by="operator")
+        error = await refused(service.call("streams.compute", both, by="operator"))
+        assert "max-latency" in str(error)
+        assert not (await service.get(ONE))["placed"]
+        failed = [its for its in await service.events() if its["kind"] == "computed"]
+        assert [(its["cuc"], [*its["failed"]]) for its in failed] == [(CUC, [ONE]), ("hmi", [ONE])]
+        await service.call("stream.put", {**other, "body": {"intent": KEYS}}, by="operator")
+        done = await service.call("streams.compute", both, by="operator")
+        assert done == {"placed": {CUC: [ONE], "hmi": [ONE]}}
+
+    run(tmp_path, ask)
+
+
+def test_streams_that_go_together_all_go_or_none(tmp_path):
+    async def ask(service: Asking) -> None:
+        await service.put(ONE, KEYS)
+        gone = {"cuc": CUC, "stream_ids": [ONE, TWO]}
+        assert (await refused(service.call("streams.delete", gone))).code is Code.ABSENT
+        assert (await service.get(ONE))["placed"]
+        await service.put(TWO, KEYS)
+        assert await service.call("streams.delete", gone) == {"removed": [ONE, TWO]}
+        assert (await refused(service.call("cuc.get", {"cuc": CUC}))).code is Code.ABSENT
 
     run(tmp_path, ask)
 

@@ -119,7 +119,7 @@ def test_of_streams_that_are_computed_together_each_is_told_its_own_reason(tmp_p
         await service.call("domain.set", {"auto_compute": False}, by="operator")
         await put(service, {"keys": KEYS})
         await put(service, {"refuse": 24}, TWO)
-        error = await refused(service.call("streams.compute", {"cuc": CUC, "which": "all"}))
+        error = await refused(service.call("streams.compute", {"cucs": {CUC: "all"}}))
         assert error.details["failure_code"] == 24
         return (await service.events())[-1]
 

@@ -131,3 +131,36 @@ def test_who_is_refused_by_what_cannot_be_kept_is_to_ask_again(tmp_path, monkeyp
         assert (await refused(service.put(TWO, GREEDY))).code is Code.CONFLICT
 
     run(tmp_path, ask)
+
+
+def test_what_has_no_key_is_the_same_when_it_is_done_twice(tmp_path):
+    """Of `/api/v1`: a copy that comes late rolls out what is decided then, sets what it set, or is
+    refused. A token that is rotated twice has the text of the second answer."""
+    same = {
+        "quota.set": {"cuc": CUC, "streams": 5},
+        "token.key": {"name": "viewer", "ssh_key": None},
+        "token.revoke": {"name": "viewer"},
+    }
+
+    async def ask(service: Asking) -> None:
+        for call, arguments in same.items():
+            first = await service.call(call, arguments, by="admin")
+            assert await service.call(call, arguments, by="admin") == first
+        added = {"name": "x", "role": "viewer"}
+        token = (await service.call("token.add", added, by="admin"))["token"]
+        assert (await refused(service.call("token.add", added, by="admin"))).code is Code.CONFLICT
+        assert (await service.call("who", by=token))["name"] == "x"
+        texts = [
+            (await service.call("token.rotate", {"name": "x"}, by="admin"))["token"]
+            for _ in range(2)
+        ]
+        assert (await service.call("who", by=texts[-1]))["name"] == "x"
+        await service.put(ONE, KEYS)
+        await service.until_quiet()
+        decided = service.core.decided
+        for _ in range(2):
+            assert (await service.call("push", by="operator"))["accepted"]
+        await service.until_quiet()
+        assert service.core.decided == decided
+
+    run(tmp_path, ask)

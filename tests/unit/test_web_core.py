@@ -153,6 +153,49 @@ def test_a_cuc_that_is_removed_with_a_key_is_removed_once(web: Worker, client: C
     assert client.stream(CUC, STREAM_ID)["stream-id"] == STREAM_ID
 
 
+def operation(web: Worker, path: str, key: str, **given: Any) -> str:
+    reply = web.ask("POST", path, {f"{MODULE}:input": given}, by=CUC, idempotency_key=key)
+    assert reply.status == HTTPStatus.OK
+    return str(reply.json[f"{MODULE}:output"]["result"])
+
+
+def has_place(client: Client, number: int) -> bool:
+    return "accumulated-latency" in client.stream(CUC, asked(number)["stream-id"])["talker"]
+
+
+@pytest.fixture
+def without_auto_compute(web: Worker) -> Iterator[None]:
+    domain = ROOT.rpartition("/")[0]
+    for value in (False, True):
+        entry = {"domain-id": "line3", "tsn-cnc:auto-compute": value}
+        web.ask("PATCH", domain, {f"{MODULE}:domain": [entry]})
+        if not value:
+            yield
+
+
+@pytest.mark.usefixtures("without_auto_compute")
+def test_an_operation_that_is_repeated_with_its_key_is_done_once(
+    web: Worker, client: Client
+) -> None:
+    """A copy that comes late does not place what was stored since the first."""
+    path = f"/restconf/operations/{MODULE}:compute_all_streams"
+    domain = {"domain-id": "line3", "cuc": [{"cuc-id": CUC}]}
+    for number in (1, 2):
+        client.put_stream(CUC, asked(number))
+        assert operation(web, path, "k5", domain=[domain]) == "success"
+    assert (has_place(client, 1), has_place(client, 2)) == (True, False)
+
+
+def test_the_action_that_is_repeated_with_its_key_removes_once(web: Worker, client: Client) -> None:
+    for _ in range(2):
+        client.put_stream(CUC, asked())
+        listed = [{"stream-id": STREAM_ID}]
+        assert operation(web, f"{ROOT}/remove_streams", "k6", **{"stream-list": listed}) == (
+            "success"
+        )
+    assert has_place(client, 1)
+
+
 def test_requests_at_once_are_decided_one_after_the_other(web: Worker) -> None:
     def put(number: int) -> int:
         path = f"{ROOT}/stream={quote(asked(number)['stream-id'], safe='')}"

@@ -225,7 +225,7 @@ def test_without_auto_compute_a_stream_is_stored_and_computed_by_an_operation(we
 
     failed = operation(web, "compute_planned_and_modified_streams", **input_)
 
-    assert failed.json == {f"{MODULE}:output": {"result": "failed: plc: no room at sw1/p1"}}
+    assert failed.json == {f"{MODULE}:output": {"result": "failed: no room at sw1/p1"}}
     put(web, asked())
     named = {"stream-list": [{"stream-id": STREAM_ID}]}
     chosen = {"domain": [{"domain-id": "cell", "cuc": [{"cuc-id": "plc", **named}]}]}

@@ -7,6 +7,7 @@ how it ended; the notifications say it stream by stream.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 from urllib.parse import unquote
 
@@ -17,6 +18,7 @@ from cnc.service.refused import CallRefused, Code
 from cnc.service.uni.shown import MODULE
 from cnc.service.web.bodies import accept_json, json_of
 from cnc.service.web.errors import YANG_JSON, RestconfError
+from cnc.service.web.resources import key_of
 
 DONE = "success"
 _STREAMS_MAX = 0xFFFF
@@ -34,10 +36,12 @@ class Operations:
     def __init__(self, call: Callable[..., Awaitable[Any]]) -> None:
         """`call` takes who asks, the name of a call, and its arguments by name."""
         self._call = call
-        self._by_name: Mapping[str, Callable[[Any, Mapping[str, Any]], Awaitable[str]]] = {
-            "compute_streams": self._compute_streams,
-            "compute_planned_and_modified_streams": self._compute_changed,
-            "compute_all_streams": self._compute_all,
+        self._by_name: Mapping[str, Callable[..., Awaitable[str]]] = {
+            "compute_streams": partial(self._compute, _ids),
+            "compute_planned_and_modified_streams": partial(
+                self._compute, lambda _: "planned-and-modified"
+            ),
+            "compute_all_streams": partial(self._compute, lambda _: "all"),
             "request_domain_id": self._domain_id,
             "request_free_stream_id": self._free_stream_id,
         }
@@ -52,7 +56,7 @@ class Operations:
         name = str(request.path_params["name"]).removeprefix(f"{MODULE}:")
         if name not in self._by_name:
             raise _no_operation(name)
-        return _output(await self.perform(request, name, await _input(request)))
+        return _output(await self.perform(request, name, await _input(request), key_of(request)))
 
     async def remove_streams(self, request: Request) -> Response:
         """POST of the action of a CUC."""
@@ -60,64 +64,55 @@ class Operations:
         cuc = unquote(str(request.path_params["cuc"]))
         given = await _input(request)
         domain = unquote(str(request.path_params["domain"]))
-        return _output(await self.remove(request, domain, cuc, given))
+        return _output(await self.remove(request, domain, cuc, given, key_of(request)))
 
-    async def perform(self, asker: Any, name: str, given: Mapping[str, Any]) -> str:
-        """The result of an operation. Raises RestconfError, CallRefused."""
+    async def perform(
+        self, asker: Any, name: str, given: Mapping[str, Any], key: str | None = None
+    ) -> str:
+        """The result of an operation, with the Idempotency-Key `key` of who asks. Raises
+        RestconfError, CallRefused."""
         if name not in self._by_name:
             raise _no_operation(name)
-        return await self._by_name[name](asker, given)
+        return await self._by_name[name](asker, given, key)
 
-    async def remove(self, asker: Any, domain: str, cuc: str, given: Mapping[str, Any]) -> str:
+    async def remove(
+        self, asker: Any, domain: str, cuc: str, given: Mapping[str, Any], key: str | None = None
+    ) -> str:
         """The action of a CUC: all of the streams are there, or none is removed."""
         await self._in_domain(asker, domain)
-        ids = [_text(each, "stream-id") for each in _list(given, "stream-list")]
-        there = await self._call(asker, "cuc.get", cuc=cuc)
-        known = {each["stream_id"] for each in there["streams"]}
-        if unknown := [each for each in ids if each not in known]:
-            raise RestconfError(
-                404, "invalid-value", f"the CUC {cuc} has no stream {unknown[0]}: none is removed"
-            )
-        for stream_id in dict.fromkeys(ids):
-            await self._call(asker, "stream.delete", cuc=cuc, stream_id=stream_id)
+        ids = _ids(given)
+        await self._call(asker, "streams.delete", cuc=cuc, stream_ids=ids, idempotency_key=key)
         return DONE
 
-    async def _compute_streams(self, asker: Any, given: Mapping[str, Any]) -> str:
-        return await self._computed(
-            asker,
-            [
-                (cuc, [_text(each, "stream-id") for each in _list(its, "stream-list")])
-                async for cuc, its in self._cucs(asker, given)
-            ],
-        )
+    async def _compute(
+        self,
+        which: Callable[[Mapping[str, Any]], Any],
+        asker: Any,
+        given: Mapping[str, Any],
+        key: str | None,
+    ) -> str:
+        """`which`: those of a CUC that are asked for, of what an input says of it."""
+        cucs: dict[str, Any] = {}
+        for domain in _list(given, "domain"):
+            await self._in_domain(asker, _text(domain, "domain-id"))
+            for its in _list(domain, "cuc"):
+                cuc = _text(its, "cuc-id")
+                if cuc in cucs:
+                    raise _malformed(f"the CUC {cuc[:64]} twice")
+                cucs[cuc] = which(its)
+        try:
+            await self._call(asker, "streams.compute", cucs=cucs, idempotency_key=key)
+        except CallRefused as refused:
+            if refused.code is not Code.CONFLICT:
+                raise
+            return f"failed: {refused}"
+        return DONE
 
-    async def _compute_changed(self, asker: Any, given: Mapping[str, Any]) -> str:
-        which = "planned-and-modified"
-        return await self._computed(
-            asker, [(cuc, which) async for cuc, _ in self._cucs(asker, given)]
-        )
-
-    async def _compute_all(self, asker: Any, given: Mapping[str, Any]) -> str:
-        return await self._computed(
-            asker, [(cuc, "all") async for cuc, _ in self._cucs(asker, given)]
-        )
-
-    async def _computed(self, asker: Any, asked: list[tuple[str, Any]]) -> str:
-        failed = []
-        for cuc, which in asked:
-            try:
-                await self._call(asker, "streams.compute", cuc=cuc, which=which)
-            except CallRefused as refused:
-                if refused.code is not Code.CONFLICT:
-                    raise
-                failed.append(f"{cuc}: {refused}")
-        return f"failed: {'; '.join(failed)}" if failed else DONE
-
-    async def _domain_id(self, asker: Any, _: Mapping[str, Any]) -> str:
+    async def _domain_id(self, asker: Any, *_: Any) -> str:
         its = await self._call(asker, "domain.get")
         return str(its["name"])
 
-    async def _free_stream_id(self, asker: Any, given: Mapping[str, Any]) -> str:
+    async def _free_stream_id(self, asker: Any, given: Mapping[str, Any], *_: Any) -> str:
         if "domain-id" in given:
             await self._in_domain(asker, _text(given, "domain-id"))
         cuc = _text(given, "cuc-id")
@@ -133,13 +128,6 @@ class Operations:
         if found is None:
             raise CallRefused(Code.TOO_MANY, f"the CUC {cuc} has all stream-ids of {_FREE}")
         return found
-
-    async def _cucs(self, asker: Any, given: Mapping[str, Any]) -> Any:
-        """The CUCs that an input names, with what it says of them."""
-        for domain in _list(given, "domain"):
-            await self._in_domain(asker, _text(domain, "domain-id"))
-            for cuc in _list(domain, "cuc"):
-                yield _text(cuc, "cuc-id"), cuc
 
     async def _in_domain(self, asker: Any, domain: str) -> None:
         its = await self._call(asker, "domain.get")
@@ -167,6 +155,10 @@ def _text(given: Mapping[str, Any], name: str) -> str:
     if not isinstance(found, str):
         raise _malformed(f"{name} is missing, or no text")
     return found
+
+
+def _ids(given: Mapping[str, Any]) -> list[str]:
+    return [_text(each, "stream-id") for each in _list(given, "stream-list")]
 
 
 def _output(result: str) -> Response:

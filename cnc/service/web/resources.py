@@ -146,7 +146,7 @@ class Resources:
             "domain.set",
             auto_compute=wanted,
             if_match=_tag(request, "if-match"),
-            idempotency_key=_key(request),
+            idempotency_key=key_of(request),
         )
         return Response(status_code=204, headers={"ETag": f'"{found["etag"]}"'})
 
@@ -197,7 +197,7 @@ class Resources:
             body=body,
             if_match=if_match,
             if_none_match=if_none_match,
-            idempotency_key=_key(request),
+            idempotency_key=key_of(request),
             patch=patch,
         )
         headers = {"ETag": f'"{found["etag"]}"'}
@@ -216,7 +216,7 @@ class Resources:
             cuc=keys[1],
             stream_id=None if is_of_cuc else keys[2],
             if_match=_tag(request, "if-match"),
-            idempotency_key=_key(request),
+            idempotency_key=key_of(request),
         )
         return Response(status_code=204)
 
@@ -318,7 +318,8 @@ def _tag(request: Request, header: str) -> str | None:
     return value.strip().removeprefix("W/").strip('"')
 
 
-def _key(request: Request) -> str | None:
+def key_of(request: Request) -> str | None:
+    """Its Idempotency-Key."""
     return request.headers.get("idempotency-key")
 
 
