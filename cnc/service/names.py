@@ -7,9 +7,19 @@ underscores in a row, and ends with none (`calls.CUC_PATTERN`).
 
 from __future__ import annotations
 
+import re
+
 _BETWEEN = "__"
+_OF_CUC = re.compile(
+    rf".+{_BETWEEN}[0-9A-Fa-f]{{2}}(-[0-9A-Fa-f]{{2}}){{5}}_[0-9A-Fa-f]{{2}}-[0-9A-Fa-f]{{2}}"
+)
 
 
 def plan_name(cuc: str, stream_id: str) -> str:
     """The name in the plan of a stream by its ids, which are in their form already."""
     return f"{cuc}{_BETWEEN}{stream_id.replace(':', '_')}"
+
+
+def is_of_cuc(name: str) -> bool:
+    """Whether a stream of a plan is called as those of CUCs are."""
+    return _OF_CUC.fullmatch(name) is not None

@@ -5,6 +5,8 @@ any mixture of before and after keeps what was promised.
 from __future__ import annotations
 
 import logging
+import time
+from collections.abc import Mapping
 
 from cnc import rollout
 from cnc.check import Judgement, judgement
@@ -14,6 +16,7 @@ from cnc.errors import RolloutError
 from cnc.model import NS_PER_S, Plan
 from cnc.rollout import History, Report
 from cnc.rollout.timing import Within
+from cnc.service.names import is_of_cuc
 from cnc.service.roller import Rolled
 from cnc.service.store import Asker, Store
 from cnc.switch import ConnectOptions
@@ -56,7 +59,7 @@ class Pushing:
         runs = self._runs
         if runs is None and (self._judged is None or self._judged.plan is not plan):
             self._judged = judgement(plan)
-        at_once = runs is not None and not self._was_late and not runs.compatible(plan)
+        at_once = runs is not None and not self._was_late and _may_be_at_once(runs, plan)
         try:
             report = self._pushed(plan, at_once=at_once)
         except RolloutError:
@@ -109,6 +112,28 @@ class Pushing:
             at_once=at_once,
             judged=self._judged,
         )
+
+
+def _may_be_at_once(runs: Judged, plan: Plan) -> bool:
+    """Whether any of the nodes may go by the one plan while the others go by the next; once no
+    frame of a stream that has ended is on its way."""
+    ended_ns = _ended_ns(runs.plan, plan)
+    if runs.compatible(plan, silent=ended_ns.keys()):
+        return False
+    time.sleep(max(ended_ns.values(), default=0) / NS_PER_S)
+    return True
+
+
+def _ended_ns(runs: Plan, plan: Plan) -> Mapping[str, int]:
+    """The streams of CUCs that go, whose talkers have stopped (docs/uni.md), with the latency of
+    their last frame. One that an agent tells when to send does so until it is told otherwise."""
+    managed = runs.intent.network.managed
+    return {
+        name: its.latency_bound_ns
+        for name, its in runs.streams.items()
+        if name not in plan.streams
+        if is_of_cuc(name) and runs.intent.streams[name].talker not in managed
+    }
 
 
 def term_of(
