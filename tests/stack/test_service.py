@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 import signal
 import stat
 import subprocess
@@ -26,6 +27,7 @@ from tests.stack.service_that_dies import MOMENTS
 LINE3 = CHECKOUT / "schedules/line3.yaml"
 DYING = CHECKOUT / "tests/stack/service_that_dies.py"
 START_LIMIT_S, ROLLOUT_LIMIT_S = 60.0, 120.0
+DISK_OCTETS = 32 * 2**20
 STREAM = {"cuc": "plc", "stream_id": "00-1B-21-00-00-01:00-01"}
 PUBLIC_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAICs3Mp1FyVdTuyhJlqbRq3Aqdq1fEwqvu3yFW1VrS3Zy"
 NAME = "plc__00-1B-21-00-00-01_00-01"
@@ -272,3 +274,59 @@ def is_settled(service: Service) -> bool:
     of_stream = [each["kind"] for each in events if each.get("stream_id") == STREAM["stream_id"]]
     is_gone = not of_stream or of_stream[-1] == "stream-removed"
     return is_gone and bool(events) and events[-1]["kind"] == "rollout-done"
+
+
+@pytest.fixture
+def small_disk(service: Service) -> Iterator[Path]:
+    """The state of the service is on a disk of its own, while a test runs."""
+    if subprocess.run(["unshare", "--mount", "true"], check=False, capture_output=True).returncode:
+        pytest.skip("may not mount a disk of its own")
+    directory, kept = service.directory, service.directory.with_name("kept")
+    assert service.stop() == 0, service.log
+    shutil.copytree(directory, kept)
+    options = f"size={DISK_OCTETS},mode=700"
+    subprocess.run(["mount", "-t", "tmpfs", "-o", options, "cnc-test", directory], check=True)
+    try:
+        shutil.copytree(kept, directory, dirs_exist_ok=True)
+        service.start()
+        yield directory
+        assert service.stop() == 0, service.log
+        shutil.rmtree(kept)
+        shutil.copytree(directory, kept)
+    finally:
+        subprocess.run(["umount", "--lazy", directory], check=True)
+    shutil.copytree(kept, directory, dirs_exist_ok=True)
+    service.start()
+
+
+def test_a_full_disk_refuses_what_cannot_be_kept_and_with_room_all_goes_on(
+    service: Service, small_disk: Path
+) -> None:
+    def put(number: int) -> Any:
+        body = {"intent": {**KEYS, "payload": f"{200 + number % 2}B"}}
+        asked = {**STREAM, "body": body, "idempotency_key": f"put {number}"}
+        return service.call("stream.put", asked)
+
+    accepted = [put(0)]
+
+    def refused() -> CallRefused | None:
+        try:
+            accepted.append(put(len(accepted)))
+        except CallRefused as found:
+            return found
+        return None
+
+    filling = small_disk / "filling"
+    with filling.open("wb") as file:
+        zeros = ["head", f"--bytes={DISK_OCTETS}", "/dev/zero"]
+        subprocess.run(zeros, stdout=file, stderr=subprocess.DEVNULL, check=False)
+    found = wait_until(refused, ROLLOUT_LIMIT_S)
+    assert (found.code, "database or disk is full" in str(found)) == (Code.UNAVAILABLE, True), found
+    assert service.call("stream.get", STREAM)["etag"] == accepted[-1]["etag"]
+    filling.unlink()
+    again = put(len(accepted))
+    assert again["etag"] != accepted[-1]["etag"]
+    assert service.until_configured()["etag"] == again["etag"]
+    assert service.stop() == 0, service.log
+    service.start()
+    assert service.call("stream.get", STREAM)["etag"] == again["etag"]
