@@ -164,24 +164,24 @@ def standing_still(its: Controller) -> bool:
 
 
 def lead_with_fate(
-    two: Controllers, network: Network, moment: str, how: str, number: int
+    two: Controllers, network: Network, moment: str, how: str, number: int, *, after: int = 0
 ) -> tuple[Controller, Controller]:
-    """The one that leads, which is to stop at a moment of this stream; and the one that stands by,
-    which knows all that is decided."""
+    """The one that leads, which is to stop at a moment of this stream, `after` so many others of
+    the kind; and the one that stands by, which knows all that is decided."""
     both_run(two)
     leader = two.leader()
     two.make_room(leader)
     assert wait_until(network.is_quiet, LIMIT_S), leader.log
     name = plan_name(CUC, stream(number)["stream-id"])
-    fate_of(leader).write_text(f"{moment}\n{how}\n{name}\n")
+    fate_of(leader).write_text(f"{moment}\n{how}\n{name}\n{after}\n")
     return leader, two.other(leader)
 
 
 def ask_with_fate(
-    two: Controllers, network: Network, moment: str, how: str, number: int
+    two: Controllers, network: Network, moment: str, how: str, number: int, *, after: int = 0
 ) -> tuple[Controller, Controller, Asking]:
     """As `lead_with_fate`, and the request for the stream, on its way to the one that leads."""
-    leader, other = lead_with_fate(two, network, moment, how, number)
+    leader, other = lead_with_fate(two, network, moment, how, number, after=after)
     return leader, other, Asking(two, leader, number)
 
 

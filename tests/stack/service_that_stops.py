@@ -4,17 +4,19 @@ still or loses its power; or one whose wall clock is set at that moment.
 Usage: service_that_stops.py FILE cnc serve OPTION...
 
 What is to happen is in a file, at any time: a line each for moment, signal, or by how many seconds
-the clock is set, and the name of a stream in the plan. It happens once, at the first such moment
-that the stream brings about; the file is removed then. The moments are those of
-`service_that_dies`, and beside them: before each request to a switch (`commit`) and each statement
-(`decide`) of the rollout.
+the clock is set, the name of a stream in the plan, and how many such moments go by before. It
+happens once, at the next one that the stream brings about; the file is removed then. The moments
+are those of `service_that_dies`, and beside them: before each request to a switch (`commit`) and
+each statement (`decide`) of the rollout. Switches are sent the request of the moment one after the
+other, so that those which had it before have answered, and the others never get it.
 """
 
 from __future__ import annotations
 
 import signal
 import sys
-from contextlib import suppress
+import threading
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 
 from cnc.__main__ import main
@@ -44,12 +46,28 @@ class ToldFate(Fate):
     def __init__(self, file):
         super().__init__("")
         self._file = file
+        self._passing = 0
+        self._in_turn, self._turn = None, threading.Lock()
 
     def look(self, plan):
         with suppress(FileNotFoundError):
-            self._moment, how, self._prefix = self._file.read_text().splitlines()
+            self._moment, how, self._prefix, passing = self._file.read_text().splitlines()
             self._how = getattr(signal, how, None) or int(how)
+            self._passing, self._in_turn = int(passing), self._moment
         super().look(plan)
+
+    def reach(self, moment):
+        if moment == self._moment and self._has_stream and self._passing:
+            self._passing -= 1
+        else:
+            super().reach(moment)
+
+    @contextmanager
+    def before(self, request):
+        """Reach it; while the block runs no other switch is sent the same, if it is the moment."""
+        with self._turn if request == self._in_turn else nullcontext():
+            self.reach(request)
+            yield
 
     def strike(self):
         self._file.unlink(missing_ok=True)
@@ -62,9 +80,10 @@ class ToldFate(Fate):
 def arrange_requests(fate):
     request = Device._request
 
+    @contextmanager
     def fateful_request(self, what):
-        fate.reach(what)
-        return request(self, what)
+        with fate.before(what), request(self, what):
+            yield
 
     Device._request = fateful_request
 
