@@ -91,6 +91,11 @@ def _group(_context: click.Context, parameter: click.Parameter, value: str | Non
     "plan.",
 )
 @click.option(
+    "--move-state",
+    is_flag=True,
+    help="Take what the files of --state-dir have to the --database first, which has to be empty.",
+)
+@click.option(
     "--netconf-socket",
     type=click.Path(path_type=Path),
     metavar="PATH",
@@ -115,6 +120,7 @@ def serve(  # noqa: PLR0917  one parameter an option
     url: str | None,
     certificate: Path | None,
     adopt: bool,
+    move_state: bool,
     netconf_socket: Path | None,
     netconf_group: int | None,
     take_over: bool,
@@ -131,9 +137,10 @@ def serve(  # noqa: PLR0917  one parameter an option
     """
     if (worker_socket is None) != (worker_group is None):
         raise click.UsageError("--worker-socket and --worker-group are given together")
-    if database is None and (url or certificate or adopt):
+    if database is None and (url or certificate or adopt or move_state):
         raise click.UsageError(
-            "--url, --certificate and --adopt are of several controllers: give them with --database"
+            "--url, --certificate, --adopt and --move-state are of several controllers: give them "
+            "with --database"
         )
     if netconf_group is not None and netconf_socket is None:
         raise click.UsageError("--netconf-group is given with --netconf-socket")
@@ -158,6 +165,7 @@ def serve(  # noqa: PLR0917  one parameter an option
         url=url,
         certificate=certificate,
         adopt=adopt,
+        move_state=move_state,
         netconf_socket=None if netconf_socket is None else (netconf_socket, netconf_group),
     )
     group = click.get_current_context().find_root().command

@@ -60,7 +60,7 @@ def run(settings: Settings, offered: Group, say: Callable[[str], None]) -> None:
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     with ExitStack() as stack:
         stack.enter_context(_alone(directory))
-        state.note_database(directory, settings.database)
+        state.note_database(directory, settings.database, moves=settings.move_state)
         listening = stack.enter_context(listening_socket(settings))
         keeper = stack.enter_context(controllers.keeper(settings)) if settings.database else None
         fence = keeper.fence if keeper else None

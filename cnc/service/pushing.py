@@ -19,13 +19,13 @@ from cnc.rollout.timing import Within
 from cnc.service.names import is_of_cuc
 from cnc.service.roller import Rolled
 from cnc.service.store import Asker, Store
+from cnc.service.store.schema import TERM
 from cnc.switch import ConnectOptions
 from cnc.switch.rollout_id import Term
 
 LOG = logging.getLogger(__name__)
 
 _WHAT = "service"
-_TERM = "term"
 _PLANS_KEPT = 100  # of a service's rollouts, which are many
 
 
@@ -141,7 +141,7 @@ def term_of(
 ) -> Term:
     """The term by which this service acts for its network: as noted, at first 1. With `take_over`
     it is above all that switches have met, and those that can be reached are told."""
-    noted = store.noted(_TERM)
+    noted = store.noted(TERM)
     term = Term(plan.intent.name, int(noted or 1))
     if take_over:
         managed = [*plan.intent.network.managed.values()]
@@ -152,5 +152,5 @@ def term_of(
             rollout.claim(managed, term, connect=connect, take_over=True)
     if noted != str(term.number):
         with store.deciding(asker, "term", term.network, str(term.number)) as made:
-            made.note(_TERM, str(term.number))
+            made.note(TERM, str(term.number))
     return term

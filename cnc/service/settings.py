@@ -22,7 +22,8 @@ class Settings:
     `database`: the URL of the database that has the state, in the place of files. Its controllers
     reach the workers of this one at `url`, by default where they listen, with the `certificate`, by
     default that of the state directory; `adopt`: what runs on the switches is the plan of the
-    database, whatever they keep that it does not know.
+    database, whatever they keep that it does not know; `move_state`: what the files of `state_dir`
+    have goes to the database first, if it is not there yet.
     """
 
     file: Path
@@ -37,6 +38,7 @@ class Settings:
     url: str | None = None
     certificate: Path | None = None
     adopt: bool = False
+    move_state: bool = False
     netconf_socket: tuple[Path, int | None] | None = None
 
 

@@ -5,7 +5,7 @@ or in the database that the file `database` names.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 from sqlalchemy import URL
@@ -13,6 +13,7 @@ from sqlalchemy import URL
 from cnc.errors import InputError
 from cnc.rollout.history import DATABASE, History
 from cnc.rollout.history import FILE_NAME as HISTORY
+from cnc.service import moving
 from cnc.service.certificate import write_secret
 from cnc.service.store import FILE_NAME, Database, Fence, SharedHistory, Store, url_of
 
@@ -35,9 +36,10 @@ def history(directory: Path) -> History:
     return History(SharedHistory(Database(where)) if where else directory / HISTORY)
 
 
-def note_database(directory: Path, given: str | None) -> None:
+def note_database(directory: Path, given: str | None, *, moves: bool = False) -> None:
     """From now on the state of this directory is in the database of this URL; without one it is
-    where it was. Raises InputError where the directory has another state."""
+    where it was. `moves`: what the files have goes there first. Raises InputError where the
+    directory has another state, or none that could move, CncError as `moving.move`."""
     noted = _noted(directory)
     if given is None and noted is not None:
         raise InputError(
@@ -47,11 +49,21 @@ def note_database(directory: Path, given: str | None) -> None:
         )
     if given is None or url_of(given) == noted:
         return
-    if (directory / FILE_NAME).exists():
+    has_files = (directory / FILE_NAME).exists()
+    if has_files and not moves:
         raise InputError(
             f"{directory}: the state of this service is in {FILE_NAME}",
-            hint="start it without --database, or begin anew in another --state-dir",
+            hint="start it without --database, with --move-state to take it there, or begin anew "
+            "in another --state-dir",
         )
+    if moves and not has_files:
+        raise InputError(
+            f"{directory}: there is no {FILE_NAME} to move",
+            hint="name the --state-dir of the service with files, or start without --move-state",
+        )
+    if moves:
+        with closing(Database(url_of(given))) as database:
+            moving.move(directory / FILE_NAME, directory / HISTORY, database)
     write_secret(directory / DATABASE, f"{given}\n".encode())
 
 

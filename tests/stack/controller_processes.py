@@ -51,11 +51,11 @@ def stream(number: int) -> dict[str, Any]:
 class Controller:
     """`cnc serve` as often as it is started; `program` takes the place of `-m cnc`."""
 
-    def __init__(self, user: User, name: str, file: Path, database: str) -> None:
+    def __init__(self, user: User, name: str, file: Path, database: str | None) -> None:
         self.user, self.name = user, name
         self.directory = user.home / name
         self.directory.mkdir(mode=0o700)
-        self._file, self._database = file, database
+        self._file, self.database = file, database
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.port = free.getsockname()[1]
         self.process: subprocess.Popen[str] | None = None
@@ -67,7 +67,8 @@ class Controller:
             "serve",
             self._file,
             *("--workers", 1, "--listen", f"127.0.0.1:{self.port}"),
-            *("--state-dir", self.directory, "--database", self._database),
+            *("--state-dir", self.directory),
+            *(("--database", self.database) if self.database else ()),
             *options,
         )
         path = [str(CHECKOUT), environment["PYTHONPATH"]]

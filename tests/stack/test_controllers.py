@@ -44,6 +44,26 @@ def test_a_standby_answers_and_leads_when_the_leader_is_killed(two: Controllers)
     assert not two.a.leads
 
 
+def test_a_service_with_files_goes_on_as_one_of_several_controllers(
+    user: User, database: str
+) -> None:
+    with controllers(user, database) as two:
+        two.a.database = None
+        two.a.start()
+        two.token = two.first_token()
+        two.put(two.a, 1)
+        of_files = two.until_configured(two.a, 1)
+        assert two.a.stop() == 0, two.a.log
+        two.a.database = database
+        two.a.start("--move-state")
+        assert wait_until(lambda: two.a.leads, LIMIT_S), two.a.log
+        two.b.start()
+        assert two.until_configured(two.b, 1) == of_files
+        two.put(two.b, 2)
+        two.until_configured(two.b, 2)
+        assert all(port["agrees"] for port in two.status(two.b))
+
+
 def asked(user: User, *words: str) -> str:
     """What a command prints in the directory of the intent."""
     argv, environment = user.command(*words)

@@ -28,9 +28,10 @@ tables = MetaData()
 
 # `version` of this schema, `network`, `file` (the intent file as it was taken), `plan` (a plan file
 # without the rows of its tables), `decided` and `running`: the number of the last decision about
-# the plan, and of the last one that switches run; `auto-compute`. Of several controllers `unknown`
-# and `known`: what switches keep that this database does not know, and rollouts that an admin has
-# accepted (`cnc.service.succession`).
+# the plan, and of the last one that switches run; `auto-compute`; `term` of a service that has its
+# state for itself. Of several controllers `unknown` and `known`: what switches keep that this
+# database does not know, and rollouts that an admin has accepted (`cnc.service.succession`).
+TERM = "term"
 meta = Table("meta", tables, Column("key", Text, primary_key=True), Column("value", Text))
 
 # The plan: the rows of its tables, and the keys of the intent's streams (section `intent`).
