@@ -18,6 +18,7 @@ from cnc.mechanisms.handles import Handles, KnownStream, NamedAt
 from cnc.model import (
     BridgeForwarding,
     GateControlList,
+    GivenWindow,
     Intent,
     Link,
     Parts,
@@ -132,7 +133,8 @@ class Admission:
     `added_octets` is what the first switch puts before the payload of a stream's frames, and the
     last one takes away, and `added_name` what that is. `may_drop`: the first switch may drop frames
     of a stream, in one of these classes, that come otherwise than planned. `lists` are the gate
-    control lists that an operator gives: by those ports no stream has a way. `impossible` is why it
+    control lists that an operator gives: by those ports no stream has a way, but where these follow
+    from `windows`, beside which it may leave. `impossible` is why it
     cannot do that to frames that come over a link from the talker, within a shared window of so
     many ns if that is not 0, `refused` by switch why a plan
     cannot be; `room` is the same while streams come and go, for links by their numbers. A hook that
@@ -142,6 +144,7 @@ class Admission:
     added_octets: Callable[[Stream], int] | None = None
     added_name: str = ""
     lists: Callable[[Intent], Mapping[PortRef, GateControlList]] = lambda _intent: {}
+    windows: Callable[[Intent], Mapping[PortRef, tuple[GivenWindow, ...]]] = lambda _intent: {}
     may_drop: Callable[[Intent, str, Collection[str]], bool] | None = None
     impossible: Callable[[Intent, Stream, Link, int], str | None] | None = None
     refused: Callable[[Plan], Mapping[str, str]] = lambda _plan: {}

@@ -46,8 +46,10 @@ class Judge:
     switch puts before the payload of a stream's frames, and the last one takes away; and
     `drops_misfits` is whether the first switch is to drop frames of a stream, in a class by its
     number, that come otherwise than planned. `given` are the ports whose gate control lists an
-    operator gives, and `lists` what is wrong with those of some of them, which no rule for planned
-    lists looks at. A hook that is None does nothing.
+    operator gives and which run them as they are: no rule for planned lists looks at those.
+    `repeats` has the ports with windows that an operator gives, and after how long these repeat;
+    and `lists` is what is wrong with what some of all these ports run. A hook that is None does
+    nothing.
     """
 
     ways: Callable[[Plan, Told], Iterator[Violation]] = lambda _plan, _told: iter(())
@@ -62,7 +64,8 @@ class Judge:
     address_given: Callable[[Told], AddressGiven] | None = None
     added_octets: AddedOctets | None = None
     drops_misfits: Callable[[Intent, str, int], bool] | None = None
-    given: Callable[[Intent], Collection[PortRef]] = lambda _intent: ()
-    lists: Callable[[Plan, Collection[PortRef]], Iterator[Violation]] = lambda _plan, _ports: iter(
-        ()
+    given: Callable[[Plan], Collection[PortRef]] = lambda _plan: ()
+    repeats: Callable[[Intent], Mapping[PortRef, int]] = lambda _intent: {}
+    lists: Callable[[Plan, Collection[PortRef] | None], Iterator[Violation]] = (
+        lambda _plan, _ports: iter(())
     )

@@ -66,11 +66,12 @@ def _longer_ns(intent: Intent, link: Link, traffic_class: TrafficClass) -> int:
 
 
 def best_effort_ns(intent: Intent, link: Link) -> int:
-    """How long a frame of best effort may keep a talker's port from a scheduled one."""
+    """How long a frame of best effort, or another that is not planned, may keep a talker's port
+    from a scheduled one."""
     talker = intent.network.end_stations.get(link.source.node)
     if talker is None or talker.interference is TalkerInterference.NONE:
         return 0
-    return _largest_ns(intent, link, ClassRole.BEST_EFFORT)
+    return max((wire_ns(intent, link, c) for c in intent.unplanned_classes()), default=0)
 
 
 def unplanned_best_effort_ns(intent: Intent, link: Link) -> int:
@@ -79,7 +80,7 @@ def unplanned_best_effort_ns(intent: Intent, link: Link) -> int:
     talker = intent.network.end_stations.get(link.source.node)
     if talker is None or (talker.interference is TalkerInterference.NONE and not talker.gate_mode):
         return 0
-    return _largest_ns(intent, link, ClassRole.BEST_EFFORT)
+    return max((wire_ns(intent, link, c) for c in intent.unplanned_classes()), default=0)
 
 
 def control_ns(intent: Intent, link: Link, meanwhile_ns: int = 0) -> int:
@@ -161,12 +162,9 @@ def control_rate_bps(intent: Intent, link: Link) -> int:
     )
 
 
-def _largest_ns(intent: Intent, link: Link, role: ClassRole) -> int:
-    return max((wire_ns(intent, link, c) for c in intent.classes_with(role)), default=0)
-
-
-def guard_ns(intent: Intent, link: Link, best_effort: TrafficClass) -> int:
-    """How long after its gate closes a best-effort class may still keep the link busy.
+def guard_ns(intent: Intent, link: Link, unplanned: TrafficClass) -> int:
+    """How long after its gate closes a class of which nothing is planned may still keep the link
+    busy.
 
     A frame that was let through may start the network's gate margin later. Where only what ends
     before its gate closes is let through, it is that margin, the gap after the frame, and what the
@@ -174,8 +172,8 @@ def guard_ns(intent: Intent, link: Link, best_effort: TrafficClass) -> int:
     """
     if link.fits_only:
         gap = transmission_max_ns(intent.network.overhead.gap_octets, link.rate_bps)
-        return gap + _longer_ns(intent, link, best_effort) + intent.network.gate_margin_ns
-    return wire_ns(intent, link, best_effort) + intent.network.gate_margin_ns
+        return gap + _longer_ns(intent, link, unplanned) + intent.network.gate_margin_ns
+    return wire_ns(intent, link, unplanned) + intent.network.gate_margin_ns
 
 
 def slot_ns(intent: Intent, link: Link, best_effort: TrafficClass) -> int:

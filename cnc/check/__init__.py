@@ -16,7 +16,8 @@ worst and best cases itself, and looks whether each rule holds:
     preemption                       no port is to preempt frames, which nothing configures
     gate-cycle, gate-interval, gate-tick, gate-entries, gate-mask
                                      the list is one that the port can run
-    gate-given, gate-frame           a list that an operator gives is run as it is given, and the
+    gate-given, gate-frame           a list that an operator gives is run as it is given, or, where
+                                     streams leave beside windows by share, these are; and the
                                      largest frame of each class that it opens fits
     gate-window                      the gate is open for the whole of a planned frame's time
     window-full                      all frames that may leave in one opening do so in their time

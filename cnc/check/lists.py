@@ -9,7 +9,7 @@ from math import lcm
 from cnc.account.openings import GateCycle
 from cnc.account.violation import Violation
 from cnc.account.wire import guard_ns, slot_ns, wire_ns
-from cnc.check.mechanisms import given_ports
+from cnc.check.mechanisms import given_ports, given_repeats_ns
 from cnc.model import (
     ClassRole,
     GateControlList,
@@ -58,21 +58,22 @@ def readable_lists(plan: Plan, hyperperiod_ns: int | None = None) -> dict[PortRe
     `hyperperiod_ns` is that of all streams of the intent, for who knows it."""
     intent = plan.intent
     others = [c for c in intent.classes.values() if c.role is not ClassRole.CONTROL]
-    best_effort = intent.classes_with(ClassRole.BEST_EFFORT)
+    unplanned = intent.unplanned_classes()
     hyperperiod_ns = hyperperiod_ns or intent.hyperperiod_ns()
     readable = {}
-    given = given_ports(intent)
+    given, repeats_ns = given_ports(plan), given_repeats_ns(intent)
     for port, gates in plan.gates.items():
         if not is_gated_port(intent.network, port):
             continue
-        if _cycle_fault(gates, intent, hyperperiod_ns, is_given=port in given):
+        repeat_ns = lcm(hyperperiod_ns, repeats_ns.get(port, 1))
+        if _cycle_fault(gates, intent, repeat_ns, is_given=port in given):
             continue
         link = intent.network.links[port]
         readable[port] = GateCycle(
             gates,
             gated=_mask(others),
-            best_effort=_mask(best_effort),
-            guard_ns=max((guard_ns(intent, link, c) for c in best_effort), default=0),
+            best_effort=_mask(unplanned),
+            guard_ns=max((guard_ns(intent, link, c) for c in unplanned), default=0),
             early_ns=link.gate_early_ns,
         )
     return readable
@@ -84,14 +85,15 @@ def judge_lists(
     """What is wrong with any list, whatever frames are planned; see `readable_lists`. Those that an
     operator gives have rules of their own (`cnc.check.mechanisms.judge_given`)."""
     network, hyperperiod_ns = plan.intent.network, hyperperiod_ns or plan.intent.hyperperiod_ns()
-    given = given_ports(plan.intent)
+    given, repeats_ns = given_ports(plan), given_repeats_ns(plan.intent)
     for port, gates in plan.gates.items():
         if not is_gated_port(network, port):
             text = "is no connected port of a switch, nor of an end station with gates"
             yield Violation("gate-stray", str(port), text)
             continue
+        repeat_ns = lcm(hyperperiod_ns, repeats_ns.get(port, 1))
         if port not in readable and (
-            fault := _cycle_fault(gates, plan.intent, hyperperiod_ns, is_given=port in given)
+            fault := _cycle_fault(gates, plan.intent, repeat_ns, is_given=port in given)
         ):
             yield Violation("gate-cycle", str(port), fault)
         if network.links[port].preemption:
@@ -140,8 +142,8 @@ def _cycle_fault(
         )
     if hyperperiod_ns % cycle:
         return (
-            f"the streams repeat every {hyperperiod_ns} ns, which is not a multiple of the cycle "
-            f"{cycle} ns"
+            f"what is planned repeats every {hyperperiod_ns} ns, which is not a multiple of the "
+            f"cycle {cycle} ns"
         )
     return None
 
@@ -151,7 +153,7 @@ def _judge_masks(port: PortRef, gates: GateControlList, intent: Intent) -> Itera
     control = intent.classes_with(ClassRole.CONTROL)
     # A talker's late frame would stay behind a gate that shuts, and make those after it late.
     is_talker = port.node in intent.network.end_stations
-    sent = intent.classes_with(ClassRole.SCHEDULED) if is_talker else []
+    sent = intent.planned_classes() if is_talker else []
     always = _mask([*control, *sent])
     if all(mask & ~known == 0 and mask & always == always for mask in _masks(gates)):
         return  # nearly always, and a list has very many entries of few masks

@@ -49,13 +49,19 @@ def judge_entering(
         yield from each.entering(plan, told, transmissions, added_octets)
 
 
-def given_ports(intent: Intent) -> set[PortRef]:
-    """The ports whose gate control lists an operator gives."""
-    return {port for each in _judges() for port in each.given(intent)}
+def given_ports(plan: Plan) -> set[PortRef]:
+    """The ports that run gate control lists as an operator gives them, of those that a plan has
+    lists for."""
+    return {port for each in _judges() for port in each.given(plan)}
 
 
-def judge_given(plan: Plan, ports: Collection[PortRef]) -> Iterator[Violation]:
-    """What is wrong with the lists of some of these."""
+def given_repeats_ns(intent: Intent) -> dict[PortRef, int]:
+    """By port after how long windows repeat that an operator gives."""
+    return {port: ns for each in _judges() for port, ns in each.repeats(intent).items()}
+
+
+def judge_given(plan: Plan, ports: Collection[PortRef] | None = None) -> Iterator[Violation]:
+    """What is wrong with the lists of ports for which an operator gives any, of these or all."""
     for each in _judges():
         yield from each.lists(plan, ports)
 

@@ -366,7 +366,8 @@ class _Recovery:
             for start, end in stretches
             if end - start > gates.early_ns
         ]
-        beside = max((wire_ns(intent, link, c) for c in best_effort), default=0)
+        unplanned = intent.unplanned_classes()
+        beside = max((wire_ns(intent, link, c) for c in unplanned), default=0)
         longest = max(a.wire_ns for a in arrivals)
         # A frame that its talker sends at any time comes here only if no filter drops it.
         unasked = max(

@@ -106,7 +106,7 @@ def openings_of(
     found = []
     for start, end in gates.stretches(opened=1 << number, shut=shut, within_ns=cycle_ns):
         begin = start
-        for c in intent.classes_with(ClassRole.BEST_EFFORT):
+        for c in intent.unplanned_classes():
             closed = gates.gate(c.number).last_open_ns(start)
             if gates.open_ns(c.number, closed - 1, closed):
                 begin = max(begin, closed + guard_ns(intent, link, c))

@@ -212,10 +212,10 @@ class SharedRecovery:
                 following[which] = later
                 later = min(later, comes[which] + cycles * cycle)
         shuts = self._shut_after(number, gates, [begins[which] for which in used])
-        best_effort = intent.classes_with(ClassRole.BEST_EFFORT)
+        unplanned = intent.unplanned_classes()
         # A frame that its gate has let go may start as late as any other.
         margin = intent.network.gate_margin_ns
-        beside = max((margin + wire_ns(intent, link, c) for c in best_effort), default=0)
+        beside = max((margin + wire_ns(intent, link, c) for c in unplanned), default=0)
         works: defaultdict[str, int] = defaultdict(int)  # both copies of a frame may come here
         most = 0
         for t in its:

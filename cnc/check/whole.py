@@ -11,7 +11,7 @@ from cnc.account.openings import GateCycle
 from cnc.account.violation import Violation
 from cnc.check.forwarding import judge_forwarding
 from cnc.check.lists import judge_cycles, judge_lists, periods_of, readable_lists
-from cnc.check.mechanisms import given_ports, judge_entering, judge_given, judge_times
+from cnc.check.mechanisms import judge_entering, judge_given, judge_times
 from cnc.check.queues import judge_links, judge_queues
 from cnc.check.recovery import account_of, is_promised, judge_recovery
 from cnc.check.seams import judge_seams
@@ -61,7 +61,7 @@ def judgement(plan: Plan) -> Judgement:
     violations += judge_queues(transmissions)
     violations += judge_shared(plan, lists, transmissions)
     violations += judge_lists(plan, lists)
-    violations += judge_given(plan, given_ports(plan.intent))
+    violations += judge_given(plan)
     forwarding = bridge_forwardings(plan)
     violations += judge_forwarding(plan, forwarding)
     violations += judge_times(plan, forwarding, transmissions)

@@ -58,17 +58,18 @@ def _judge_period(
     if shut := end - start - gates.open_ns(t.traffic_class, start, end):
         text = f"the gate of class {t.traffic_class} is closed for {shut} ns {frame}"
         yield Violation("gate-window", where, text)
-    # What else a talker sends of scheduled classes is planned, too: only best effort is not.
+    # What else a talker sends of the classes that streams have is planned, too.
     is_talker = t.egress.node in intent.network.end_stations
-    with_it = {ClassRole.CONTROL, *([ClassRole.SCHEDULED] if is_talker else [])}
+    with_it = intent.classes_with(ClassRole.CONTROL)
+    with_it += intent.planned_classes() if is_talker else []
     for c in intent.classes.values():
-        if c.role in with_it or c.number == t.traffic_class:
+        if c in with_it or c.number == t.traffic_class:
             continue
         if shared := gates.open_ns(c.number, start, end):
             text = f"class {c.name} is open for {shared} ns of the time {frame}"
             yield Violation("gate-exclusive", where, text)
     # A frame that is early may find the wire still busy; at its planned time it must be free.
-    for c in intent.classes_with(ClassRole.BEST_EFFORT):
+    for c in intent.unplanned_classes():
         guard = guard_ns(intent, link, c)
         if gates.open_ns(c.number, start - guard, start):
             text = f"a frame of class {c.name} ({guard} ns) may still be on the wire {frame}"

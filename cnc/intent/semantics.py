@@ -60,7 +60,7 @@ def streams(document: shape.Document, classes: Mapping[str, TrafficClass]) -> di
     scheduled = tuple(
         name
         for name, its in classes.items()
-        if its.role is ClassRole.SCHEDULED and document.classes[name].share is None
+        if its.role is ClassRole.SCHEDULED and not its.windows_are_given
     )
     return {
         name: _stream(name, its, _classes_of_pcp(its, classes, its.class_ or scheduled), document)
@@ -97,6 +97,7 @@ def _class(name: str, its: shape.Class) -> TrafficClass:
         its.rate_bps,
         its.min_share_ppb,
         its.reserve_ppb or 0,
+        windows_are_given=its.share is not None,
     )
 
 

@@ -6,7 +6,7 @@ The judge adds that up by itself (`cnc.account`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from functools import cache
 from typing import Any, NamedTuple
@@ -18,6 +18,7 @@ from cnc.model import (
     RATE_TOLERANCE_PPM,
     ClassRole,
     GateControlList,
+    GivenWindow,
     Intent,
     Link,
     Network,
@@ -26,6 +27,7 @@ from cnc.model import (
     PortRef,
     Stream,
     TalkerInterference,
+    TrafficClass,
     transmission_max_ns,
 )
 
@@ -100,6 +102,12 @@ def impossible(intent: Intent, stream: Stream, link: Link, window_ns: int = 0) -
 def given_lists(intent: Intent) -> dict[PortRef, GateControlList]:
     """The gate control lists that an operator gives, by port."""
     return {port: its for each in _admissions() for port, its in each.lists(intent).items()}
+
+
+def given_windows(intent: Intent) -> Mapping[PortRef, tuple[GivenWindow, ...]]:
+    """By port, of those lists, the windows that classes have beside which streams may leave; ports
+    by which none may have none."""
+    return {port: its for each in _admissions() for port, its in each.windows(intent).items()}
 
 
 def refused(plan: Plan) -> dict[str, str]:
@@ -194,17 +202,18 @@ def _other_class_ns(intent: Intent, link: Link) -> int:
     scheduled = intent.classes_with(ClassRole.SCHEDULED)
     if len(scheduled) <= 1 or link.source.node not in intent.network.bridges:
         return 0
-    return outlasts_ns(intent, link, ClassRole.SCHEDULED)
+    return outlasts_ns(intent, link, scheduled)
 
 
-def outlasts_ns(intent: Intent, link: Link, role: ClassRole) -> int:
-    """How much longer than at the nominal rate, at which a port reckons, the largest frame of the
-    classes with `role` may be on the link."""
-    octets = max((c.max_frame_octets for c in intent.classes_with(role)), default=None)
+def outlasts_ns(intent: Intent, link: Link, classes: Iterable[TrafficClass]) -> int:
+    """How much longer than at the nominal rate, at which a port reckons, the largest frame of some
+    classes may be on the link."""
+    octets = max((c.max_frame_octets for c in classes), default=None)
     if octets is None:
         return 0
-    nominal = (octets + intent.network.overhead.physical_octets) * 8 * NS_PER_S // link.rate_bps
-    return longest_frame_ns(intent, link, role) - nominal
+    octets += intent.network.overhead.physical_octets
+    nominal = octets * 8 * NS_PER_S // link.rate_bps
+    return transmission_max_ns(octets, link.rate_bps) - nominal
 
 
 def control_between_ns(intent: Intent, link: Link, stream: Stream) -> int:
@@ -222,26 +231,37 @@ def control_between_ns(intent: Intent, link: Link, stream: Stream) -> int:
 
 
 def interference_ns(intent: Intent, link: Link) -> int:
-    """How long best effort of the sender itself may keep the link from a scheduled frame."""
+    """How long what the sender itself sends at any time may keep the link from a scheduled
+    frame."""
     talker = intent.network.end_stations.get(link.source.node)
     if talker is None or talker.interference is TalkerInterference.NONE:
-        return 0  # a bridge shuts the gates of best effort in time
-    return longest_frame_ns(intent, link, ClassRole.BEST_EFFORT)
+        return 0  # a bridge shuts the gates of the others in time
+    return longest_unplanned_ns(intent, link)
 
 
 def late_interference_ns(intent: Intent, link: Link) -> int:
-    """How long best effort of a talker may keep its link from a frame that the talker sends at
-    another time than planned: gates of its own do not expect that frame."""
+    """How long that of a talker may keep its link from a frame that the talker sends at another
+    time than planned: gates of its own do not expect that frame."""
     talker = intent.network.end_stations.get(link.source.node)
     if talker is not None and talker.gate_mode is not None:
-        return longest_frame_ns(intent, link, ClassRole.BEST_EFFORT)
+        return longest_unplanned_ns(intent, link)
     return interference_ns(intent, link)
 
 
 def longest_frame_ns(intent: Intent, link: Link, role: ClassRole) -> int:
     """How long the largest frame of the classes with `role` may keep a link busy; 0 without such a
     class."""
-    octets = max((c.max_frame_octets for c in intent.classes_with(role)), default=None)
+    return longest_ns(intent, link, intent.classes_with(role))
+
+
+def longest_unplanned_ns(intent: Intent, link: Link) -> int:
+    """The same of the classes whose frames come at any time."""
+    return longest_ns(intent, link, intent.unplanned_classes())
+
+
+def longest_ns(intent: Intent, link: Link, classes: Iterable[TrafficClass]) -> int:
+    """The same of these classes."""
+    octets = max((c.max_frame_octets for c in classes), default=None)
     if octets is None:
         return 0
     return transmission_max_ns(octets + intent.network.overhead.physical_octets, link.rate_bps)

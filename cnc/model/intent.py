@@ -154,6 +154,19 @@ class Intent:
     def classes_with(self, role: ClassRole) -> list[TrafficClass]:
         return [c for c in self.classes.values() if c.role is role]
 
+    def planned_classes(self) -> list[TrafficClass]:
+        """Those that streams may have."""
+        return [c for c in self.classes_with(ClassRole.SCHEDULED) if not c.windows_are_given]
+
+    def unplanned_classes(self) -> list[TrafficClass]:
+        """Those, beside control, whose frames come at any time: they fill what their gates leave
+        them."""
+        return [
+            c
+            for c in self.classes.values()
+            if c.role is ClassRole.BEST_EFFORT or c.windows_are_given
+        ]
+
     def control_burst_octets(self) -> int:
         """The most octets on the wire of the control frames that come to a port at once."""
         physical = self.network.overhead.physical_octets

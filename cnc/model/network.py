@@ -86,6 +86,9 @@ class TrafficClass:
 
     Windows that frames of a scheduled class share are planned for `reserve_ppb` parts of 10^9 of
     the time between two of them beyond what the streams need, for streams that come later.
+
+    Where `windows_are_given`, a scheduled class has them as a share of each cycle. Its frames come
+    at any time, and none is a stream's.
     """
 
     name: str
@@ -98,6 +101,7 @@ class TrafficClass:
     rate_bps: int | None = None
     min_share_ppb: int | None = None
     reserve_ppb: int = 0
+    windows_are_given: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from cnc.model.intent import Intent
 from cnc.model.network import NS_PER_S, PortRef, TrafficClass
@@ -34,6 +34,16 @@ class GateControlList:
 
     cycle_ns: int
     entries: tuple[GateEntry, ...]
+
+
+class GivenWindow(NamedTuple):
+    """Windows that an operator gives to the class `number`: each `window_ns` long, the first
+    `start_ns` after the start of a cycle, and one every `every_ns`."""
+
+    number: int
+    start_ns: int
+    window_ns: int
+    every_ns: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -140,7 +140,7 @@ def _placed(
     made = Plan(
         intent,
         placed,
-        found.lists.lists | given.lists(intent),
+        given.lists(intent) | found.lists.lists,
         found.algorithm,
         found.refused,
         found.recovery_ns,
@@ -173,7 +173,7 @@ def _problem(
     impossible |= _crowded_out(router, kept, trees)
     impossible |= _parting(router, kept, trees)
     impossible |= _out_of_step(router, kept, trees)
-    impossible |= given.crossing(router, trees, terms.given_lists(intent).keys())
+    impossible |= given.without_place(router, trees)
     routed = dict(trees)
     problem = Problem(intent, trees, seed=seed, router=router)
     for name, paths in list(trees.items()):
@@ -210,7 +210,7 @@ def _kept(intent: Intent, keep: Plan | None) -> dict[str, StreamPlan]:
     now have no place any more."""
     if keep is None:
         return {}
-    unchanged, ports = incremental.unchanged(intent, keep), terms.given_lists(intent).keys()
+    unchanged, ports = incremental.unchanged(intent, keep), given.ports(intent)
     return {
         name: planned
         for name, planned in unchanged.items()
@@ -249,9 +249,12 @@ def _out_of_step(
     """Take out of `trees` the streams with which others on a link repeat together too rarely for
     any gate control list, and say why: of all periods there those of the fewest streams."""
     streams = router.intent.streams
-    if lcm(*{streams[name].period_ns for name in (*kept, *trees)}) <= CYCLE_MAX_NS:
+    by_share = terms.given_windows(router.intent)
+    given_ns = {its.every_ns for windows in by_share.values() for its in windows}
+    if lcm(*given_ns, *{streams[name].period_ns for name in (*kept, *trees)}) <= CYCLE_MAX_NS:
         return {}  # all together repeat often enough, and so do those of each link
     common: dict[PortRef, int] = defaultdict(lambda: 1)
+    common |= {port: lcm(*(its.every_ns for its in windows)) for port, windows in by_share.items()}
     for name, planned in kept.items():
         for hop in planned.hops:
             common[hop.egress] = lcm(common[hop.egress], streams[name].period_ns)

@@ -31,7 +31,10 @@ def in_windows(
     """Windows of their own for all frames, where all have a place so, with a bound of when they
     are in time again, and nobody asks for another; else for those of which it is asked, and shared
     ones for the others, if more have a place so, or, of not too many, as many and more a bound."""
-    wanted = {name: _windows_for(problem.intent.streams[name], chosen) for name in routed}
+    wanted = {
+        name: Windows.EXACT if problem.given else _windows_for(problem.intent.streams[name], chosen)
+        for name in routed
+    }
     sharing = {name for name, windows in wanted.items() if windows is not Windows.EXACT}
     found = None
     if Windows.SHARED not in wanted.values():

@@ -56,6 +56,9 @@ def size(problem: Problem) -> Size:
         period = placement.route.period_ns
         for link in placement.route.tree:
             users[link][_User(period, period, is_kept=True)] += 1
+    for link, windows in problem.given.items():
+        for its in windows:
+            users[link][_User(its.every_ns, its.every_ns, is_kept=True)] += 1
     orders = 0
     for on_link in users.values():
         for one, other in combinations_with_replacement(on_link, 2):

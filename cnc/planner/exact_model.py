@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 from ortools.sat.python import cp_model
 
 from cnc.planner import jitter
+from cnc.planner.given_windows import reservations
 from cnc.planner.graph import Tree
 from cnc.planner.problem import Problem
 from cnc.planner.route import Leg, Member, Placement, Route
@@ -87,6 +88,8 @@ class PlacementModel:
         self._members: dict[Member, tuple[Route, list[_Offset]]] = {}
         self._links: defaultdict[int, list[_Span]] = defaultdict(list)
         self._queues: defaultdict[tuple[int, int], list[_Span]] = defaultdict(list)
+        if not only_certain:
+            self._reserve_given()
         for placement in problem.kept.values():
             route, times, number = placement
             kept = [_Offset(t, t, t) for t in times]
@@ -104,6 +107,15 @@ class PlacementModel:
             for one, other in combinations(spans, 2):
                 if one.conditions or other.conditions:  # else both are kept
                     self._keep_apart(one, other)
+
+    def _reserve_given(self) -> None:
+        """The windows that classes have by share, and the guard bands behind them."""
+        problem = self._problem
+        for link, windows in problem.given.items():
+            taken = reservations(problem.intent, problem.links[link], windows)
+            for start, lasts, period in taken.values():
+                span = _Span(period, start, start + lasts, start, start + lasts, lasts, ())
+                self._links[link].append(span)
 
     def _can_hold(self, route: Route) -> bool:
         return route.is_held and route.tree == self._tree(route.member)

@@ -241,7 +241,8 @@ def no_place(table: Timetable, route: Route) -> str:
         where = f"the queue of {' or '.join(names)} at {where}"
         taken = f"{_rule(table, route, tightest)}. The stays of others already take"
         helps[-2:] = ["another scheduled class", "less clock error or processing jitter"]
-    if stream.windows is Windows.EXACT and stream.max_jitter_ns is None:
+    may_share = stream.max_jitter_ns is None and not problem.given
+    if stream.windows is Windows.EXACT and may_share:
         helps.append("`windows: auto`, with which frames share windows")
     if drifting := _drifting(route, tightest):
         return f"{drifting} on {where}. {_suiting(period, _apart_ns(tightest))}"

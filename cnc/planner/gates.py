@@ -3,7 +3,7 @@
 Around each planned frame its class is open, with control alone beside it. Before that, for as long
 as a best-effort frame may still be on the wire, nothing but control is open. In all other time
 everything but the scheduled classes is open; where the network must recover from disturbances,
-these too, as `spare` describes.
+these too, as `spare` describes. Where classes have windows by share, these are as they are given.
 
 A loose port has a shorter list: its class stays open over the smallest gaps between its frames and
 over the guard bands. Its frames may leave early, which the placement has allowed for.
@@ -119,12 +119,18 @@ def lists_of(
     refused = {}
     for number in sorted(windows):
         link = problem.links[number]
-        cycle = lcm(*{period for period, _ in windows[number]})
+        given = [
+            (its.every_ns, Window(its.start_ns, its.start_ns + its.window_ns, its.number))
+            for its in problem.given.get(number, ())
+        ]
+        every = [*windows[number], *given]
+        periods = {period for period, _ in every}
+        cycle = lcm(*periods)
         limit = problem.intent.network.gate_entries_max(link)
-        if reason := _cannot_run(link, cycle, {period for period, _ in windows[number]}, limit):
+        if reason := _cannot_run(link, cycle, periods, limit):
             refused[link.source] = reason
             continue
-        frames = unrolled(windows[number], cycle, link.gate_tick_ns)
+        frames = unrolled(every, cycle, link.gate_tick_ns)
         if link.source.node in problem.intent.network.end_stations:
             gates = talker_list(problem.intent, link, cycle, frames, limit)
         elif link.source in problem.loose:
@@ -246,6 +252,8 @@ class _Port:
         self._cycle_ns = cycle_ns
         self._control = _mask(intent.classes_with(ClassRole.CONTROL))
         self._everyone = self._control | _mask(intent.classes_with(ClassRole.BEST_EFFORT))
+        # Nothing is planned in their windows, before which no guard band is.
+        self._given = {c.number for c in intent.classes.values() if c.windows_are_given}
         self._shortest_ns = interval_min_ns(link)
         guard = round_up(guard_ns(intent, link), link.gate_tick_ns)
         self._guard_ns = max(guard, self._shortest_ns)
@@ -280,7 +288,7 @@ class _Port:
             for index, ((_, close, number), (opens, _, next_number)) in enumerate(
                 self._pairs(frames)
             )
-            if number == next_number
+            if number == next_number and number not in self._given
         ]
         return [index for _, _, index in sorted(gaps)]
 
@@ -325,6 +333,10 @@ class _Port:
                 # Too short for an entry. Nobody's frame can be in this queue: it stays open.
                 times.append(opens)
                 states.append(opened)
+                continue
+            if next_number in self._given:
+                times += opens, close
+                states += opened, everyone
                 continue
             ahead = control | 1 << next_number if lead else control
             shut = following - guard

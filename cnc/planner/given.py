@@ -1,22 +1,33 @@
-"""Ports whose gate control lists an operator gives: nothing is planned there."""
+"""Ports whose gate control lists an operator gives: nothing is planned there, but beside windows
+that classes have by share."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
 from cnc.mechanisms import terms
-from cnc.model import GateControlList, Intent, PortRef, StreamPlan
+from cnc.model import GateControlList, Intent, PortRef, StreamPlan, Windows
 from cnc.planner.edges import cut
 from cnc.planner.graph import Tree
 from cnc.planner.routing import Router
 
 _WHAT_HELPS = "its frames have no planned time there; leave that list to the plan, or add a cable"
 
+_NOT_SHARED = (
+    "its frames are to share windows (`windows: shared`), and beside classes with windows by share "
+    "each planned frame has one of its own; state `windows: exact`, or leave the key out"
+)
+
 
 def lists(intent: Intent) -> dict[PortRef, GateControlList]:
     """As given, with entries that are too long for their port cut."""
     links = intent.network.links
     return {port: cut(its, links[port]) for port, its in terms.given_lists(intent).items()}
+
+
+def ports(intent: Intent) -> Collection[PortRef]:
+    """Those where nothing is planned."""
+    return terms.given_lists(intent).keys() - terms.given_windows(intent).keys()
 
 
 def crosses(planned: StreamPlan, ports: Collection[PortRef]) -> PortRef | None:
@@ -29,16 +40,19 @@ def reason(port: PortRef) -> str:
     return f"its way leads by {port}, whose gate control list is given: {_WHAT_HELPS}"
 
 
-def crossing(
-    router: Router, trees: dict[str, tuple[Tree, ...]], ports: Collection[PortRef]
-) -> Mapping[str, str]:
-    """Take the streams out of `trees` that would leave by one of these ports, and say why."""
+def without_place(router: Router, trees: dict[str, tuple[Tree, ...]]) -> Mapping[str, str]:
+    """Take the streams out of `trees` that would leave by a port where nothing is planned, or share
+    windows beside such by share, and say why."""
+    intent, barred = router.intent, ports(router.intent)
+    is_shared = bool(terms.given_windows(intent))
     refused: dict[str, str] = {}
-    if not ports:
-        return refused
-    for name, its in list(trees.items()):
+    for name, its in list(trees.items()) if barred or is_shared else ():
+        stream = intent.streams[name]
         sources = (router.links[link].source for tree in its for link in tree)
-        if port := next((source for source in sources if source in ports), None):
+        if port := next((source for source in sources if source in barred), None):
             refused[name] = reason(port)
-            router.carry(router.intent.streams[name], trees.pop(name), -1)
+        elif is_shared and stream.windows is Windows.SHARED:
+            refused[name] = _NOT_SHARED
+        if name in refused:
+            router.carry(stream, trees.pop(name), -1)
     return refused

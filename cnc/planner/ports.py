@@ -2,26 +2,38 @@
 
 from __future__ import annotations
 
-from cnc.mechanisms.terms import longest_frame_ns, outlasts_ns
-from cnc.model import ClassRole, Intent, Link, transmission_max_ns, transmission_ns
+from collections.abc import Collection
+
+from cnc.mechanisms.terms import longest_frame_ns, longest_ns, outlasts_ns
+from cnc.model import (
+    ClassRole,
+    Intent,
+    Link,
+    TrafficClass,
+    transmission_max_ns,
+    transmission_ns,
+)
 
 SHORTEST_FRAME_OCTETS = 60  # the kernel's taprio refuses an interval that cannot hold one
 CYCLE_MAX_NS = 2**31 - 1  # the kernel keeps a cycle in a signed 32-bit number
 
 
-def guard_ns(intent: Intent, link: Link) -> int:
-    """How long best effort must be shut before a scheduled window opens.
+def guard_ns(intent: Intent, link: Link, classes: Collection[TrafficClass] | None = None) -> int:
+    """How long classes whose frames come at any time, best effort if none are named, must be shut
+    before a scheduled window opens.
 
-    Its last frame may start as late as any other for reasons of its sender. A port that starts only
-    what fits has sent its last bit when the gate closes, and the gap follows (802.1Q 8.6.8.4); but
-    the port reckons at its nominal rate, and the link may be slower.
+    Their last frame may start as late as any other for reasons of its sender. A port that starts
+    only what fits has sent its last bit when the gate closes, and the gap follows (802.1Q 8.6.8.4);
+    but the port reckons at its nominal rate, and the link may be slower.
     """
     network = intent.network
+    if classes is None:
+        classes = intent.classes_with(ClassRole.BEST_EFFORT)
     if link.fits_only:
         last_ns = transmission_max_ns(network.overhead.gap_octets, link.rate_bps)
-        last_ns += outlasts_ns(intent, link, ClassRole.BEST_EFFORT)
+        last_ns += outlasts_ns(intent, link, classes)
     else:
-        last_ns = longest_frame_ns(intent, link, ClassRole.BEST_EFFORT)
+        last_ns = longest_ns(intent, link, classes)
     return last_ns + network.gate_margin_ns
 
 

@@ -45,11 +45,13 @@ from cnc.mechanisms.terms import (
     client_octets,
     control_ahead_ns,
     control_between_ns,
+    given_windows,
     may_be_dropped,
     start_delay_ns,
 )
 from cnc.model import (
     ClassRole,
+    GivenWindow,
     Hop,
     Intent,
     Link,
@@ -70,6 +72,7 @@ from cnc.planner.shares import WHOLE_PPB, wanted_ppb
 _OF_NETWORK = {
     "links",
     "shares_ppb",
+    "given",
     "clocks",
     "class_names",
     "_copied_by_switches",
@@ -130,6 +133,13 @@ class Problem:
         intent states one."""
         wanted = ((n, wanted_ppb(self.intent, link)) for n, link in enumerate(self.links))
         return {number: share_ppb for number, share_ppb in wanted if share_ppb}
+
+    @cached_property
+    def given(self) -> Mapping[int, tuple[GivenWindow, ...]]:
+        """By link the windows that classes have by share, beside which frames are planned."""
+        by_port = given_windows(self.intent)
+        sources = (link.source for link in self.links)
+        return {n: by_port[port] for n, port in enumerate(sources) if port in by_port}
 
     def reserve_ns(self, traffic_class: int, slot_ns: int) -> int:
         """For how long windows that frames of a class share in each slot last beyond what they

@@ -1,4 +1,5 @@
-"""Gate control lists of talkers' ports: best effort of the talker is kept back, nothing else.
+"""Gate control lists of talkers' ports: what the talker sends at any time is kept back, best effort
+and classes whose windows are given by share, nothing else.
 
 A talker sends its scheduled frames when they are due, so that no gate has to hold them. Those of
 scheduled classes are never shut: a frame that is sent too late leaves at once, where it would wait
@@ -11,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
-from cnc.model import ClassRole, GateControlList, Intent, Link
+from cnc.model import GateControlList, Intent, Link
 from cnc.planner.edges import cut, list_from_edges
 from cnc.planner.ports import guard_ns, interval_min_ns, round_up
 
@@ -27,10 +28,11 @@ def talker_list(
 
     Where best effort would have more turns than fit into `limit` entries, it gets the longest.
     """
+    unplanned = intent.unplanned_classes()
     everyone = sum(1 << c.number for c in intent.classes.values())
-    shut = everyone - sum(1 << c.number for c in intent.classes_with(ClassRole.BEST_EFFORT))
+    shut = everyone - sum(1 << c.number for c in unplanned)
     shortest = interval_min_ns(link)
-    guard = max(round_up(guard_ns(intent, link), link.gate_tick_ns), shortest)
+    guard = max(round_up(guard_ns(intent, link, unplanned), link.gate_tick_ns), shortest)
     turns = [
         turn
         for start, end in _pauses(sorted(frames), guard, cycle_ns)

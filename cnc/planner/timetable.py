@@ -8,6 +8,7 @@ from math import gcd
 
 from cnc.planner import jitter
 from cnc.planner.circle import Circle
+from cnc.planner.given_windows import reservations, without_turn
 from cnc.planner.problem import Problem
 from cnc.planner.route import Leg, Member, Placement, Route
 from cnc.planner.shares import Turns
@@ -104,6 +105,10 @@ class Timetable:
         self._early: defaultdict[tuple[int, int], dict[int, Resource]] = defaultdict(dict)
         # Of links of which best effort is to keep a share, as far as they are known.
         self._turns: dict[int, Turns] = {}
+        for number, windows in problem.given.items():
+            link = problem.links[number]
+            for member, its in reservations(problem.intent, link, windows).items():
+                self.links[number].reserve(member, *its)
         for placement in problem.kept.values():
             self.place(placement)
 
@@ -208,9 +213,11 @@ class Timetable:
     def turns(self, link: int) -> Turns:
         """The turns that best effort has on a link now."""
         if link not in self._turns:
-            reservations = self.links[link].reservations.values()
-            its = Turns(self.problem.intent, self.problem.links[link], reservations)
-            self._turns[link] = its
+            taken = self.links[link].reservations.items()
+            planned = [its for member, its in taken if member in self.placements]
+            intent, its, given = self.problem.intent, self.problem.links[link], self.problem.given
+            beside = without_turn(intent, its, given.get(link, ()))
+            self._turns[link] = Turns(intent, its, [*planned, *beside])
         return self._turns[link]
 
     def others_on_link(self, route: Route, leg: Leg) -> Circle:

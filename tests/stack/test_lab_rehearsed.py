@@ -18,7 +18,7 @@ from tests.stack.lab_user import CHECKOUT, User
 
 SCHEDULES = CHECKOUT / "schedules"
 LINE3, BRIDGED = SCHEDULES / "line3.yaml", SCHEDULES / "guarded.yaml"
-SHARES = SCHEDULES / "shares3.yaml"
+SHARES, BESIDE = SCHEDULES / "shares3.yaml", SCHEDULES / "beside3.yaml"
 GONE_LIMIT_S = 60
 
 
@@ -26,7 +26,7 @@ GONE_LIMIT_S = 60
 def user(tmp_path: Path) -> Iterator[User]:
     here = User(tmp_path)
     yield here
-    for lab in ("line3", "guarded", "shares3"):
+    for lab in ("line3", "guarded", "shares3", "beside3"):
         here.cnc("lab", "down", lab)
 
 
@@ -64,6 +64,25 @@ def test_lists_that_are_given_are_pushed_compared_and_taken_back(user: User) -> 
     assert "all switches confirmed" in user.does("rollback")
     assert "all as planned" in running(user, SHARES)
     assert len(json.loads(user.does("history", "--json"))) == 3
+
+
+def test_streams_beside_windows_that_are_given_are_pushed_compared_and_taken_back(
+    user: User,
+) -> None:
+    user.up(BESIDE)
+    assert "all switches confirmed" in user.does("push", BESIDE)
+    assert "no change" in user.does("push", BESIDE)
+    assert "8 ports on 3 switches: all as planned" in running(user, BESIDE)
+    assert "5 set-points" in user.does("show", BESIDE)
+    without = user.home / "without.yaml"
+    without.write_text(BESIDE.read_text().partition("\nstreams:")[0] + "\nstreams: {}\n")
+    assert "all switches confirmed" in user.does("push", without)
+    assert "8 ports on 3 switches: all as planned" in running(user, without)
+    differs = user.cnc("status", BESIDE)
+    assert differs.returncode == 1
+    assert "another gate control list" in differs.stdout
+    assert "all switches confirmed" in user.does("rollback")
+    assert "all as planned" in running(user, BESIDE)
 
 
 def running(user: User, intent: Path) -> str:

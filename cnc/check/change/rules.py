@@ -30,7 +30,7 @@ from cnc.check.change.known import Frames, Known, by_port, first_nodes
 from cnc.check.change.parts import bridges_of, part_of
 from cnc.check.forwarding import judge_forwarding
 from cnc.check.lists import judge_cycles, judge_lists, readable_lists
-from cnc.check.mechanisms import given_ports, judge_entering, judge_given, judge_times
+from cnc.check.mechanisms import judge_entering, judge_given, judge_times
 from cnc.check.queues import judge_links, judge_queues
 from cnc.check.recovery import account_of, is_promised, judge_recovery
 from cnc.check.seams import judge_seams
@@ -120,7 +120,7 @@ class Parts:
         lists = readable_lists(part, self._hyperperiod_ns)
         self._lists = {port: lists.get(port) for port in self._ports}
         yield from judge_lists(part, lists, self._hyperperiod_ns)
-        yield from judge_given(plan, self._ports & given_ports(plan.intent))
+        yield from judge_given(plan, self._ports)
         yield from judge_limits(plan.intent.network, part.gates)
 
     def _judge_streams(self) -> Iterator[Violation]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from cnc.model import GateControlList, GateEntry, PortRef
+from cnc.model import GateControlList, GateEntry, GivenWindow, PortRef
 from cnc.support.format import counted, duration
 
 
@@ -25,10 +25,12 @@ class GivenList:
 
 @dataclass(frozen=True, slots=True)
 class GivenLists:
-    """Those of ports of switches, and the classes whose windows are given at all the others."""
+    """Those of ports of switches. At the ports `shared` they follow from the windows that classes
+    have by share, and streams may leave between these."""
 
     by_port: Mapping[PortRef, GivenList] = field(default_factory=dict)
-    classes: tuple[str, ...] = ()
+    shares: Mapping[str, GivenWindow] = field(default_factory=dict)
+    shared: frozenset[PortRef] = frozenset()
 
 
 def operative(given: GivenList) -> GateControlList:

@@ -21,15 +21,19 @@ _MILLION = 1_000_000
 
 
 def openings(plan: Plan) -> Iterator[Openings]:
-    """Of each port whose list is given, the highest class first.
+    """Of each port whose list is given, the highest class first. Beside windows by share the frames
+    of streams have bounds of their own.
 
     A gate that opens late shuts on time: what is left of the opening is sure. Linux's taprio looks
     at the end of the entry before it starts a frame (net/sched/sch_taprio.c).
     """
+    given, planned = plan.intent[GivenLists], plan.intent.planned_classes()
     classes = sorted(plan.intent.classes.values(), key=lambda its: -its.number)
-    for port in sorted(plan.intent[GivenLists].by_port.keys() & plan.gates.keys()):
+    for port in sorted(given.by_port.keys() & plan.gates.keys()):
         link = plan.intent.network.links[port]
         for each in classes:
+            if port in given.shared and each in planned:
+                continue
             yield _of_class(plan.intent, link, plan.gates[port], each)
 
 

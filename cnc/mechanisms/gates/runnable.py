@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from cnc.model import (
@@ -31,10 +31,16 @@ class Obstacle(NamedTuple):
 def obstacles(intent: Intent, port: PortRef, gates: GateControlList) -> Iterator[Obstacle]:
     """What keeps a port from running a list of whole cycles, as far as its limits are known, and
     what it cannot do then."""
-    link = intent.network.links[port]
-    yield from _limits(intent, link, gates)
-    for each in intent.classes.values():
-        yield from _of_class(intent, link, gates, each)
+    yield from _limits(intent, intent.network.links[port], gates)
+    yield from obstacles_of(intent, port, gates, intent.classes)
+
+
+def obstacles_of(
+    intent: Intent, port: PortRef, gates: GateControlList, names: Iterable[str]
+) -> Iterator[Obstacle]:
+    """What these classes cannot do by a list."""
+    for name in names:
+        yield from _of_class(intent, intent.network.links[port], gates, intent.classes[name])
 
 
 def _limits(intent: Intent, link: Link, gates: GateControlList) -> Iterator[Obstacle]:

@@ -14,10 +14,10 @@ from cnc.mechanisms.gates.runnable import obstacles
 from cnc.mechanisms.gates.share_semantics import (
     ENTRIES_MAX,
     check_shares,
-    classes_with_share,
+    given_shares,
     shared_list,
 )
-from cnc.model import GateEntry, Intent, PortRef
+from cnc.model import GateEntry, GivenWindow, Intent, PortRef, Stream, TalkerInterference
 
 if TYPE_CHECKING:
     from cnc.keys import shape
@@ -28,14 +28,20 @@ _KEY = "gate-control-list"
 def _read(document: shape.Document, problems: Problems) -> Iterator[GivenLists]:
     """The lists of all ports that have one; none where anything of it is wrong by itself."""
     stated = dict(_stated(document, problems))
-    classes = tuple(classes_with_share(document))
-    shared = shared_list(document, problems) if classes else None
-    if shared:
-        switched = sorted(
-            end for its in document.links for end in its.ends if end.node in document.switches
-        )
-        stated = {port: stated.get(port, shared) for port in (*switched, *stated)}
-    yield GivenLists(stated, classes)
+    shares = given_shares(document, problems)
+    if not shares:
+        yield GivenLists(stated)
+        return
+    switched = sorted(
+        end for its in document.links for end in its.ends if end.node in document.switches
+    )
+    shared = dict.fromkeys(switched, shared_list(document, shares))
+    lists = {**shared, **stated}
+    yield GivenLists(
+        {port: lists[port] for port in (*switched, *stated)},
+        shares,
+        frozenset(shared.keys() - stated.keys()),
+    )
 
 
 def _stated(document: shape.Document, problems: Problems) -> Iterator[tuple[PortRef, GivenList]]:
@@ -107,7 +113,7 @@ def _check(document: shape.Document, intent: Intent, problems: Problems) -> None
             problems.add(path, f"a list of {port}, which has no link", "a port of a link")
             continue
         if not its_own:
-            path = ("classes", intent[GivenLists].classes[0], "windows")
+            path = ("classes", next(iter(intent[GivenLists].shares)), "windows")
         obstacle = next(obstacles(intent, port, operative(given)), None)
         if obstacle and (path, obstacle.expected) not in told:
             told.add((path, obstacle.expected))  # ports are alike
@@ -116,16 +122,39 @@ def _check(document: shape.Document, intent: Intent, problems: Problems) -> None
 
 
 def _check_streams(intent: Intent, problems: Problems) -> None:
-    """Frames of streams have windows that are planned."""
-    given = set(intent[GivenLists].classes)
+    """Frames of streams have windows that are planned, and at their talkers go before all that come
+    at any time."""
+    shares = intent[GivenLists].shares
+    if not shares:
+        return
+    first = max(shares, key=lambda name: shares[name].number)
     for stream in intent.streams.values():
+        path = ("streams", stream.name, "class")
         for index, name in enumerate(stream.traffic_classes):
-            if name in given:
+            if name in shares:
                 problems.add(
-                    ("streams", stream.name, "class", index),
+                    (*path, index),
                     f"{name}, whose windows are given by share",
                     "a class without: nothing is planned in these",
                 )
+            elif _may_be_behind(intent, stream, name, shares[first]):
+                problems.add(
+                    path,
+                    f"{name}, and a talker that may send any number of frames of {first} before "
+                    "its own, a class whose windows are given by share",
+                    f"a class with a higher traffic-class than {first}, or `talker-interference: "
+                    f"none` of {stream.talker}",
+                )
+
+
+def _may_be_behind(intent: Intent, stream: Stream, name: str, first: GivenWindow) -> bool:
+    """Whether frames of a stream, in this class, may come behind such at their talker that it sends
+    at any time: of late ones that is so beside gates, too."""
+    talker = intent.network.end_stations.get(stream.talker)
+    if talker is None or name not in intent.classes:
+        return False  # which other checks report
+    is_alone = talker.interference is TalkerInterference.NONE and talker.gate_mode is None
+    return not is_alone and intent.classes[name].number < first.number
 
 
 KEYS = Keys(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from cnc.keys.problems import KeyPath, Problems, one_of, shown
 from cnc.keys.units import DURATION
 from cnc.keys.values import CYCLE_MAX_NS
-from cnc.mechanisms.gates.shares import Share, entries_of, overlap, share_list, starts_ns
-from cnc.model import ClassRole
+from cnc.mechanisms.gates.shares import entries_of, overlap, share_list, starts_ns
+from cnc.model import ClassRole, GivenWindow
 
 if TYPE_CHECKING:
     from cnc.keys import shape
@@ -23,19 +24,25 @@ def classes_with_share(document: shape.Document) -> dict[str, shape.ClassWindows
     return {name: its.share for name, its in document.classes.items() if its.share}
 
 
-def shared_list(document: shape.Document, problems: Problems) -> GivenList | None:
-    """The list that shares make of a port; None where they are not stated as they should."""
+def given_shares(document: shape.Document, problems: Problems) -> dict[str, GivenWindow]:
+    """The windows of classes that have them by share; none where they are not stated as they
+    should."""
     windows = classes_with_share(document)
     incomplete = [name for name in windows if not _is_complete(name, windows, problems)]
-    if incomplete:
-        return None
+    if incomplete or not windows:
+        return {}
     shares = _shares(document, windows, problems)
     path = ("classes", [*windows][-1], "windows")
     if len(shares) < len(windows) or not _is_short(shares, (*path, "every"), problems):
-        return None
+        return {}
     if reason := overlap(shares):
         problems.add(path, reason, "windows of their own, such as `after: CLASS`")
-        return None
+        return {}
+    return shares
+
+
+def shared_list(document: shape.Document, shares: Mapping[str, GivenWindow]) -> GivenList:
+    """The list that shares make of a port by which no stream leaves."""
     return share_list(
         tuple(shares.values()),
         control=_with_role(document, ClassRole.CONTROL),
@@ -59,7 +66,7 @@ def _is_complete(name: str, windows: dict[str, shape.ClassWindows], problems: Pr
 
 def _shares(
     document: shape.Document, windows: dict[str, shape.ClassWindows], problems: Problems
-) -> dict[str, Share]:
+) -> dict[str, GivenWindow]:
     """By class; those whose windows have no place in their cycle are problems."""
     every = {name: its.every_ns or 0 for name, its in windows.items()}
     lengths = {
@@ -76,11 +83,11 @@ def _shares(
             problems.add(path, found, f"an end within every, {DURATION.format(period)}")
         else:
             number = document.classes[name].traffic_class
-            shares[name] = Share(number, starts[name], lengths[name], period)
+            shares[name] = GivenWindow(number, starts[name], lengths[name], period)
     return shares
 
 
-def _is_short(shares: dict[str, Share], path: KeyPath, problems: Problems) -> bool:
+def _is_short(shares: dict[str, GivenWindow], path: KeyPath, problems: Problems) -> bool:
     """Whether a list can hold all windows until they repeat; if not, that is a problem."""
     cycle_ns, entries = entries_of(tuple(shares.values()))
     if cycle_ns <= CYCLE_MAX_NS and entries <= ENTRIES_MAX:

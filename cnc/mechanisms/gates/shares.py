@@ -4,24 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from math import lcm
-from typing import NamedTuple
 
 from cnc.mechanisms.gates.given import GivenList
-from cnc.model import GateEntry
+from cnc.model import GateEntry, GivenWindow
 from cnc.support.format import duration
 
 
-class Share(NamedTuple):
-    """Windows of the class `number`, each `window_ns` long, the first `start_ns` after the start of
-    a cycle, and one every `every_ns`."""
-
-    number: int
-    start_ns: int
-    window_ns: int
-    every_ns: int
-
-
-def share_list(shares: Sequence[Share], *, control: int, others: int) -> GivenList:
+def share_list(shares: Sequence[GivenWindow], *, control: int, others: int) -> GivenList:
     """In each window its class is open, beside those of the mask `control`; between windows these
     and those of `others` are."""
     cycle_ns = lcm(*(each.every_ns for each in shares))
@@ -37,7 +26,7 @@ def share_list(shares: Sequence[Share], *, control: int, others: int) -> GivenLi
     return GivenList(cycle_ns, tuple(entries))
 
 
-def overlap(shares: Mapping[str, Share]) -> str | None:
+def overlap(shares: Mapping[str, GivenWindow]) -> str | None:
     """Which windows meet first, in words; None: none do."""
     cycle_ns = lcm(*(each.every_ns for each in shares.values()))
     names = {each.number: name for name, each in shares.items()}
@@ -52,7 +41,7 @@ def overlap(shares: Mapping[str, Share]) -> str | None:
     return None
 
 
-def _windows(shares: Sequence[Share], cycle_ns: int) -> Sequence[tuple[int, int, int]]:
+def _windows(shares: Sequence[GivenWindow], cycle_ns: int) -> Sequence[tuple[int, int, int]]:
     """All of a cycle in order: start, end and class."""
     return sorted(
         (start_ns, start_ns + each.window_ns, each.number)
@@ -61,7 +50,7 @@ def _windows(shares: Sequence[Share], cycle_ns: int) -> Sequence[tuple[int, int,
     )
 
 
-def entries_of(shares: Sequence[Share]) -> tuple[int, int]:
+def entries_of(shares: Sequence[GivenWindow]) -> tuple[int, int]:
     """After how long all windows repeat together, and how many entries the list has at most: known
     without making it."""
     cycle_ns = lcm(*(each.every_ns for each in shares))

@@ -26,7 +26,7 @@ from cnc.mechanisms.stream_filters.model import (
     WindowGate,
 )
 from cnc.mechanisms.terms import added_octets, control_between_ns, start_delay_ns
-from cnc.model import ClassRole, Forwarding, Intent, Link, Network, Plan, Stream
+from cnc.model import Forwarding, Intent, Link, Network, Plan, Stream
 
 
 def stream_filters(
@@ -199,7 +199,7 @@ def window_gate(
 
 def _of_strangers(plan: Plan, rules: PolicingRules, ports: Iterable[str]) -> Iterator[StreamFilter]:
     """The filters of a switch with `ports` to end stations for frames of no stream."""
-    for its_class in plan.intent.classes_with(ClassRole.SCHEDULED):
+    for its_class in plan.intent.planned_classes():
         policing = rules.of_class(its_class.name)
         if policing is Policing.OFF:
             continue

@@ -205,7 +205,7 @@ class _Filters:
         return rules.classes.get(its_class.name) or rules.network or of_default
 
     def _asked_of_strangers(self, its_class: TrafficClass, switch: str) -> Policing:
-        if its_class.role is not ClassRole.SCHEDULED:
+        if its_class.role is not ClassRole.SCHEDULED or its_class.windows_are_given:
             return Policing.OFF
         return self._asked_of_class(its_class, switch)
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from cnc.mechanism import Start
 from cnc.mechanisms.stream_filters.model import FilterCapacity, Policing, PolicingRules
-from cnc.model import ClassRole, Forwarding, Intent, Link
+from cnc.model import Forwarding, Intent, Link
 from cnc.support.format import counted
 
 
@@ -33,8 +33,7 @@ class FilterRoom:
         self._links = tuple(links)
         self._is_bridged = intent.network.forwarding is Forwarding.BRIDGED
         policed = sum(
-            self._rules.of_class(its.name) is not Policing.OFF
-            for its in intent.classes_with(ClassRole.SCHEDULED)
+            self._rules.of_class(its.name) is not Policing.OFF for its in intent.planned_classes()
         )
         stations = intent.network.end_stations
         self._count: Counter[str] = Counter()  # by switch, with those for strangers

@@ -52,7 +52,13 @@ def _check(document: shape.Document, intent: Intent, problems: Problems) -> None
         problems.refuse_routed(_stated(document), "nothing is policed")
         return
     for name, stated in intent[PolicingRules].classes.items():
-        if (role := intent.classes[name].role) is not ClassRole.SCHEDULED:
+        if intent.classes[name].windows_are_given:
+            problems.add(
+                ("classes", name, "policing"),
+                f"{stated}, and windows by share",
+                "no such key: frames of the class may come at any time",
+            )
+        elif (role := intent.classes[name].role) is not ClassRole.SCHEDULED:
             problems.add(
                 ("classes", name, "policing"),
                 f"{stated}, and the role {role}",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from cnc.mechanisms.terms import control_backlog_ns, control_share, longest_frame_ns
+from cnc.mechanisms.terms import control_backlog_ns, control_share, longest_unplanned_ns
 from cnc.model import ClassRole
 from cnc.planner.backlog import Ahead, Backlog, Clearing, Coming, openings
 
@@ -39,7 +39,7 @@ def port_of(state: State, link: int) -> Port:
     longest = max(visit.wire_ns for visit in visits)
     # One that its talker sent at any time; of those that are dropped then none comes here.
     odd = max((visit.wire_ns for visit in visits if not visit.is_dropped), default=0)
-    once = odd + longest_frame_ns(intent, its, ClassRole.BEST_EFFORT)
+    once = odd + longest_unplanned_ns(intent, its)
     once += control_backlog_ns(intent, its) + intent.network.gate_margin_ns
     backlog = Backlog(
         gates.cycle_ns,

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
 from cnc.model import GateControlList, PortRef
+from cnc.planner import given
 from cnc.planner.gates import Lists, Window, gated_links, lists_of, objection, windows_of
 from cnc.planner.live.edited import EditedList, may_be_edited
 from cnc.planner.problem import Problem
@@ -32,6 +33,9 @@ class PortLists:
         self._stays: defaultdict[int, dict[Member, tuple[int, tuple[int, int, int]]]]
         self._stays = defaultdict(dict)
         self._edited: dict[int, EditedList] = {}
+        # What ports run by which no frames leave beside windows by share.
+        by_port = given.lists(problem.intent) if problem.given else {}
+        self._given = {link: by_port[problem.links[link].source] for link in problem.given}
 
     def add(self, placements: Iterable[Placement]) -> None:
         """Let frames have windows."""
@@ -72,11 +76,14 @@ class PortLists:
 
     def made(self, links: Iterable[int]) -> Lists:
         """The lists that the ports of `links` are to run with what there is now."""
+        links = set(links)
         windows = {link: tuple(its.values()) for link in links if (its := self._windows.get(link))}
         edited = {link: gates for link in windows if (gates := self._edited_now(link))}
         anew = {link: its for link, its in windows.items() if link not in edited}
         stays = {link: self._stays_at(link) for link in anew if self._stays.get(link)}
         lists = lists_of(self._problem, anew, stays)
+        for link in (self._given.keys() & links) - windows.keys():
+            lists.lists[self._problem.links[link].source] = self._given[link]
         for link in anew:
             self._edit(link, lists)
         for link, gates in edited.items():
@@ -104,7 +111,7 @@ class PortLists:
         is_exact = its.source not in self._problem.loose and not (limit and its.fits_only)
         if self._recovers or gates is None or its.source in lists.too_long or not is_exact:
             return
-        if may_be_edited(self._problem.intent, its):
+        if link not in self._given and may_be_edited(self._problem.intent, its):
             edited = EditedList(self._problem.intent, its, gates.cycle_ns, windows, gates)
             if edited.is_long:
                 self._edited[link] = edited

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
+from math import lcm
 
 from cnc.errors import Lack, Unschedulable
 from cnc.model import GateControlList, Plan, PortRef, Stream
@@ -176,7 +177,9 @@ class OwnWindows:
 
     def _may_stay(self, port: PortRef) -> bool:
         """Whether the list that a port runs may stay with the streams that are left."""
-        return self._places.hyperperiod_ns % self._lists.gates[port].cycle_ns == 0
+        given = self._places.table.problem.given.get(self._lists.number[port], ())
+        repeats_ns = lcm(self._places.hyperperiod_ns, *(its.every_ns for its in given))
+        return repeats_ns % self._lists.gates[port].cycle_ns == 0
 
     def _must_stay(self, ports: Mapping[PortRef, str]) -> None:
         """Raise `Unschedulable` where lists cannot stay that have to, for these reasons."""

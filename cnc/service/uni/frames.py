@@ -14,7 +14,7 @@ from ipaddress import ip_address
 from typing import Any
 
 from cnc.keys.mac_addresses import reserved_for
-from cnc.model import ClassRole, Forwarding, Intent, StreamAddress, TrafficClass
+from cnc.model import Forwarding, Intent, StreamAddress, TrafficClass
 from cnc.service.uni.asked import Asked
 from cnc.service.uni.refused import Failure, Refused
 
@@ -91,7 +91,7 @@ def _routed(asked: Asked, version: int | None, dscp: int | None, intent: Intent)
             "MAC addresses or a VLAN tag, and switches that forward by IP address",
             "write an IP packet alone, or `forwarding: bridged` in the intent",
         )
-    classes = tuple(intent.classes_with(ClassRole.SCHEDULED))
+    classes = tuple(intent.planned_classes())
     if dscp is not None:
         classes = tuple(each for each in classes if dscp in each.dscps)
         if not classes:
@@ -100,7 +100,7 @@ def _routed(asked: Asked, version: int | None, dscp: int | None, intent: Intent)
 
 
 def _with_priority(pcp: int | None, intent: Intent) -> tuple[TrafficClass, ...]:
-    scheduled = intent.classes_with(ClassRole.SCHEDULED)
+    scheduled = intent.planned_classes()
     found = tuple(each for each in scheduled if pcp is None or each.priority == pcp)
     if not found:
         raise _no_class(f"priority-code-point {pcp}", "the priority", intent)
@@ -108,7 +108,7 @@ def _with_priority(pcp: int | None, intent: Intent) -> tuple[TrafficClass, ...]:
 
 
 def _no_class(found: str, what: str, intent: Intent) -> Refused:
-    scheduled = intent.classes_with(ClassRole.SCHEDULED)
+    scheduled = intent.planned_classes()
     theirs = ", ".join(
         f"{each.name} ({each.priority}, DSCP {' '.join(map(str, each.dscps)) or 'none'})"
         for each in scheduled
