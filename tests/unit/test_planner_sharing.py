@@ -224,6 +224,17 @@ def test_a_stream_that_is_late_in_the_fullest_windows_is_refused_with_its_bound(
         plan(with_streams(wanted, tight, *list(wanted.streams.values())[1:]))
 
 
+def test_streams_that_would_be_late_even_alone_take_no_room_of_others():
+    document = networks.two_switches(70, rate="100Mbps", gate_margin="50us", **STAYS_LATE)
+    slow = {f"f{number}" for number in range(30)}
+    for name in slow:
+        document["streams"][name]["max-latency"] = "100us"
+    planned = planned_for(document, best_effort=True)
+    assert shared(planned) == planned.intent.streams.keys() - slow
+    assert planned.refused.keys() == slow
+    assert all("µs even alone, its max-latency" in why for why in planned.refused.values())
+
+
 def odd_period() -> networks.Document:
     """Streams of 1 ms, and one of a period that has only 100 µs in common with that."""
     document = networks.two_switches(60, rate="1Gbps", gate_margin="50us", **STAYS_LATE)

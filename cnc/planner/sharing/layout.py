@@ -138,9 +138,11 @@ class Layout:
         self._slot_ns = asked.slot_ns
         self.turn = 0
         begins_ns = [asked.begins_ns(turn) for turn in range(asked.turns)]
+        crossed = {step.link for name in slots for way in self._ways.of(name) for step in way}
         queues = {
             link: Queue(self._times, link, asked.lap_ns, begins_ns, asked.reserve_ns)
             for link in self._ways.links
+            if link in crossed
         }
         works: defaultdict[int, list[int]] = defaultdict(lambda: [0] * asked.cycle_slots)
         ties: dict[tuple[int, ...], list[Coming]] = {}

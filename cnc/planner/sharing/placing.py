@@ -12,7 +12,9 @@ from cnc.planner.floor import us
 from cnc.planner.sharing.layout import Asked, Layout
 from cnc.planner.sharing.ways import Step
 
-_REPAIRS_MAX = 8
+_REPAIRS_MIN, _REPAIRS_MAX = 8, 16
+_REPAIRED_STREAMS = 16_000  # in all repairs but the first
+_LATE_PART = 4  # of the late streams, which go without a place at once
 _REPAIRED_PART = 8  # of the links, of which windows may be too long for a repair
 _FULL = 1 << 10  # parts of what a window can hold
 _FILLINGS = 8  # that are tried, at most
@@ -76,13 +78,16 @@ class Sharing:
                 self.layout = found
             if placed <= max(self.count, beyond):
                 break
+            names = [name for name in names if name not in self._slow]
 
     def _repaired(self, names: Sequence[str]) -> tuple[int, Layout | None]:
         """How many streams are given a slot at first, and windows of which none is too long: some
         hold less than they might, and streams that are late in them go without a place."""
         found: Layout | None = None
         placed = 0
-        for _ in range(_REPAIRS_MAX):
+        tries = _REPAIRED_STREAMS // max(len(names), 1)
+        for attempt in range(min(max(tries, _REPAIRS_MIN), _REPAIRS_MAX)):
+            names = [name for name in names if not attempt or name not in self._slow]
             layout = Layout(self._asked, self._given(names))
             placed = max(placed, len(layout.slots))
             holds = layout.windows.find()
@@ -99,7 +104,7 @@ class Sharing:
                     found = layout
                 if not layout.late:
                     break
-                gone = set(layout.late[: max(1, len(layout.late) // 2)])
+                gone = set(layout.late[: max(1, len(layout.late) // _LATE_PART)])
                 names = [name for name in names if name not in gone]
             for link, over_ns in long.items():
                 # What is taken out makes others earlier, too: not all of it at once.
@@ -107,6 +112,18 @@ class Sharing:
                 less_ns = self._most_ns(link) - most_ns + over_ns // 2 + 1
                 self._less[link] = self._less.get(link, 0) + less_ns
         return placed, found
+
+    @cached_property
+    def _slow(self) -> dict[str, str]:
+        """Why streams would be late even if no others were there."""
+        found = {}
+        for name, stream in self._streams.items():
+            fixed_ns = self._asked.fixed_ns(stream)
+            slot = 0 if fixed_ns is None else self._asked.slot_at(fixed_ns)
+            alone = Layout(self._asked, {name: slot})
+            if alone.windows.find() and self._late(alone):
+                found[name] = self._too_late(alone, name)
+        return found
 
     def _sends(self, name: str, barred: Set[tuple[int, int | None]]) -> bool:
         """Whether a stream is sent by one of these links from one of these phases on."""
@@ -241,17 +258,20 @@ class Sharing:
         return {name: self._why(name) for name in self._streams if name not in placed}
 
     def _why(self, name: str) -> str:
-        layout, stream = self.layout, self._streams[name]
-        if name in layout.slots:
-            if reason := layout.impossible(name):
-                return reason
-            bound_ns = layout.bound_ns(name)
-            return (
-                f"no window that frames share brings it in time: it would take up to "
-                f"{us(bound_ns)}, its max-latency is {us(stream.max_latency_ns)}. What would help: "
-                "fewer streams on its way, a smaller gate-margin or a longer max-latency"
-            )
-        return self._too_full(name)
+        if name in self.layout.slots:
+            return self._too_late(self.layout, name)
+        return self._slow.get(name) or self._too_full(name)
+
+    def _too_late(self, layout: Layout, name: str) -> str:
+        if reason := layout.impossible(name):
+            return reason
+        helps = "fewer streams on its way, " if len(layout.slots) > 1 else ""
+        return (
+            f"no window that frames share brings it in time: it would take up to "
+            f"{us(layout.bound_ns(name))}{'' if helps else ' even alone'}, its max-latency is "
+            f"{us(self._streams[name].max_latency_ns)}. What would help: {helps}a smaller "
+            "gate-margin or a longer max-latency"
+        )
 
     def _too_full(self, name: str) -> str:
         def filled(link: int) -> float:
