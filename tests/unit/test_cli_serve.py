@@ -22,9 +22,10 @@ HERE = grp.getgrgid(os.getgid()).gr_name
         (["--worker-group", HERE], "are given together"),
         (["--worker-socket", "core", "--worker-group", "no-such"], "there is no group 'no-such'"),
         (["--netconf-group", HERE], "--netconf-group is given with --netconf-socket"),
+        (["--move-state"], "give them with --database"),
     ],
 )
-def test_a_socket_for_workers_needs_a_group_that_there_is(tmp_path, options, reason):
+def test_an_option_without_what_it_needs_is_refused(tmp_path, options, reason):
     result = CliRunner().invoke(
         cnc, ["serve", str(LINE3), "--state-dir", str(tmp_path / "state"), *options]
     )
