@@ -11,9 +11,7 @@ An argument with `?` may be left out or null. A call with one that is not here i
     stream.put   cuc, stream_id, body: {}, if_match?, if_none_match?, idempotency_key?, patch?: {}
                                                         STREAM and created: bool
     stream.delete  cuc, stream_id, if_match?, idempotency_key?      removed: [stream-id]
-    streams.delete  cuc, stream_ids: [stream-id], idempotency_key?  removed: [stream-id]; of ids or
-                                                        of streams without a place one is enough
-                                                        that nothing changes, here and with
+    streams.delete  cuc, stream_ids: [stream-id], idempotency_key?      removed: [stream-id]
     streams.compute  cucs: {cuc: [stream-id] or "planned-and-modified" or "all"}, idempotency_key?
                                                         placed: {cuc: [stream-id]}
     document.get  name, stream?, number?, after?        the document
@@ -59,7 +57,8 @@ A NETCONF server has a socket of its own (`Core.answer_named`), and beside these
     ssh-key.get  name               key: what logs in as the token `name`, and its fingerprint; or
                                     null, null
 
-`etag` is text without quotes. `if_none_match: "*"` refuses (STALE) what is there already.
+`streams.delete` and `streams.compute` do all that they are asked, or nothing. `etag` is text
+without quotes. `if_none_match: "*"` refuses (STALE) what is there already.
 """
 
 from __future__ import annotations
