@@ -45,6 +45,16 @@ from cnc.model import NS_PER_S, transmission_ns
 FRAME_OVERHEAD_OCTETS = 38  # MAC header, check sequence, preamble, gap
 
 
+class PlannedBeside(Shape):
+    """A stream of a third class, which is planned beside the share."""
+
+    period_ns: Annotated[int, quantity(DURATION, 10_000, NS_PER_S)] = Field(
+        description="of the stream; a second is a multiple of it"
+    )
+    packet_octets: PacketOctets = Field(description="an IP packet with its headers")
+    dscp: Dscp = Field(description="DSCP of its class")
+
+
 class GateShareDescription(Description):
     """Two senders and one port that is open for each of them during a share of the cycle."""
 
@@ -71,6 +81,11 @@ class GateShareDescription(Description):
         description="whether the means are to agree with the closed form, which describes frames "
         "that wait for the gate alone; without it they are shown and not judged",
     )
+    beside: PlannedBeside | None = Field(
+        None,
+        description="a stream that is planned beside the share, whose frames have to keep their "
+        "bound; default: none",
+    )
 
     @property
     def transmission_ns(self) -> int:
@@ -94,6 +109,15 @@ class GateShareDescription(Description):
         )
 
     def contradictions(self) -> Iterator[tuple[KeyPath, str, str]]:
+        if self.beside and NS_PER_S % self.beside.period_ns:
+            found = DURATION.format(self.beside.period_ns)
+            yield ("beside", "period"), found, "a part of a second, in which all is sent once"
+        if self.beside and self.closed_form:
+            yield (
+                ("closed-form",),
+                "true, and a stream beside the share",
+                "closed-form: false: best effort waits for the stream's frames, too",
+            )
         if not self.meets_every_phase:
             yield (
                 ("frames",),

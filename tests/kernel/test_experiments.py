@@ -42,9 +42,13 @@ defaults:
 classes:
   cyclic: {traffic-class: 1, priority: 1, dscp: 16, role: scheduled}
   best-effort: {traffic-class: 0, priority: 0, dscp: 0, role: best-effort}
-switches: {gateway: {management: 10.99.0.1, ports: [sensor, bulk, cloud]}}
-end-stations: [sensor, bulk, cloud]
-links: [[sensor/eth0, gateway/sensor], [bulk/eth0, gateway/bulk], [cloud/eth0, gateway/cloud]]
+switches: {gateway: {management: 10.99.0.1, ports: [sensor, bulk, cloud, controller]}}
+end-stations: [sensor, bulk, cloud, controller]
+links:
+  - [sensor/eth0, gateway/sensor]
+  - [bulk/eth0, gateway/bulk]
+  - [cloud/eth0, gateway/cloud]
+  - [controller/eth0, gateway/controller]
 streams:
   one: {talker: sensor, listeners: [cloud], period: 1ms, payload: 200B, max-latency: 20us}
   two: {talker: bulk, listeners: [cloud], period: 1ms, payload: 900B, max-latency: 40us}
@@ -90,6 +94,23 @@ def test_two_runs_are_alike_to_the_nanosecond_and_agree_with_the_closed_form(
     # One closed window, the transmission of one frame, and how exact an emulated clock is.
     for point in points:
         assert point["max_ns"] <= point["closed_ns"] + 11_824 + 1_000
+
+
+def test_a_stream_keeps_its_bound_beside_a_share_that_is_offered_more_than_it_passes(
+    running: Lab, tmp_path: Path
+):
+    # 49 frames come of each class in a cycle of which half passes 42 of one of them.
+    changes = {"shares": "[50]", "frames": "2000", "frames-per-cycle": "50", "rate": "1Gbps"}
+    file = smaller("overload-beside", tmp_path, **changes)
+    found = outcome(running, file, tmp_path / "out")
+    assert found.disagreements == []
+    (beside,) = found.summary["beside"]
+    assert (beside["frames"], beside["late"], beside["lost"]) == (41, 0, 0)
+    assert 0.5 * beside["bound_ns"] < beside["max_ns"] <= beside["bound_ns"]
+    high, best_effort = sorted(found.summary["points"], key=lambda its: -len(its["class"]))
+    assert high["class"] == "high-priority"
+    for each in (high, best_effort):
+        assert each["max_ns"] > 1_000_000  # they wait for each other, over cycles
 
 
 def test_every_frame_keeps_the_bound_that_was_planned(

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from cnc import experiments, planner
-from cnc.errors import InputError
+from cnc import check, experiments, planner
+from cnc.errors import InputError, Unschedulable
 from cnc.experiments import description
 from cnc.experiments.description import GateShareDescription
 from cnc.experiments.gate_share import gateway
+from cnc.experiments.gate_share.beside import Beside
 from cnc.model import GateControlList, GateEntry, PortRef
 
 FILE = Path(__file__).parents[2] / "schedules/experiments/share-sweep.yaml"
@@ -124,3 +125,68 @@ def test_a_share_that_no_frame_fits_is_refused(tmp_path: Path):
     file.write_text(f"{text}\nclosed-form: false\n")
     with pytest.raises(InputError, match="class high-priority open for 100 µs at most"):
         experiments.experiment_of(description.load(file), file)
+
+
+BESIDE = FILE.with_name("overload-beside.yaml")
+
+
+@pytest.fixture(scope="module")
+def beside() -> GateShareDescription:
+    found = description.load(BESIDE)
+    assert isinstance(found, GateShareDescription)
+    return found
+
+
+def test_a_stream_beside_the_share_is_planned_while_that_stays_as_it_is(
+    beside: GateShareDescription,
+):
+    made = gateway.planned(beside, 50)
+    assert check.judge(made) == []
+    gates = made.gates[PortRef("gateway", "cloud")]
+    assert gates.entries[0] == GateEntry(0b010, 500_000)
+    flow = gateway.planned_flow(beside, 50)
+    assert (flow.name, flow.talker, flow.period_ns) == ("planned", "controller", 1_000_000)
+    assert flow.latency_bound_ns == made.streams["planned"].latency_bound_ns
+
+
+def test_its_frames_have_to_arrive_within_its_bound(beside: GateShareDescription):
+    flow = gateway.planned_flow(beside, 50)
+    bound_ns = flow.latency_bound_ns or 0
+    sent = {"planned_ns": "1000", "received_ns": str(1000 + bound_ns)}
+    kept = Beside.of(50, flow, [sent, sent])
+    assert kept.disagreement() is None
+    assert kept.document() == {
+        "share": 50,
+        "frames": 2,
+        "lost": 0,
+        "late": 0,
+        "max_ns": bound_ns,
+        "bound_ns": bound_ns,
+    }
+    late = {**sent, "received_ns": str(1001 + bound_ns)}
+    missed = Beside.of(50, flow, [sent, late, {**sent, "received_ns": ""}])
+    assert (missed.late, missed.lost, missed.max_ns) == (1, 1, bound_ns + 1)
+    assert (missed.disagreement() or "").startswith("1 lost and 1 late of 3 planned frames beside ")
+
+
+def test_a_stream_that_the_share_leaves_no_time_is_refused(tmp_path: Path):
+    file = tmp_path / "full.yaml"
+    file.write_text(BESIDE.read_text().replace("shares: [20, 50]", "shares: [80]"))
+    with pytest.raises(Unschedulable, match="best effort would starve"):
+        experiments.experiment_of(description.load(file), file)
+
+
+@pytest.mark.parametrize(
+    ("change", "refused"),
+    [
+        (("period: 1ms", "period: 3ms"), "beside.period: found 3ms, expected a part of a second"),
+        (("closed-form: false", "closed-form: true"), "closed-form: found true, and a stream besi"),
+    ],
+)
+def test_what_does_not_go_with_a_stream_beside_the_share_is_refused(
+    tmp_path: Path, change: tuple[str, str], refused: str
+):
+    file = tmp_path / "beside.yaml"
+    file.write_text(BESIDE.read_text().replace(*change))
+    with pytest.raises(InputError, match=refused):
+        description.load(file)

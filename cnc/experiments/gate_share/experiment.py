@@ -16,6 +16,7 @@ from cnc.experiments import sending
 from cnc.experiments.description import GateShareDescription
 from cnc.experiments.experiment import Progress, Report, Sheet, read_rows, write_rows
 from cnc.experiments.gate_share import gateway
+from cnc.experiments.gate_share.beside import Beside, beside_table
 from cnc.experiments.gate_share.figures import Point
 from cnc.experiments.gate_share.gateway import TALKERS
 from cnc.experiments.gate_share.pictures import gate_share_pictures
@@ -47,6 +48,7 @@ class GateShare:
         Raises:
             InputError: the closed form, by which it is to be judged, does not describe it; or a
                 share leaves a class no time for one of its frames.
+        Unschedulable: a share leaves none to the stream that is planned beside it.
         """
         if description.closed_form and (reason := gateway.meeting(description)):
             raise InputError(
@@ -55,7 +57,7 @@ class GateShare:
                 "without judging, `closed-form: false`",
             )
         for share in description.shares:
-            gateway.intent(description, share)
+            gateway.planned(description, share)
         return cls(description)
 
     @property
@@ -78,10 +80,13 @@ class GateShare:
             progress(f"{share} % of the cycle for high priority")
             self._push(running, share)
             flows = gateway.flows(self.description)
+            if self.description.beside:
+                flows.append(gateway.planned_flow(self.description, share))
             yield from self._sent(running, str(share), self.description.frames, flows)
 
     def _push(self, running: Lab, share: int | None) -> None:
-        goal = Goal.of(plan(gateway.intent(self.description, share)), "experiment")
+        its = gateway.planned(self.description, share) if share else plan(self.emulated)
+        goal = Goal.of(its, "experiment")
         sending.await_schedule(roll_out(goal, connect=running.connect, history=None))
 
     def _sent(
@@ -95,24 +100,27 @@ class GateShare:
             yield share, f.flow, f.seq, *since
 
     def report(self, directory: Path, platform: Platform) -> Report:
-        points, wake_up = self._read(directory)
-        wrong = [why for point in points if (why := point.disagreement())] if platform.exact else []
+        points, wake_up, beside = self._read(directory)
+        judged: list[Point | Beside] = [*points, *beside] if platform.exact else []
+        wrong = [why for each in judged if (why := each.disagreement())]
         return Report(
             summary={
                 "cycle_ns": self.description.cycle_ns,
                 "wake_up_error_ns": asdict(wake_up),
                 "points": [point.document() for point in points],
                 "linear_fit": _linear_fits(points),
+                "beside": [each.document() for each in beside],
             },
-            sheets=[_table(points)],
+            sheets=[_table(points), *([beside_table(beside)] if beside else [])],
             pictures=gate_share_pictures(self.description, points),
             disagreements=wrong,
             remarks=[self._arrivals(), self._beside(platform, wake_up)],
             modelled=sending.modelled(self.emulated.network, platform),
         )
 
-    def _read(self, directory: Path) -> tuple[list[Point], Spread]:
-        """The points by share and class, and how late the senders were woken."""
+    def _read(self, directory: Path) -> tuple[list[Point], Spread, list[Beside]]:
+        """The points by share and class, how late the senders were woken, and what became of the
+        stream beside them."""
         by_point: dict[tuple[str, str], list[dict[str, str]]] = {}
         wake_ups_ns = []
         for row in read_rows(directory):
@@ -134,9 +142,15 @@ class GateShare:
                 expected_mean_ns=self._expected_mean_ns(name, int(share)),
             )
             for (share, name), rows in by_point.items()
-            if share
+            if share and name != gateway.PLANNED
         ]
-        return sorted(points, key=lambda point: (point.share, point.name)), spread(wake_ups_ns)
+        points.sort(key=lambda point: (point.share, point.name))
+        beside = [
+            Beside.of(int(share), gateway.planned_flow(self.description, int(share)), rows)
+            for (share, name), rows in by_point.items()
+            if name == gateway.PLANNED
+        ]
+        return points, spread(wake_ups_ns), beside
 
     def _expected_mean_ns(self, name: str, share: int) -> float | None:
         if not self.description.closed_form:

@@ -5,23 +5,30 @@
     bulk   ──┘
 
 The intent gives high priority a share of the cycle, for which its gate alone is open, and best
-effort has the rest: a list of two entries, at the ports of the senders, too.
+effort has the rest: a list of two entries, at the ports of the senders, too. A stream may be
+planned beside it, from a talker of its own.
 """
 
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 from cnc import intent as intents
-from cnc.experiments.description import GateShareDescription
-from cnc.model import Intent
+from cnc.experiments.description import GateShareDescription, PlannedBeside
+from cnc.model import VLAN_TAG_OCTETS, Intent, Plan
+from cnc.planner import plan
 from cnc.support.format import counted, duration, rate
-from cnc.traffic.recording import Flow
+from cnc.traffic.flows import Flow
+from cnc.traffic.flows import flows as flows_of
 
 HIGH_PRIORITY, BEST_EFFORT = "high-priority", "best-effort"
 TALKERS = {HIGH_PRIORITY: "sensor", BEST_EFFORT: "bulk"}
 LISTENER = "cloud"
 NUMBERS = {HIGH_PRIORITY: 1, BEST_EFFORT: 0}  # of the traffic classes, and of their queues
+PLANNED, CONTROLLER = "planned", "controller"  # the stream beside them, and its talker
+PLANNED_NUMBER = 2
+GATE_MARGIN_NS = 1_000  # beside it: a gate reads the clock after it has opened
 FRAMING_OCTETS = 18  # MAC header and check sequence
 WHOLE = 100  # shares are percentages
 TOLERANCE = 0.01  # of the closed form, but
@@ -29,8 +36,9 @@ TOLERANCE_FLOOR_NS = 1_000  # no less than time stamps are good to
 
 
 def intent(description: GateShareDescription, share: int | None = None) -> Intent:
-    """The network, in which high priority has `share` per cent of the cycle, or no gate ever shuts;
-    it has no streams, for nothing is promised.
+    """The network, in which high priority has `share` per cent of the cycle, or no gate ever shuts.
+    Beside the share there is the stream of the description, if it has one: nothing else is
+    promised.
 
     Raises:
         InputError: the share leaves a class no time for one of its frames.
@@ -39,7 +47,8 @@ def intent(description: GateShareDescription, share: int | None = None) -> Inten
     roles = {HIGH_PRIORITY: "scheduled", BEST_EFFORT: "best-effort"}
     windows = {"share": f"{share}%", "every": f"{description.cycle_ns}ns"}
     stated = {HIGH_PRIORITY: {"windows": windows} if share else {}, BEST_EFFORT: {}}
-    stations = [*TALKERS.values(), LISTENER]
+    beside = description.beside
+    stations = [*TALKERS.values(), LISTENER, *([CONTROLLER] if beside else [])]
     return intents.from_document(
         {
             "name": description.name,
@@ -51,7 +60,7 @@ def intent(description: GateShareDescription, share: int | None = None) -> Inten
                     "max": f"{description.processing_ns}ns",
                 },
                 "clock-error": "0ns",
-                "gate-margin": "0ns",
+                "gate-margin": f"{GATE_MARGIN_NS if beside else 0}ns",
                 "talker-interference": "none",
                 "user": "tsn",
             },
@@ -65,14 +74,56 @@ def intent(description: GateShareDescription, share: int | None = None) -> Inten
                     **stated[name],
                 }
                 for name, number in NUMBERS.items()
-            },
+            }
+            | ({PLANNED: _planned_class(beside)} if beside else {}),
             "switches": {"gateway": {"management": "10.99.0.1", "ports": stations}},
             "end-stations": stations,
             "links": [[f"{station}/eth0", f"gateway/{station}"] for station in stations],
-            "streams": {},
+            "streams": {PLANNED: _planned_stream(beside)} if beside and share else {},
         },
         description.name,
     )
+
+
+def _planned_class(beside: PlannedBeside) -> dict[str, object]:
+    return {
+        "traffic-class": PLANNED_NUMBER,
+        "priority": PLANNED_NUMBER,
+        "dscp": beside.dscp,
+        "role": "scheduled",
+        "max-frame": f"{beside.packet_octets + FRAMING_OCTETS + VLAN_TAG_OCTETS}B",
+    }
+
+
+def _planned_stream(beside: PlannedBeside) -> dict[str, object]:
+    return {
+        "talker": CONTROLLER,
+        "listeners": [LISTENER],
+        "class": PLANNED,
+        "period": f"{beside.period_ns}ns",
+        "payload": f"{beside.packet_octets}B",
+        "max-latency": f"{beside.period_ns}ns",
+        "ip": 6,
+    }
+
+
+def planned(description: GateShareDescription, share: int) -> Plan:
+    """The plan at a share.
+
+    Raises:
+        InputError: the share leaves a class no time for one of its frames.
+        Unschedulable: it leaves none to the stream beside it.
+    """
+    return plan(intent(description, share))
+
+
+def planned_flow(description: GateShareDescription, share: int) -> Flow:
+    """What is sent of the stream beside the share."""
+    its = planned(description, share)
+    (flow,) = (each for each in flows_of(its) if each.latency_bound_ns is not None)
+    if not isinstance(flow, Flow):
+        raise TypeError(f"{flow.name} is bridged")
+    return replace(flow, name=PLANNED)
 
 
 def flows(description: GateShareDescription) -> list[Flow]:
