@@ -248,8 +248,17 @@ class LiveAddresses:
         self._owners = defaultdict(set, {address: {*names} for address, names in users})
         self._left: dict[StreamAddress, None] = {}  # by streams that are gone, the oldest first
         self._unused = _Unused(self._intent, self._is_taken)
-        senders = ({hop.egress.node for hop in its.hops} for its in plan.streams.values())
-        self._entries = Counter(node for nodes in senders for node in nodes)
+        self._streams = {name: plan.intent.streams[name] for name in plan.addresses}
+        # By node and address the streams that it sends on: they have one entry together.
+        self._entries: defaultdict[str, Counter[StreamAddress]] = defaultdict(Counter)
+        for name, its in plan.streams.items() if self._bridged else ():
+            for node in {hop.egress.node for hop in its.hops}:
+                self._entries[node][self._of[name]] += 1
+
+    def sharing(self, stream: Stream) -> set[str]:
+        """The streams that have the address that a new one states."""
+        own = stream.stated_address if self._bridged else None
+        return set(self._owners.get(own, ())) if own else set()
 
     def add(
         self, streams: Collection[Stream], senders: Mapping[str, Collection[str]]
@@ -272,15 +281,19 @@ class LiveAddresses:
             else:
                 assigned[stream.name] = address
                 self._owners[address].add(stream.name)
+                self._streams[stream.name] = stream
         if refused:
             for name, address in assigned.items():
                 self._owners[address].remove(name)
+                del self._streams[name]
             self._unused = _Unused(self._intent, self._is_taken)  # from their beginnings again
             raise Unschedulable(refused, lacks=lacks)
         for address in assigned.values():
             self._left.pop(address, None)
         self._of |= assigned
-        self._entries.update(node for stream in streams for node in set(senders[stream.name]))
+        for name, address in assigned.items():
+            for node in set(senders[name]):
+                self._entries[node][address] += 1
         return assigned
 
     def remove(self, senders: Mapping[str, Collection[str]]) -> None:
@@ -290,21 +303,30 @@ class LiveAddresses:
             self._owners[address].remove(name)
             if not self._owners[address]:
                 self._left[address] = None
-            self._entries.subtract(set(nodes))
+            del self._streams[name]
+            for node in set(nodes):
+                self._entries[node][address] -= 1
+                if not self._entries[node][address]:
+                    del self._entries[node][address]
 
     def _crowded_out(
         self, streams: Collection[Stream], senders: Mapping[str, Collection[str]]
     ) -> dict[str, str]:
         """The streams for which a switch has no filtering entry left, and why."""
-        wanted = Counter(node for stream in streams for node in set(senders[stream.name]))
+        wanted: defaultdict[str, set[object]] = defaultdict(set)
+        for stream in streams:
+            for node in set(senders[stream.name]):
+                if stream.stated_address not in self._entries[node]:
+                    wanted[node].add(stream.stated_address or stream.name)
         bridges = self._intent.network.bridges
+        needed = {node: len(self._entries[node]) + len(its) for node, its in wanted.items()}
         full = {
             node: bridges[node].filtering_entries_max
-            for node, count in wanted.items()
-            if node in bridges and self._entries[node] + count > bridges[node].filtering_entries_max
+            for node, count in needed.items()
+            if node in bridges and count > bridges[node].filtering_entries_max
         }
         return {
-            stream.name: f"{self._entries[node] + wanted[node]} streams cross switch {node}, which "
+            stream.name: f"{needed[node]} streams cross switch {node}, which "
             f"holds {counted(full[node], 'filtering entry')} (filtering-entries-max)"
             for stream in streams
             for node in sorted(full.keys() & set(senders[stream.name]))[:1]
@@ -314,10 +336,11 @@ class LiveAddresses:
         """An address for a new stream, or why there is none."""
         needs_group = _needs_group(stream)
         if own := stream.stated_address:
-            if owners := self._owners.get(own):
+            owners = self._owners.get(own, set())
+            if alike := [name for name in sorted(owners) if not self._may_share(stream, name)]:
                 return (
-                    f"states {own}, which stream {' and '.join(sorted(owners))} has: streams that "
-                    "share an address are planned together, from the intent file (`cnc push`)"
+                    f"states {own}, which stream {alike[0]} has: streams that share an address "
+                    "state all of it, and each a PCP of its own"
                 )
             if needs_group and not own.is_group:
                 return f"states {own}, which is no group address"
@@ -330,6 +353,14 @@ class LiveAddresses:
                 return address
         its = counted(len(_range(self._intent, stream)), "address")
         return f"no address is left: {self._intent.name} may assign {its}"
+
+    def _may_share(self, stream: Stream, name: str) -> bool:
+        """Whether switches can tell frames of a new stream from those of another with its
+        address."""
+        other = self._streams[name]
+        classes = {*stream.traffic_classes} & {*other.traffic_classes}
+        is_one = other.stated_address == stream.stated_address and not classes
+        return is_one and stream.paths == other.paths == 1
 
     def _is_taken(self, address: StreamAddress) -> bool:
         return bool(self._owners.get(address)) or address in self._left

@@ -90,7 +90,7 @@ class Router:
 
     def carry_hops(self, stream: Stream, hops: Iterable[Hop]) -> None:
         """Count the load of a stream that is planned already."""
-        self.carry(stream, [tuple(self._graph.number[hop.egress] for hop in hops)])
+        self.carry(stream, [self.tree(hops)])
 
     def cheapest(self, stream: Stream, prices: Sequence[float]) -> Tree:
         """A tree whose branches cost little, each by itself, at a price for each link. The
@@ -105,15 +105,27 @@ class Router:
         address."""
         return bool(stream.routes) or self._shared.of(stream) is not None
 
+    def join(self, streams: Iterable[Stream]) -> None:
+        """Let streams that come take the ways of others that have the addresses that they state."""
+        self._shared.join(streams)
+
     def parting(
-        self, trees: Mapping[str, Iterable[Tree]], kept: Mapping[str, Iterable[Hop]]
+        self,
+        trees: Mapping[str, Iterable[Tree]],
+        kept: Mapping[str, Iterable[Hop]],
+        streams: Mapping[str, Stream] | None = None,
     ) -> dict[str, str]:
-        """The streams whose ways part from those of others with their address, and where."""
+        """The streams, of these or all of the intent, whose ways part from those of others with
+        their address, and where."""
         if not self._shared:
             return {}
-        numbers = self._graph.number
-        there = {name: [tuple(numbers[hop.egress] for hop in its)] for name, its in kept.items()}
-        return parting(self.intent, self._graph, {**there, **trees}, kept)
+        there = {name: [self.tree(its)] for name, its in kept.items()}
+        every = self.intent.streams if streams is None else streams
+        return parting(every, self._graph, {**there, **trees}, kept)
+
+    def tree(self, hops: Iterable[Hop]) -> Tree:
+        """That of a stream that is planned already."""
+        return tuple(self._graph.number[hop.egress] for hop in hops)
 
     def detour(self, stream: Stream, tree: Tree) -> Tree | None:
         """Another tree for a stream that does not fit on `tree`: away from its fullest link."""

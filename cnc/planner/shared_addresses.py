@@ -18,9 +18,9 @@ class SharedAddresses:
 
     def __init__(self, intent: Intent, graph: Graph) -> None:
         self._graph = graph
-        counts = Counter(filter(None, (its.stated_address for its in intent.streams.values())))
-        self._shared = {address for address, count in counts.items() if count > 1}
+        self._shared: set[StreamAddress] = set()
         self._used: defaultdict[StreamAddress, Counter[int]] = defaultdict(Counter)
+        self.join(intent.streams.values())
 
     def __bool__(self) -> bool:
         return bool(self._shared)
@@ -30,9 +30,16 @@ class SharedAddresses:
         address = stream.stated_address if self._shared else None
         return address if address in self._shared else None
 
+    def join(self, streams: Iterable[Stream]) -> None:
+        """Let streams that come share the addresses that they state, where others have them."""
+        counts = Counter(filter(None, (its.stated_address for its in streams)))
+        self._shared |= {
+            address for address, count in counts.items() if count > 1 or +self._used[address]
+        }
+
     def carry(self, stream: Stream, tree: Tree, sign: int) -> None:
         """Count a stream on its way; with -1 no longer."""
-        if address := self.of(stream):
+        if address := stream.stated_address:
             self._used[address].update(dict.fromkeys(tree, sign))
 
     def closed(self, stream: Stream) -> set[int]:
@@ -50,12 +57,15 @@ class SharedAddresses:
 
 
 def parting(
-    intent: Intent, graph: Graph, ways: Mapping[str, Iterable[Tree]], kept: Collection[str]
+    streams: Mapping[str, Stream],
+    graph: Graph,
+    ways: Mapping[str, Iterable[Tree]],
+    kept: Collection[str],
 ) -> dict[str, str]:
     """The streams whose ways part from those of others with their address, and where; those that
-    are `kept` stay, and of the others the first of the intent."""
+    are `kept` stay, and of the others the first of `streams`."""
     groups: defaultdict[StreamAddress, list[str]] = defaultdict(list)
-    for name, stream in intent.streams.items():
+    for name, stream in streams.items():
         if name in ways and (address := stream.stated_address):
             groups[address].append(name)
     refused = {}

@@ -100,8 +100,8 @@ def test_an_address_that_a_stream_states_is_its_own() -> None:
     with pytest.raises(Unschedulable) as refused:
         live.add([replace(stated, name="d")])
     assert refused.value.reasons == {
-        "d": f"states {SECOND}, which stream b has: streams that share an address are planned "
-        "together, from the intent file (`cnc push`)"
+        "d": f"states {SECOND}, which stream b has: streams that share an address state all of it, "
+        "and each a PCP of its own"
     }
 
 

@@ -260,12 +260,60 @@ def test_one_of_two_that_share_an_address_may_go() -> None:
     live = planner.Live(planner.plan(read(*TWO_TALKERS)))
     live.remove(["a"])
     assert live.plan.addresses == {"b": ADDRESS}
-    with pytest.raises(Unschedulable, match="which stream b has: streams that share") as refused:
+    with pytest.raises(Unschedulable, match="which stream b has: streams that share an") as refused:
         live.add([replace(live.plan.intent.streams["b"], name="c")])
     assert of_unschedulable(refused.value) == {"c": Failure.ADDRESS_IN_USE}
     assert not found(live.plan)
     live.remove(["b"])
     assert not live.plan.addresses
+
+
+@pytest.mark.parametrize("streams", [TWO_TALKERS, ONE_TALKER])
+def test_a_stream_joins_the_address_of_one_that_runs_and_takes_its_way(
+    streams: tuple[tuple[str, str], ...],
+) -> None:
+    one = planner.plan(read(streams[0]))
+    live, judged = planner.Live(one), Judged(one)
+    changes = live.add([read(*streams).streams["b"]])
+    assert changes.addresses == {"b": ADDRESS}
+    assert ways(live.plan, "b")[1:] == ways(live.plan, "a")[1:]
+    assert not found(live.plan)
+    assert judged.after(live.plan) == []
+    live.remove(["b"])
+    assert judged.after(live.plan) == []
+    assert live.plan.streams == one.streams
+
+
+def test_both_may_come_at_once() -> None:
+    wanted = read(*TWO_TALKERS)
+    document = {**wanted.document, "streams": {}}
+    live = planner.Live(planner.plan(replace(wanted, streams={}, document=document)))
+    live.add([*wanted.streams.values()])
+    assert live.plan.addresses == {"a": ADDRESS, "b": ADDRESS}
+    assert not found(live.plan)
+
+
+def test_a_stream_whose_way_would_part_from_the_one_with_its_address_is_refused() -> None:
+    live = planner.Live(planner.plan(read(("t", "pcp: 6, route: [s1, s2, s3]"))))
+    both = read(("t", "pcp: 6, route: [s1, s2, s3]"), ("u", "pcp: 5, route: [s1, s4, s3]")).streams
+    with pytest.raises(Unschedulable, match="its way parts at s1 from that of a, which has"):
+        live.add([both["b"]])
+    assert not found(live.plan)
+
+
+def test_streams_that_share_an_entry_count_as_one_where_others_come() -> None:
+    text = DOCUMENT.replace("s1: {ports", "s1: {filtering-entries-max: 2, ports")
+    live = planner.Live(planner.plan(read(*TWO_TALKERS, text=text)))
+    other = replace(live.plan.intent.streams["b"], name="c", destination_mac="02:00:5e:10:00:02")
+    live.add([other])
+    assert not found(live.plan)
+    with pytest.raises(Unschedulable, match="3 streams cross switch s1, which holds 2 filtering"):
+        live.add([replace(other, name="d", destination_mac="02:00:5e:10:00:03")])
+    live.remove(["a"])  # b still has the entry
+    with pytest.raises(Unschedulable, match="3 streams cross switch s1, which holds 2 filtering"):
+        live.add([replace(other, name="d", destination_mac="02:00:5e:10:00:03")])
+    live.remove(["b"])
+    live.add([replace(other, name="d", destination_mac="02:00:5e:10:00:03")])
 
 
 def test_a_plan_file_has_both() -> None:

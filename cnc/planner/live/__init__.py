@@ -145,12 +145,15 @@ class Live:
         if refused:
             raise Unschedulable(refused, lacks=dict.fromkeys(refused, Lack.WAY))
         self._have_windows_for(streams)
+        self._router.join(streams)
         with ExitStack() as undo:
             come = self._windows.add(streams, undo, self._movable, moving_at_most)
             come = come._replace(recovery_ns=_in_steps(come.recovery_ns, self._recovery_step_ns))
             closed = self._closed({stream.name: stream for stream in streams}, come.streams)
             new = {name: its for name, its in come.streams.items() if name not in come.moved}
             if refused := self._by_given_lists(new):
+                raise Unschedulable(refused, lacks=dict.fromkeys(refused, Lack.WAY))
+            if refused := self._parting(streams, new):
                 raise Unschedulable(refused, lacks=dict.fromkeys(refused, Lack.WAY))
             if refused := self._without_room(new):
                 raise Unschedulable(refused, lacks=dict.fromkeys(refused, Lack.FILTERS))
@@ -256,6 +259,17 @@ class Live:
         """The streams that would leave by a port whose list is given, and why they cannot."""
         crossed = {name: given.crosses(its, self._given) for name, its in planned.items()}
         return {name: given.reason(port) for name, port in crossed.items() if port}
+
+    def _parting(
+        self, streams: Iterable[Stream], planned: Mapping[str, StreamPlan]
+    ) -> dict[str, str]:
+        """The streams whose ways part from those of others with their address, and where."""
+        new = {stream.name: stream for stream in streams if stream.stated_address}
+        others = {name for stream in new.values() for name in self._addresses.sharing(stream)}
+        trees = {name: [self._router.tree(planned[name].hops)] for name in new}
+        kept = {name: self._planned[name].hops for name in others}
+        every = {**{name: self._streams[name] for name in others}, **new}
+        return self._router.parting(trees, kept, every)
 
     def _without_room(self, planned: Mapping[str, StreamPlan]) -> dict[str, str]:
         """The streams for which switches have no room left, and why."""
