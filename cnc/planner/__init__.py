@@ -19,7 +19,8 @@ Pure functions: no I/O, no clock; the same intent and seed give the same plan ev
     backlog, chains,
     pauses, endless
     incremental, live planning around what runs           explain    why a stream has no place
-    given             lists that operators give
+    given,            lists that operators give, and windows by share beside which streams are
+    given_windows     planned
     margin_cost       what late gates cost                executors  where searches run
 """
 

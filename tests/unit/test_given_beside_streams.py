@@ -305,31 +305,27 @@ def test_many_streams_come_and_go_one_by_one_beside_shares() -> None:
 
 @settings(max_examples=30)
 @given(
-    share=st.integers(2, 60),
+    share=st.integers(16, 60),
     every=st.sampled_from([250, 500, 1_000]),
     after=st.integers(0, 40),
     margin=st.sampled_from([0, 20]),
-    tick=st.sampled_from([1, 8]),
+    tick=st.sampled_from([1, 4]),
     periods=st.lists(st.sampled_from([250, 500, 1_000, 2_000]), min_size=1, max_size=3),
     recovery=st.sampled_from(["none", "50us"]),
 )
 def test_whatever_is_planned_beside_shares_is_sound(
     *, share: int, every: int, after: int, margin: int, tick: int, periods: list[int], recovery: str
 ) -> None:
-    try:
-        wanted = intent_of(
-            share=f"{share}%",
-            every=f"{every}us",
-            after=f"{after * 8}us",
-            defaults={"gate-margin": f"{margin}us", "gate-tick": f"{tick}ns", "recovery": recovery},
-            streams={f"s{n}": stream(f"{period}us") for n, period in enumerate(periods)},
-        )
-    except InputError:
-        return  # the windows do not fit, or hold no frame
-    try:
-        made = plan(wanted, best_effort=True)
-    except Unschedulable:
-        return
+    after = min(after, every * (100 - share) // 800)  # windows end within `every`
+    wanted = intent_of(
+        share=f"{share}%",
+        every=f"{every}us",
+        after=f"{after * 8}us",
+        defaults={"gate-margin": f"{margin}us", "recovery": recovery},
+        port={"gate-tick": f"{tick}ns"},
+        streams={f"s{n}": stream(f"{period}us") for n, period in enumerate(periods)},
+    )
+    made = plan(wanted, best_effort=True)
     assert judge(made) == []
     for name, its in made.streams.items():
         for hop in its.hops[1:]:
