@@ -32,7 +32,7 @@ from cnc.planner.recovery import Recovery
 from cnc.planner.route import Placement
 from cnc.planner.sharing.busy import ENDLESS, BusyTimes, Crossing
 from cnc.planner.sharing.layout import Layout, asked_of
-from cnc.planner.sharing.placing import Sharing
+from cnc.planner.sharing.placing import FILLINGS, Sharing
 from cnc.planner.sharing.spare import Periodic
 from cnc.planner.sharing.taken import Taken
 from cnc.planner.sharing.ways import Style
@@ -45,6 +45,7 @@ _SLOTS_TRIED_MAX = 16
 _TURNS_MAX = 4  # of classes, where one is too few: each costs a margin and a control burst
 _TURN_SLOTS_MAX = 256  # of a cycle: a layout of more takes long, in slots too short to be halved
 _MANY = 1_000  # streams of which no more layouts are tried than have to be
+_FILLED_STREAMS = 10_000  # in all fillings of windows of one class that are tried of so many
 # How windows may be laid out; what is behind the next slot only where frames go around rings.
 _STYLES = Style.NEXT_SLOT, Style.BY_HOPS, Style.UP_AND_DOWN
 _STYLES_IN_TURN = Style.NEXT_SLOT, Style.UP_AND_DOWN
@@ -220,21 +221,23 @@ def _best(
             break
         choice = _Choice(problem, some, classes[:1], taken)
         best = choice if choice.most > best.most else best
-    found = max(best.tried(), key=lambda its: its.count)
     # A share of best effort's is reckoned in one turn of it, and fewer have a bound of recovery.
     is_alone = problem.shares_ppb or problem.intent.network.recovery_required
-    if found.is_complete or is_alone or not taken.is_nothing:
-        return found
-    for turns in range(2, min(len(classes), _TURNS_MAX) + 1):
-        in_turn = _Choice(problem, best.names, classes[:turns], taken)
-        if not 0 < in_turn.cycle_slots <= _TURN_SLOTS_MAX:
+    most_turns = 1 if is_alone or not taken.is_nothing else min(len(classes), _TURNS_MAX)
+    in_turn = [
+        _Choice(problem, best.names, classes[:turns], taken) for turns in range(2, most_turns + 1)
+    ]
+    fillings = FILLINGS
+    if len(best.names) > _MANY and in_turn and in_turn[0].may_turn:
+        fillings = min(FILLINGS, _FILLED_STREAMS // len(best.names) + 1)
+    found = max(best.tried(fillings=fillings), key=lambda its: its.count)
+    for choice in in_turn:
+        if found.is_complete or not choice.may_turn:
             break
-        more = max(in_turn.tried(found.count), key=lambda its: its.count)
+        more = max(choice.tried(found.count), key=lambda its: its.count)
         if more.count <= found.count:
             break
         found = more
-        if found.is_complete:
-            break
     return found
 
 
@@ -285,12 +288,12 @@ class _Choice:
         return Sharing(self._asked(self._styles[0]), is_roomy=False).count_in_slots()
 
     @property
-    def cycle_slots(self) -> int:
-        """After how many slots all repeats; 0 where best effort's turn leaves no time for any."""
+    def may_turn(self) -> bool:
+        """Whether best effort's turn leaves time for slots of all classes, which repeat soon."""
         asked = self._asked(self._styles[0])
-        return asked.cycle_slots if asked.slot_ns > 0 else 0
+        return asked.slot_ns > 0 and asked.cycle_slots <= _TURN_SLOTS_MAX
 
-    def tried(self, most: int = 0) -> Iterator[Sharing]:
+    def tried(self, most: int = 0, fillings: int = FILLINGS) -> Iterator[Sharing]:
         """Layouts, until one has a place for all, and further ones only as far as they may have
         places for more streams than `most`: at first such that late frames leave behind each window
         before the next, then with longer windows. These have a bound of how long frames are late
@@ -301,7 +304,7 @@ class _Choice:
             rings = []
             for style in self._styles:
                 tried = Sharing(self._asked(style), is_roomy=is_roomy)
-                tried.place(most)
+                tried.place(most, fillings)
                 most = max(most, tried.count)
                 yield tried
                 if tried.is_complete:

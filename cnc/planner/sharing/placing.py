@@ -17,7 +17,7 @@ _REPAIRED_STREAMS = 16_000  # in all repairs but the first
 _LATE_PART = 4  # of the late streams, which go without a place at once
 _REPAIRED_PART = 8  # of the links, of which windows may be too long for a repair
 _FULL = 1 << 10  # parts of what a window can hold
-_FILLINGS = 8  # that are tried, at most
+FILLINGS = 8  # that are tried, at most
 _WHOLE_PPB = 10**9
 
 
@@ -64,14 +64,15 @@ class Sharing:
         """For how many streams slots have room, whether they are in time or not."""
         return len(self._given(sorted(self._streams, key=self._demand)))
 
-    def place(self, beyond: int = 0) -> None:
+    def place(self, beyond: int = 0, fillings: int = FILLINGS) -> None:
         """Find places for as many streams as have one, if these are more than are placed elsewhere.
 
         The fuller windows are, the more frames of the next slot come early for them, and the more
-        streams are late. So it is tried how full they may be at most.
+        streams are late. So it is tried how full they may be at most: as full as they can be, and
+        so many `fillings` in all.
         """
         names = sorted(self._streams, key=self._demand)
-        for self._full in range(_FULL, 0, -_FULL // _FILLINGS):
+        for self._full in range(_FULL, 0, -_FULL // FILLINGS)[:fillings]:
             self._less = {}
             placed, found = self._repaired(names)
             if found is not None and found.count > self.count:
@@ -202,14 +203,17 @@ class Sharing:
                 over[link] = max(over[link], lasts_ns + late_ns[link] - self._slot_ns)
         return {link: ns for link, ns in over.items() if ns > 0}
 
-    def _works(self, name: str) -> list[tuple[Step, int]]:
-        """The steps of a stream, and for how long its frames take their links."""
-        stream = self._streams[name]
-        return [
-            (step, stream.frames * self._times.of_frame(step.link, stream).busy_ns)
-            for way in self._ways.of(name)
-            for step in way
-        ]
+    @cached_property
+    def _works(self) -> dict[str, list[tuple[Step, int]]]:
+        """The steps of each stream, and for how long its frames take their links."""
+        return {
+            name: [
+                (step, stream.frames * self._times.of_frame(step.link, stream).busy_ns)
+                for way in self._ways.of(name)
+                for step in way
+            ]
+            for name, stream in self._streams.items()
+        }
 
     def _given(self, names: Sequence[str]) -> dict[str, int]:
         """Slots for streams, the greatest first, which packs best; or where not all have one so,
@@ -221,7 +225,7 @@ class Sharing:
 
     def _takes(self, name: str) -> tuple[float, str]:
         """How much of its time a stream takes of all its links."""
-        return sum(work for _, work in self._works(name)) / self._streams[name].period_ns, name
+        return sum(work for _, work in self._works[name]) / self._streams[name].period_ns, name
 
     def _assign(self, names: Sequence[str]) -> dict[str, int]:
         """The slot of each stream: that in which the fullest port of its way is least full."""
@@ -229,7 +233,7 @@ class Sharing:
         found: dict[str, int] = {}
         for name in names:
             every = self._asked.slots_in(self._streams[name])
-            works = self._works(name)
+            works = self._works[name]
             fixed_ns = self._asked.fixed_ns(self._streams[name])
             choices = range(every) if fixed_ns is None else (self._asked.slot_at(fixed_ns),)
             least, chosen = 1.0, None
@@ -277,7 +281,7 @@ class Sharing:
         def filled(link: int) -> float:
             return self.layout.work_ns(link) / max(self._holds_ns(link), 1)
 
-        fullest = max((step.link for step, _ in self._works(name)), key=filled)
+        fullest = max((step.link for step, _ in self._works[name]), key=filled)
         work_ns = self.layout.work_ns(fullest)
         its = self._times.of_link(fullest)
         return (
