@@ -13,7 +13,7 @@ from cnc.planner.sharing.layout import Asked, Layout
 from cnc.planner.sharing.ways import Step
 
 _REPAIRS_MIN, _REPAIRS_MAX = 8, 16
-_REPAIRED_STREAMS = 16_000  # in all repairs but the first
+_REPAIRED_STREAMS = 8_000  # in all repairs but the first
 _LATE_PART = 4  # of the late streams, which go without a place at once
 _REPAIRED_PART = 8  # of the links, of which windows may be too long for a repair
 _FULL = 1 << 10  # parts of what a window can hold
