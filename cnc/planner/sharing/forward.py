@@ -56,6 +56,7 @@ class ForwardWays:
         """The cheapest way that only leads forward: from links of a lower place to those of a
         higher one. `share` is how much of its time the stream takes of a link."""
         waiting = [(0.0, number, -1) for number in self._leaving[talker]]
+        cheapest: dict[int, tuple[float, int]] = {}
         before: dict[int, int] = {}
         while waiting:
             price, number, came = heapq.heappop(waiting)
@@ -71,6 +72,10 @@ class ForwardWays:
             for onward in self._onward[number]:
                 if onward in before or place.get(onward, -1) <= here:
                     continue
-                further = price + price_in_hops(self._loads[onward] + share)
-                heapq.heappush(waiting, (further, onward, number))
+                if not self._onward[onward] and self._links[onward].target.node != listener:
+                    continue
+                further = price + price_in_hops(self._loads[onward] + share), number
+                if onward not in cheapest or further < cheapest[onward]:
+                    cheapest[onward] = further
+                    heapq.heappush(waiting, (further[0], onward, number))
         return None

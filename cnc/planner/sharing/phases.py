@@ -4,13 +4,16 @@ A frame that comes before the window of its slot waits, which is no loss; but if
 window of the slot before has shut, it counts there as well. How far windows of successive links may
 be moved against each other is a system of differences, which has a solution unless some of them
 contradict each other around a ring (Cormen, Leiserson, Rivest, Stein: Introduction to Algorithms,
-section 22.4). Then the difference is left out by which fewest frames are early.
+section 22.4). Then the difference is left out by which fewest frames are early: they are added one
+by one, those of most frames first, each to a solution of all before (Cotton, Maler: Fast and
+Flexible Difference Constraint Propagation for DPLL(T). SAT 2006).
 """
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
+from heapq import heappop, heappush
 from typing import NamedTuple
 
 
@@ -27,87 +30,65 @@ class Apart(NamedTuple):
 
 
 class _Least(NamedTuple):
-    """The window of a link is moved by at least as much as that of another, less `less_ns`."""
+    """The window of a link is moved by at least as much as another one is, less `less_ns`."""
 
     link: int
-    other: int
     less_ns: int
-    cost_ns: int | None  # of leaving it out, where that is possible
 
 
 _ORIGIN = -1  # the link of what cannot be moved
-_STEPS = 16  # after so many differences that follow from each other, see whether they go around
 
 
 def apart(
     links: Collection[int], bounds: Sequence[Apart], pinned: Mapping[int, int]
 ) -> dict[int, int]:
     """By how much to move the window of each link, in ns: no further than some are `pinned`."""
-    leasts = [_Least(_ORIGIN, link, most_ns, None) for link, most_ns in pinned.items()]
-    for before, link, slack_ns, room_ns, work_ns in bounds:
-        leasts.append(_Least(link, before, slack_ns, None))
-        leasts.append(_Least(before, link, room_ns, work_ns))
-    left_out: set[int] = set()
-    while True:
-        later_ns, circle = _solved(links, leasts, left_out)
-        if not circle:
-            break
-        costs = {n: cost for n in circle if (cost := leasts[n].cost_ns) is not None}
-        if not costs:
-            return {}
-        left_out.add(min(costs, key=lambda n: (costs[n], n)))
-    mosts: defaultdict[int, list[_Least]] = defaultdict(list)
-    for number, least in enumerate(leasts):
-        if number not in left_out:
-            mosts[least.other].append(least)
+    later_ns = dict.fromkeys((_ORIGIN, *links), 0)
+    following: defaultdict[int, list[_Least]] = defaultdict(list)
+    for link, most_ns in pinned.items():
+        following[link].append(_Least(_ORIGIN, most_ns))
+    for its in bounds:
+        following[its.before].append(_Least(its.link, its.slack_ns))
+    # Nothing need be moved so far.
+    for its in sorted(bounds, key=lambda its: -its.work_ns):
+        least = _Least(its.before, its.room_ns)
+        more_ns = _more_ns(later_ns, following, its.link, least)
+        if more_ns is not None:
+            following[its.link].append(least)
+            for link, ns in more_ns.items():
+                later_ns[link] += ns
     feeding = {its.before for its in bounds}
     for link in reversed(tuple(links)):
         if link in feeding:
-            later_ns[link] = min(later_ns[most.link] + most.less_ns for most in mosts[link])
+            later_ns[link] = min(later_ns[most.link] + most.less_ns for most in following[link])
     return {link: later_ns[link] for link in links}
 
 
-def _solved(
-    links: Collection[int], leasts: Sequence[_Least], left_out: Collection[int]
-) -> tuple[dict[int, int], list[int]]:
-    """The least moves, or the numbers of those that contradict each other."""
-    found_ns = dict.fromkeys((_ORIGIN, *links), 0)
-    because: dict[int, int] = {}
-    depending: defaultdict[int, list[int]] = defaultdict(list)
-    for number, its in enumerate(leasts):
-        if number not in left_out:
-            depending[its.other].append(number)
-    waiting, queued = deque(links), set(links)
-    steps: dict[int, int] = dict.fromkeys(found_ns, 0)
+def _more_ns(
+    later_ns: Mapping[int, int],
+    following: Mapping[int, Sequence[_Least]],
+    other: int,
+    least: _Least,
+) -> dict[int, int] | None:
+    """By how much more windows are to be moved, by link, if that of a link is to follow `other`,
+    too; None if that contradicts what they follow so far.
+
+    The link that is to be moved most is next, so that none is to be moved further after its turn.
+    """
+    found: dict[int, int] = {}
+    more_ns = {least.link: later_ns[other] - least.less_ns - later_ns[least.link]}
+    waiting = [(-ns, link) for link, ns in more_ns.items() if ns > 0]
     while waiting:
-        other = waiting.popleft()
-        queued.discard(other)
-        for number in depending[other]:
-            link, _, less_ns, _ = leasts[number]
-            least_ns = found_ns[other] - less_ns
-            if least_ns <= found_ns[link]:
+        _, moved = heappop(waiting)
+        if moved in found:
+            continue
+        found[moved] = more_ns[moved]
+        for link, less_ns in following[moved]:
+            ns = later_ns[moved] + found[moved] - less_ns - later_ns[link]
+            if ns <= more_ns.get(link, 0):
                 continue
-            found_ns[link] = least_ns
-            because[link] = number
-            steps[link] = steps[other] + 1
-            if link == _ORIGIN or steps[link] % _STEPS == 0:
-                way, is_circle = _way(leasts, because, link)
-                if is_circle or link == _ORIGIN:
-                    return found_ns, way
-            if link not in queued:
-                queued.add(link)
-                waiting.append(link)
-    return found_ns, []
-
-
-def _way(leasts: Sequence[_Least], because: Mapping[int, int], link: int) -> tuple[list[int], bool]:
-    """The differences from which that of a link follows; those that lead around, if some do."""
-    seen: dict[int, int] = {}
-    way: list[int] = []
-    while link in because:
-        if link in seen:
-            return way[seen[link] :], True
-        seen[link] = len(way)
-        way.append(because[link])
-        link = leasts[because[link]].other
-    return way, False
+            if link in (other, _ORIGIN):
+                return None
+            more_ns[link] = ns
+            heappush(waiting, (-ns, link))
+    return found
