@@ -15,6 +15,7 @@ from typing import Protocol
 from cnc.model import GateControlList
 
 _STATES = 256
+_ENDLESS_NS = 1 << 62
 
 
 class Openings(Protocol):
@@ -114,35 +115,48 @@ class GateCycle:
 
     def _read(self, number: int) -> Gate:
         bit = 1 << number
-        opened = self._states.translate(_agreeing(bit, bit))
-        alone = self._states.translate(_agreeing(self._gated, bit))
-        quiet = self._states.translate(_agreeing(self._best_effort, 0))
+        clear = self._clear(bit)
         return Gate(
             cycle_ns=self.cycle_ns,
             edges=self._edges,
-            opened=opened,
-            alone=alone,
-            quiet=quiet,
-            guard_ns=self._guard_ns,
+            opened=self._states.translate(_agreeing(bit, bit)),
+            clear_from_ns=[start for start, _ in clear],
+            clear_until_ns=[end for _, end in clear],
             early_ns=self.early_ns,
         )
+
+    def _clear(self, bit: int) -> list[tuple[int, int]]:
+        """When the gate of one class is open with no other gated one, and best effort was shut for
+        `guard_ns` before, as (start, end): what starts in a cycle, and the last of that before.
+        """
+        edges, count = self._edges, len(self._states) // 2
+        quiet = self._states.translate(_agreeing(self._best_effort, 0))
+        found = []
+        for first, end in self._runs(self._gated, bit):
+            first_again = first if first >= count else first + count  # with a cycle before it
+            loud = quiet.rfind(0, first_again - count, first_again)
+            if loud < 0 or edges[first_again] - edges[loud + 1] >= self._guard_ns:
+                start_ns = edges[first_again] - self.cycle_ns
+                lasts_ns = edges[end] - edges[first] if end - first < count else _ENDLESS_NS
+                found.append((start_ns, start_ns + lasts_ns))
+        found.sort()
+        last_ns, until_ns = found[-1] if found else (0, 0)
+        return [(last_ns - self.cycle_ns, until_ns - self.cycle_ns), *found]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gate:
     """The gate of one class: when it is open, and when a frame finds it clear.
 
-    Of each entry of two cycles, which begin at `edges`, `opened` says whether the gate is open,
-    `alone` whether it is so with no other gated one, and `quiet` whether those of best effort are
-    shut. It is clear where it is alone, and best effort was shut for `guard_ns` before it was.
+    Of each entry of two cycles, which begin at `edges`, `opened` says whether the gate is open. It
+    is clear from each of `clear_from_ns`, which are in order, until that of `clear_until_ns`.
     """
 
     cycle_ns: int
     edges: Sequence[int]
     opened: bytes
-    alone: bytes
-    quiet: bytes
-    guard_ns: int
+    clear_from_ns: Sequence[int]
+    clear_until_ns: Sequence[int]
     early_ns: int
 
     @property
@@ -184,23 +198,13 @@ class Gate:
         """The multiples of the period at which a frame is not all in one clear stretch, which may
         end early."""
         duration_ns += self.early_ns
-        edges, alone, cycle = self.edges, self.alone, self.cycle_ns
-        count, found = len(alone) // 2, []
+        starts, ends, cycle = self.clear_from_ns, self.clear_until_ns, self.cycle_ns
+        found = []
         for shift in range(0, lcm(cycle, period_ns), period_ns):
             phase = (offset_ns + shift) % cycle
-            entry = bisect_right(edges, phase, 0, count) - 1
-            end = alone.find(0, entry)
-            if self._is_loud_before(entry) or (end >= 0 and edges[end] < phase + duration_ns):
+            if ends[bisect_right(starts, phase) - 1] < phase + duration_ns:
                 found.append(shift)
         return found
-
-    def _is_loud_before(self, entry: int) -> bool:
-        """Whether best effort was open shortly before the gate was alone."""
-        edges, count = self.edges, len(self.alone) // 2
-        first = self.alone.rfind(0, 0, entry + count) + 1
-        first += 0 if first >= count else count  # with a whole cycle before it
-        loud = self.quiet.rfind(0, first - count, first)
-        return loud >= 0 and edges[first] - edges[loud + 1] < self.guard_ns
 
 
 @cache
