@@ -61,6 +61,38 @@ def test_windows_are_moved_until_their_frames_come_when_the_next_has_opened():
 
 
 @given(seed=st.integers(0, 10_000))
+def test_frames_are_early_only_where_that_contradicts_what_more_frames_need(seed: int):
+    rng = Random(seed)  # noqa: S311  not for secrets
+    pairs = rng.sample(sorted(permutations(range(6), 2)), 14)
+    its = [
+        Apart(before, link, rng.randint(0, 9), rng.randint(-9, 9), work)
+        for work, (before, link) in enumerate(pairs)
+    ]
+    later_ns = apart(range(6), its, {0: 9})
+    assert later_ns[0] <= 9
+    assert all(later_ns[at.before] - at.slack_ns <= later_ns[at.link] for at in its)
+    leasts = [(at.before, at.link, at.slack_ns) for at in its] + [(0, -1, 9)]
+    for at in reversed(its):
+        least = at.link, at.before, at.room_ns
+        if early([at], later_ns):
+            assert not _can_hold([*leasts, least])
+        else:
+            leasts.append(least)
+
+
+def _can_hold(leasts: list[tuple[int, int, int]]) -> bool:
+    """Whether moves exist by which each second link follows the first, less so much, and the link
+    -1 is not moved; found by as many rounds as there are links (Bellman, Ford)."""
+    later_ns = dict.fromkeys(range(-1, 6), 0)
+    for _ in later_ns:
+        for other, link, less_ns in leasts:
+            later_ns[link] = max(later_ns[link], later_ns[other] - less_ns)
+    return later_ns[-1] == 0 and all(
+        later_ns[link] >= later_ns[other] - less_ns for other, link, less_ns in leasts
+    )
+
+
+@given(seed=st.integers(0, 10_000))
 def test_a_way_leads_up_and_down_between_any_two_switches(seed: int):
     rng = Random(seed)  # noqa: S311  not for secrets
     switches = [f"s{n}" for n in range(rng.randint(2, 9))]
