@@ -12,7 +12,7 @@ from cnc.errors import Unschedulable
 from cnc.model import Plan, PortRef, Windows
 from cnc.planner import _problem, plan, sharing
 from cnc.planner.sharing import share
-from cnc.planner.sharing.placing import Sharing
+from cnc.planner.sharing.placing import FILLINGS, Sharing
 from cnc.planner.sharing.taken import Taken
 from tests.scale.mesh import mesh
 from tests.shared_windows import networks
@@ -134,13 +134,34 @@ def test_so_many_classes_take_turns_as_carry_most(
 ):
     monkeypatch.setattr(Sharing, "place", lambda *_: None)
     monkeypatch.setattr(Sharing, "count", property(lambda its: placed[its._asked.turns - 1]))
-    numbers = (6, 5, 4, 3)
+    assert best_of_nine(*TURNING)._asked.turns == taking_turns
+
+
+TURNING = (6, 5, 4, 3)
+
+
+def best_of_nine(*numbers: int) -> Sharing:
+    """The layout that is taken of those for nine streams that may have any of these classes."""
     classes = [replace(CYCLIC, name=f"c{n}", number=n, priority=n, dscps=(8 * n,)) for n in numbers]
     names = tuple(its.name for its in classes)
     streams = [stream(f"f{n}", "t", "l", traffic_classes=names) for n in range(9)]
     asked = _problem(intent(LINE, *streams, classes=(*classes, BEST_EFFORT)), None, 1)[0]
-    found = sharing._best(asked, list(asked.intent.streams), numbers, Taken(asked, ()))
-    assert found._asked.turns == taking_turns
+    return sharing._best(asked, list(asked.intent.streams), numbers, Taken(asked, ()))
+
+
+@pytest.mark.parametrize(("numbers", "fillings"), [(TURNING, 3), (TURNING[:1], FILLINGS)])
+def test_many_streams_have_few_fillings_of_one_class_where_several_may_take_turns(
+    numbers: tuple[int, ...], fillings: int, monkeypatch: pytest.MonkeyPatch
+):
+    tried: list[tuple[int, int]] = []  # turns, fillings
+    monkeypatch.setattr(
+        Sharing, "place", lambda its, _, most: tried.append((its._asked.turns, most))
+    )
+    monkeypatch.setattr(sharing, "_MANY", 8)
+    monkeypatch.setattr(sharing, "_FILLED_STREAMS", 20)
+    best_of_nine(*numbers)
+    assert {most for turns, most in tried if turns == 1} == {fillings}
+    assert {most for turns, most in tried if turns > 1} <= {FILLINGS}
 
 
 def test_what_the_operator_asks_for_holds_whether_or_not_there_is_room():
