@@ -5,18 +5,25 @@ t1, t2 ── s1 ── s2 ── s3 ── l1
 
 from __future__ import annotations
 
+import io
+import struct
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
 from cnc import intent as intents
 from cnc.lab import Lab
 from cnc.mechanisms.stream_filters.model import CountedFrames, FilteredStream
-from cnc.model import NS_PER_S, Plan
+from cnc.model import NS_PER_S, Plan, PortRef
 from cnc.rollout import status
 from cnc.switch.device import Device, Managed
+from cnc.traffic.capture import Capture
 from cnc.traffic.flows import flows
+from cnc.traffic.probe_filter import ETHERTYPE
+from tests import pcapng_reader
 from tests.bridged_networks import line, stream
 from tests.kernel.test_lab_bridged import FAST, MS, SLOW, sent_through, up
 from tests.unit.asked import desired_ports
@@ -73,3 +80,30 @@ def test_each_frame_arrives_in_the_bound_of_its_own_stream(
     # Each program sends one frame of each stream, at any time, before those that are counted.
     assert {its.matching for its in counted.values()} == {DURATION_NS // MS + 1}
     assert all(sum(its.refused.values()) <= 1 for its in counted.values())
+
+
+@pytest.mark.virtual_time
+def test_frames_carry_between_switches_what_is_stated_of_their_stream(
+    running: tuple[Lab, Plan], tmp_path: Path
+) -> None:
+    lab, plan = running
+    written = io.BytesIO()
+    with Capture(lab.intent.name, [PortRef("s1", "s2")]) as capture:
+        thread = Thread(target=capture.run, args=(written,))
+        thread.start()
+        sent_through(lab, plan, flows(plan), 100 * MS, tmp_path)
+        capture.stop()
+        thread.join()
+    seen: Counter[tuple[int, int, int]] = Counter()
+    for frame in pcapng_reader.read(written.getvalue()).frames:
+        tagged, control, ethertype = struct.unpack_from("!HHH", frame.octets, 12)
+        if frame.is_leaving and tagged == 0x8100:
+            seen[control & 0xFFF, control >> 13, ethertype] += 1
+    assert seen.keys() == {
+        (ONE_TALKER, FAST, AVTP),
+        (ONE_TALKER, SLOW, AVTP),
+        (TWO_TALKERS, FAST, PROFINET),
+        (TWO_TALKERS, SLOW, ETHERTYPE),
+    }
+    # One more of each stream is sent before, at any time, which the filter may refuse.
+    assert {count - 100 for count in seen.values()} <= {0, 1}
