@@ -30,13 +30,12 @@ def staying() -> Iterator[None]:
     if not gc.isenabled():
         yield
         return
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.freeze()  # out of all generations
-        gc.unfreeze()  # into the oldest one
-        gc.enable()
+    with paused():
+        try:
+            yield
+        finally:
+            gc.freeze()  # out of all generations
+            gc.unfreeze()  # into the oldest one
 
 
 @contextmanager
