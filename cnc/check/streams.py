@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-from cnc.account.frames import Transmission, Travel, transmissions_of
+from cnc.account.frames import Transmission
 from cnc.account.openings import GateCycle, Openings
+from cnc.account.travel import Travel
 from cnc.account.violation import Violation
 from cnc.check.mechanisms import added_octets, drops_misfits
+from cnc.check.paths import transmissions_of
 from cnc.model import Intent, Plan, PortRef
 
 

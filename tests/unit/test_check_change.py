@@ -7,10 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from cnc.account.frames import Transmission, Travel, transmissions_of
+from cnc.account.frames import Transmission
+from cnc.account.travel import Travel
 from cnc.account.violation import Violation
 from cnc.check import Judgement, judge, judgement
 from cnc.check.change import Judged, Named, rules
+from cnc.check.paths import transmissions_of
 from cnc.model import Plan, StreamPlan
 from cnc.planner import Live, plan
 from tests.simulator.changes import outcomes

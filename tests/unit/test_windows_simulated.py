@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from cnc.account import frames, wire
+from cnc.account import travel, wire
 from cnc.account.frames import Transmission
 from cnc.account.openings import GateCycle
 from cnc.account.violation import Violation
@@ -318,7 +318,7 @@ def links_are_never_slow(broken: pytest.MonkeyPatch) -> Plan:
 
 
 def clocks_agree(broken: pytest.MonkeyPatch) -> Plan:
-    broken.setattr(frames.Travel, "_by_ns", lambda _self, times, *_: frames._last_ns(times))
+    broken.setattr(travel.Travel, "_by_ns", lambda _self, times, *_: travel._last_ns(times))
     planned = of(batch(4, clock_error_ns=0, classes=WITHOUT_CONTROL), clock_error_ns=20 * US)
     for name, its in planned.streams.items():
         bound = its.latency_bound_ns + 20 * US

@@ -25,7 +25,7 @@ from dataclasses import replace
 from math import lcm
 from typing import NamedTuple
 
-from cnc.account.frames import Transmission, earliest_start_ns, transmissions_of
+from cnc.account.frames import Transmission, earliest_start_ns
 from cnc.account.openings import GateCycle, Openings
 from cnc.account.violation import Violation
 from cnc.check.change.differences import Named, differences
@@ -34,6 +34,7 @@ from cnc.check.change.parts import bridges_of, part_of
 from cnc.check.forwarding import judge_forwarding
 from cnc.check.lists import readable_lists
 from cnc.check.mechanisms import judge_times
+from cnc.check.paths import transmissions_of
 from cnc.check.queues import judge_links, judge_queues
 from cnc.check.seams import judge_seams
 from cnc.check.shared import judge_shared

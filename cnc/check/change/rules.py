@@ -21,7 +21,7 @@ from dataclasses import replace
 from math import lcm
 from typing import TypeVar
 
-from cnc.account.frames import Transmission, earliest_start_ns, transmissions_of
+from cnc.account.frames import Transmission, earliest_start_ns
 from cnc.account.limits import judge_limits
 from cnc.account.openings import GateCycle
 from cnc.account.violation import Violation
@@ -31,6 +31,7 @@ from cnc.check.change.parts import bridges_of, part_of
 from cnc.check.forwarding import judge_forwarding
 from cnc.check.lists import judge_cycles, judge_lists, readable_lists
 from cnc.check.mechanisms import judge_entering, judge_given, judge_times
+from cnc.check.paths import transmissions_of
 from cnc.check.queues import judge_links, judge_queues
 from cnc.check.recovery import account_of, is_promised, judge_recovery
 from cnc.check.seams import judge_seams
