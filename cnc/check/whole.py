@@ -21,7 +21,7 @@ from cnc.check.windows import judge_windows
 from cnc.loops.judge import judge_loops
 from cnc.mechanisms.composition import bridge_forwardings
 from cnc.model import Plan, PortRef
-from cnc.support.gc_pause import staying
+from cnc.support.gc_pause import paused
 
 
 class Judgement(NamedTuple):
@@ -50,7 +50,7 @@ class Judgement(NamedTuple):
         return account.endless
 
 
-@staying()
+@paused()
 def judgement(plan: Plan) -> Judgement:
     """Judge a plan whole."""
     if violations := [*judge_cycles(plan.gates, periods_of(plan))]:

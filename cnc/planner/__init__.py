@@ -55,7 +55,7 @@ from cnc.planner.ports import CYCLE_MAX_NS
 from cnc.planner.problem import Problem
 from cnc.planner.route import Member, Route
 from cnc.planner.routing import Router
-from cnc.support.gc_pause import staying
+from cnc.support.gc_pause import paused
 
 __all__ = [
     "ALGORITHMS",
@@ -78,7 +78,7 @@ ALGORITHMS: dict[str, type[Algorithm]] = {
 }
 
 
-@staying()
+@paused()
 def plan(
     intent: Intent,
     *,

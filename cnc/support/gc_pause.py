@@ -24,21 +24,6 @@ def paused() -> Iterator[None]:
 
 
 @contextmanager
-def staying() -> Iterator[None]:
-    """The same for what leaves no objects behind that hold each other: all that is new is taken to
-    stay, and is not searched when it ends either."""
-    if not gc.isenabled():
-        yield
-        return
-    with paused():
-        try:
-            yield
-        finally:
-            gc.freeze()  # out of all generations
-            gc.unfreeze()  # into the oldest one
-
-
-@contextmanager
 def in_steps() -> Iterator[None]:
     """The same for what is called again and again: what is new is searched at the end of each call.
 
