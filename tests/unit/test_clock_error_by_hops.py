@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cnc import intent as intents
-from cnc.account import frames
+from cnc.account import travel
 from cnc.check import judge
 from cnc.errors import InputError, Unschedulable
 from cnc.model import Intent, Network, Plan
@@ -199,7 +199,7 @@ def test_a_planner_for_which_all_clocks_are_neighbours_makes_frames_late(
     planned = plan(across(5, max_latency_ns=latency))
     assert {v.code for v in judge(planned)} >= {"bound"}
     assert late(planned)
-    monkeypatch.setattr(frames, "ClockErrors", neighbours_only)
+    monkeypatch.setattr(travel, "ClockErrors", neighbours_only)
     assert judge(planned) == []  # a judge as wrong as that would allow it
 
 

@@ -8,7 +8,7 @@ from unittest import mock
 
 import pytest
 
-from cnc.account import frames as judged_frames
+from cnc.account import travel as judged_frames
 from cnc.check import judge
 from cnc.errors import Unschedulable
 from cnc.model import Network, Plan, PortRef, StreamPlan

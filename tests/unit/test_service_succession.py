@@ -68,8 +68,15 @@ class Controller:
         return reason in str(refused.value)
 
     async def puts(self, stream_id: str) -> bool:
+        return await self._is_placed(self.asking.put(stream_id, KEYS))
+
+    async def shows(self, stream_id: str) -> bool:
+        """What has been decided is read after it is known who leads."""
+        return await self._is_placed(self.asking.get(stream_id))
+
+    async def _is_placed(self, answer: Awaitable[dict[str, Any]]) -> bool:
         try:
-            return bool((await self.asking.put(stream_id, KEYS))["placed"])
+            return bool((await answer)["placed"])
         except CallRefused as refused:
             if refused.code is not Code.UNAVAILABLE:
                 raise
@@ -198,7 +205,7 @@ def test_where_switches_keep_a_term_that_the_database_does_not_know_nothing_is_d
         with pytest.raises(CallRefused, match=r"s2: .*\(term 9\)") as said:
             await a.asking.put(TWO, KEYS)
         assert "--adopt" in said.value.hint
-        assert (await a.asking.get(ONE))["placed"]
+        await until(lambda: a.shows(ONE))
 
     async def taken_over(a):
         await until(lambda: a.puts(TWO))
