@@ -110,6 +110,11 @@ def given_windows(intent: Intent) -> Mapping[PortRef, tuple[GivenWindow, ...]]:
     return {port: its for each in _admissions() for port, its in each.windows(intent).items()}
 
 
+def closed_ports(intent: Intent) -> Collection[PortRef]:
+    """The ports of those lists by which no stream may leave."""
+    return given_lists(intent).keys() - given_windows(intent).keys()
+
+
 def refused(plan: Plan) -> dict[str, str]:
     """Why switches cannot do what follows from a plan; empty if they can."""
     return {where: why for each in _admissions() for where, why in each.refused(plan).items()}

@@ -211,7 +211,7 @@ def _kept(intent: Intent, keep: Plan | None) -> dict[str, StreamPlan]:
     now have no place any more."""
     if keep is None:
         return {}
-    unchanged, ports = incremental.unchanged(intent, keep), given.ports(intent)
+    unchanged, ports = incremental.unchanged(intent, keep), terms.closed_ports(intent)
     return {
         name: planned
         for name, planned in unchanged.items()

@@ -31,10 +31,9 @@ from cnc.planner.explain import LIST_FULL
 from cnc.planner.floor import us
 from cnc.planner.ports import (
     CYCLE_MAX_NS,
-    guard_ns,
+    guard_band_ns,
     interval_max_ns,
     interval_min_ns,
-    round_up,
     slot_ns,
 )
 from cnc.planner.problem import Problem
@@ -255,8 +254,7 @@ class _Port:
         # Nothing is planned in their windows, before which no guard band is.
         self._given = {c.number for c in intent.classes.values() if c.windows_are_given}
         self._shortest_ns = interval_min_ns(link)
-        guard = round_up(guard_ns(intent, link), link.gate_tick_ns)
-        self._guard_ns = max(guard, self._shortest_ns)
+        self._guard_ns = guard_band_ns(intent, link)
         self._link = link
 
     def exact(self, frames: Sequence[_Frame]) -> GateControlList:

@@ -25,11 +25,6 @@ def lists(intent: Intent) -> dict[PortRef, GateControlList]:
     return {port: cut(its, links[port]) for port, its in terms.given_lists(intent).items()}
 
 
-def ports(intent: Intent) -> Collection[PortRef]:
-    """Those where nothing is planned."""
-    return terms.given_lists(intent).keys() - terms.given_windows(intent).keys()
-
-
 def crosses(planned: StreamPlan, ports: Collection[PortRef]) -> PortRef | None:
     """The first of these ports by which frames of a stream leave."""
     return next((hop.egress for hop in planned.hops if hop.egress in ports), None)
@@ -43,7 +38,7 @@ def reason(port: PortRef) -> str:
 def without_place(router: Router, trees: dict[str, tuple[Tree, ...]]) -> Mapping[str, str]:
     """Take the streams out of `trees` that would leave by a port where nothing is planned, or share
     windows beside such by share, and say why."""
-    intent, barred = router.intent, ports(router.intent)
+    intent, barred = router.intent, terms.closed_ports(router.intent)
     is_shared = bool(terms.given_windows(intent))
     refused: dict[str, str] = {}
     for name, its in list(trees.items()) if barred or is_shared else ():

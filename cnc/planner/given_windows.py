@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 
 from cnc.model import GivenWindow, Intent, Link
-from cnc.planner.ports import guard_ns, interval_min_ns, round_up
+from cnc.planner.ports import guard_band_ns
 from cnc.planner.route import Member
 
 _Reservation = tuple[int, int, int]  # start, duration, period
@@ -33,8 +33,7 @@ def reservations(
 
 def _guarded_ns(intent: Intent, link: Link, window: GivenWindow) -> int:
     its = [c for c in intent.classes.values() if c.number == window.number]
-    guard = round_up(guard_ns(intent, link, its), link.gate_tick_ns)
-    return max(guard, interval_min_ns(link))
+    return guard_band_ns(intent, link, its)
 
 
 def without_turn(
@@ -42,7 +41,7 @@ def without_turn(
 ) -> Iterator[_Reservation]:
     """What best effort's turns are without, if a guard band is thought before each window: there is
     none before these, and best effort goes on until they open."""
-    guard = max(round_up(guard_ns(intent, link), link.gate_tick_ns), interval_min_ns(link))
+    guard = guard_band_ns(intent, link)
     for _, start_ns, window_ns, every_ns in windows:
         later_ns = min(guard, window_ns)
         yield start_ns + later_ns, window_ns - later_ns, every_ns

@@ -37,6 +37,14 @@ def guard_ns(intent: Intent, link: Link, classes: Collection[TrafficClass] | Non
     return last_ns + network.gate_margin_ns
 
 
+def guard_band_ns(
+    intent: Intent, link: Link, classes: Collection[TrafficClass] | None = None
+) -> int:
+    """The same as an interval that the port can run: of whole ticks, and none too short."""
+    guard = round_up(guard_ns(intent, link, classes), link.gate_tick_ns)
+    return max(guard, interval_min_ns(link))
+
+
 def seam_ns(intent: Intent, link: Link) -> int:
     """How long before the frames of another class a gate shuts that may let early frames through:
     one of these may start so much later for reasons of its sender."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from cnc.mechanisms.terms import added_octets, client_octets, given_lists, given_windows
+from cnc.mechanisms.terms import added_octets, client_octets, closed_ports
 from cnc.model import Elimination, Forwarding, Hop, Intent, Link, Stream
 from cnc.planner.copies import end_at_last_switches, keep_apart, node_disjoint_pair
 from cnc.planner.given_routes import GivenRoutes
@@ -35,9 +35,9 @@ class Router:
         self._shared = SharedAddresses(intent, self._graph)
         self._given_routes = GivenRoutes(self._graph, self.loads)
         # Where nothing is planned: a stream goes another way if there is one.
-        given = given_lists(intent).keys() - given_windows(intent).keys()
+        closed = closed_ports(intent)
         self._barred = frozenset(
-            number for number, link in enumerate(self._graph.links) if link.source in given
+            number for number, link in enumerate(self._graph.links) if link.source in closed
         )
         self._occupations_ns: dict[tuple[tuple[int, bool], int, int], int] = {}
         # Frames keep all links of a kind busy for the same time.

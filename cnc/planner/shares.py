@@ -14,7 +14,7 @@ from math import lcm
 from typing import NamedTuple
 
 from cnc.model import ClassRole, GateControlList, Intent, Link, Plan, PortRef
-from cnc.planner.ports import guard_ns, interval_min_ns, round_up, slot_ns
+from cnc.planner.ports import guard_band_ns, interval_min_ns, slot_ns
 
 WHOLE_PPB = 10**9
 
@@ -86,8 +86,7 @@ class Turns:
         self._tick_ns = link.gate_tick_ns
         self._early_ns = link.gate_early_ns
         self._shortest_ns = interval_min_ns(link)
-        guard = round_up(guard_ns(intent, link), self._tick_ns)
-        self._guard_ns = max(guard, self._shortest_ns)
+        self._guard_ns = guard_band_ns(intent, link)
         self._least_ns = max(slot_ns(intent, link), self._shortest_ns)
         reservations = list(reservations)
         self.cycle_ns = lcm(*(period for *_, period in reservations))

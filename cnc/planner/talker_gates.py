@@ -14,7 +14,7 @@ from itertools import pairwise
 
 from cnc.model import GateControlList, Intent, Link
 from cnc.planner.edges import cut, list_from_edges
-from cnc.planner.ports import guard_ns, interval_min_ns, round_up
+from cnc.planner.ports import guard_band_ns, interval_min_ns
 
 
 def talker_list(
@@ -32,7 +32,7 @@ def talker_list(
     everyone = sum(1 << c.number for c in intent.classes.values())
     shut = everyone - sum(1 << c.number for c in unplanned)
     shortest = interval_min_ns(link)
-    guard = max(round_up(guard_ns(intent, link, unplanned), link.gate_tick_ns), shortest)
+    guard = guard_band_ns(intent, link, unplanned)
     turns = [
         turn
         for start, end in _pauses(sorted(frames), guard, cycle_ns)

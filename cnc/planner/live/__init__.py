@@ -83,7 +83,7 @@ class Live:
         self._router = Router(plan.intent)
         for name, planned in plan.streams.items():
             self._router.carry_hops(self._streams[name], planned.hops)
-        ports = given.ports(plan.intent)
+        ports = terms.closed_ports(plan.intent)
         self._given = {port: gates for port, gates in plan.gates.items() if port in ports}
         others = {port: gates for port, gates in plan.gates.items() if port not in ports}
         is_shared = any(planned.is_shared for planned in plan.streams.values())

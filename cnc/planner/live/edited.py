@@ -16,7 +16,7 @@ from operator import sub
 from cnc.model import ClassRole, GateControlList, GateEntry, Intent, Link
 from cnc.planner.edges import gate_entry
 from cnc.planner.gates import Window, clear_of_seam, unrolled
-from cnc.planner.ports import guard_ns, interval_max_ns, interval_min_ns, round_up
+from cnc.planner.ports import guard_band_ns, interval_max_ns, interval_min_ns
 
 _FEW = 4  # windows of a cycle, among which what is before one may also be behind it
 
@@ -47,8 +47,7 @@ class EditedList:
         best_effort = intent.classes_with(ClassRole.BEST_EFFORT)
         self._everyone = self._control | sum(1 << c.number for c in best_effort)
         self._shortest_ns = interval_min_ns(link)
-        guard = round_up(guard_ns(intent, link), link.gate_tick_ns)
-        self._guard_ns = max(guard, self._shortest_ns)
+        self._guard_ns = guard_band_ns(intent, link)
         self._frames = unrolled(windows := tuple(windows), cycle_ns, link.gate_tick_ns)
         self._periods = Counter(period_ns for period_ns, _ in windows)
         self._times: list[int] = []
