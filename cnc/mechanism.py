@@ -134,11 +134,10 @@ class Admission:
     last one takes away, and `added_name` what that is. `may_drop`: the first switch may drop frames
     of a stream, in one of these classes, that come otherwise than planned. `lists` are the gate
     control lists that an operator gives: by those ports no stream has a way, but where these follow
-    from `windows`, beside which it may leave. `impossible` is why it
-    cannot do that to frames that come over a link from the talker, within a shared window of so
-    many ns if that is not 0, `refused` by switch why a plan
-    cannot be; `room` is the same while streams come and go, for links by their numbers. A hook that
-    is None does nothing.
+    from `windows`, beside which it may leave. `impossible` is why it cannot do that to frames that
+    come over a link from the talker, within a shared window of so many ns if that is not 0,
+    `refused` by switch why a plan cannot be; `room` is the same while streams come and go, for
+    links by their numbers. A hook that is None does nothing.
     """
 
     added_octets: Callable[[Stream], int] | None = None

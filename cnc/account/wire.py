@@ -71,7 +71,7 @@ def best_effort_ns(intent: Intent, link: Link) -> int:
     talker = intent.network.end_stations.get(link.source.node)
     if talker is None or talker.interference is TalkerInterference.NONE:
         return 0
-    return max((wire_ns(intent, link, c) for c in intent.unplanned_classes()), default=0)
+    return longest_unplanned_ns(intent, link)
 
 
 def unplanned_best_effort_ns(intent: Intent, link: Link) -> int:
@@ -80,7 +80,7 @@ def unplanned_best_effort_ns(intent: Intent, link: Link) -> int:
     talker = intent.network.end_stations.get(link.source.node)
     if talker is None or (talker.interference is TalkerInterference.NONE and not talker.gate_mode):
         return 0
-    return max((wire_ns(intent, link, c) for c in intent.unplanned_classes()), default=0)
+    return longest_unplanned_ns(intent, link)
 
 
 def control_ns(intent: Intent, link: Link, meanwhile_ns: int = 0) -> int:
@@ -160,6 +160,12 @@ def control_rate_bps(intent: Intent, link: Link) -> int:
         link.rate_bps // _CONTROL_PARTS if c.rate_bps is None else c.rate_bps
         for c in intent.classes_with(ClassRole.CONTROL)
     )
+
+
+def longest_unplanned_ns(intent: Intent, link: Link) -> int:
+    """How long the largest frame of best effort, or of another class of which nothing is planned,
+    may keep a link busy; 0 without such a class."""
+    return max((wire_ns(intent, link, c) for c in intent.unplanned_classes()), default=0)
 
 
 def guard_ns(intent: Intent, link: Link, unplanned: TrafficClass) -> int:

@@ -26,8 +26,8 @@ from cnc.account.wire import (
     blocking_ns,
     control_part,
     control_waiting_ns,
+    longest_unplanned_ns,
     unplanned_best_effort_ns,
-    wire_ns,
 )
 from cnc.check.busy import BusyPeriods
 from cnc.check.drains import Arrival, Drained, Interference, Port
@@ -366,8 +366,7 @@ class _Recovery:
             for start, end in stretches
             if end - start > gates.early_ns
         ]
-        unplanned = intent.unplanned_classes()
-        beside = max((wire_ns(intent, link, c) for c in unplanned), default=0)
+        beside = longest_unplanned_ns(intent, link)
         longest = max(a.wire_ns for a in arrivals)
         # A frame that its talker sends at any time comes here only if no filter drops it.
         unasked = max(

@@ -48,7 +48,7 @@ class GateShare:
         Raises:
             InputError: the closed form, by which it is to be judged, does not describe it; or a
                 share leaves a class no time for one of its frames.
-        Unschedulable: a share leaves none to the stream that is planned beside it.
+            Unschedulable: a share leaves none to the stream that is planned beside it.
         """
         if description.closed_form and (reason := gateway.meeting(description)):
             raise InputError(
