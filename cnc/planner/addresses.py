@@ -358,9 +358,12 @@ class LiveAddresses:
         """Whether switches can tell frames of a new stream from those of another with its
         address."""
         other = self._streams[name]
-        classes = {*stream.traffic_classes} & {*other.traffic_classes}
-        is_one = other.stated_address == stream.stated_address and not classes
-        return is_one and stream.paths == other.paths == 1
+        if other.stated_address != stream.stated_address:
+            return False
+        if {*stream.traffic_classes} & {*other.traffic_classes}:
+            return False
+        # Second copies would go where those of others go; a switch that translates sees no PCP.
+        return all(its.paths == 1 and its.identification is None for its in (stream, other))
 
     def _is_taken(self, address: StreamAddress) -> bool:
         return bool(self._owners.get(address)) or address in self._left

@@ -19,7 +19,7 @@ from cnc.intent.source import parse
 from cnc.mechanisms.composition import bridge_forwardings, named, stream_names
 from cnc.mechanisms.stream_filters.model import FilteredStream, StreamFilters
 from cnc.mechanisms.stream_filters.shown import SHOWN
-from cnc.model import Intent, Plan, PriorityAddress, StreamAddress
+from cnc.model import Intent, IpIdentification, Plan, PriorityAddress, StreamAddress
 from cnc.page.guards import guards
 from cnc.plans import file as planfile
 from cnc.plans.transition import transition
@@ -291,6 +291,23 @@ def test_both_may_come_at_once() -> None:
     live.add([*wanted.streams.values()])
     assert live.plan.addresses == {"a": ADDRESS, "b": ADDRESS}
     assert not found(live.plan)
+
+
+@pytest.mark.parametrize("translated", ["a", "b"])
+def test_no_stream_joins_the_address_of_another_where_a_switch_translates_frames_of_either(
+    translated: str,
+) -> None:
+    """A switch that translates looks at no PCP."""
+    streams = read(*TWO_TALKERS).streams
+    one = read(TWO_TALKERS[0])
+    either = {"a": one.streams["a"], "b": streams["b"]}
+    either[translated] = replace(
+        either[translated], identification=IpIdentification("192.0.2.1"), ip_version=4
+    )
+    live = planner.Live(planner.plan(replace(one, streams={"a": either["a"]})))
+    with pytest.raises(Unschedulable, match="which stream a has: streams that share an"):
+        live.add([either["b"]])
+    assert live.plan.streams.keys() == {"a"}
 
 
 def test_a_stream_whose_way_would_part_from_the_one_with_its_address_is_refused() -> None:
