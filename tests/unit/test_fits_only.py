@@ -166,14 +166,14 @@ def test_no_frame_is_late_on_ports_that_keep_to_it_and_frames_are_on_others(
 
 def test_the_gate_margin_is_part_of_it_or_frames_are_late(monkeypatch: pytest.MonkeyPatch) -> None:
     """A gate that closes late lets a frame end that much later."""
-    monkeypatch.setattr(gates, "guard_ns", lambda _intent, _link: GAP_NS)
+    monkeypatch.setattr(ports, "guard_ns", lambda *_: GAP_NS)
     planned = plan(two_streams(gate_margin_ns=MARGIN_NS))
     assert {v.code for v in judge(planned)} == {"gate-guard"}
     assert misses(planned, Slow(), duration_ns=3 * MS)
 
 
 def test_so_is_the_gap_after_the_frame(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gates, "guard_ns", lambda _intent, _link: MARGIN_NS)
+    monkeypatch.setattr(ports, "guard_ns", lambda *_: MARGIN_NS)
     planned = plan(two_streams(gate_margin_ns=MARGIN_NS))
     assert {v.code for v in judge(planned)} == {"gate-guard"}
     assert misses(planned, Slow(), duration_ns=3 * MS)
@@ -189,7 +189,7 @@ def test_so_is_what_a_frame_takes_longer_on_a_slow_link(monkeypatch: pytest.Monk
     planned = plan(wanted)
     assert guard_bands_ns(planned) == [guard_ns + 13] * 2
     assert misses(planned, Slow(), duration_ns=3 * MS) == []
-    monkeypatch.setattr(gates, "guard_ns", lambda _intent, _link: guard_ns)
+    monkeypatch.setattr(ports, "guard_ns", lambda *_: guard_ns)
     planned = plan(wanted)
     assert {v.code for v in judge(planned)} == {"gate-guard"}
     assert misses(planned, Slow(), duration_ns=3 * MS)
