@@ -29,12 +29,12 @@ class Graph:
             self.is_bridge[source] and self.is_bridge[target]
             for source, target in zip(self.source, self.target, strict=True)
         ]
-        self._leaving: list[list[int]] = [[] for _ in names]
-        self._coming: list[list[int]] = [[] for _ in names]
+        self.leaving: list[list[int]] = [[] for _ in names]
+        self.coming: list[list[int]] = [[] for _ in names]
         self.between_bridges: list[list[int]] = [[] for _ in names]
         for link, (source, target) in enumerate(zip(self.source, self.target, strict=True)):
-            self._leaving[source].append(link)
-            self._coming[target].append(link)
+            self.leaving[source].append(link)
+            self.coming[target].append(link)
             if self.is_inner[link]:
                 self.between_bridges[source].append(link)
         self._nearby = [[self.target[link] for link in its] for its in self.between_bridges]
@@ -44,12 +44,12 @@ class Graph:
     def is_reachable(self, source: int, target: int) -> bool:
         """Whether a way leads from station to station; cables work in both directions."""
         return bool(self._reach(source) & self._reach(target)) or any(
-            self.target[link] == target for link in self._leaving[source]
+            self.target[link] == target for link in self.leaving[source]
         )
 
     def _reach(self, station: int) -> set[int]:
         """The islands of bridges that a station is connected to."""
-        neighbours = (self.target[link] for link in self._leaving[station])
+        neighbours = (self.target[link] for link in self.leaving[station])
         return {self._islands[node] for node in neighbours if self.is_bridge[node]}
 
     def _number_islands(self) -> list[int]:
@@ -68,12 +68,19 @@ class Graph:
         return islands
 
     def only_link_from(self, node: int) -> int | None:
-        links = self._leaving[node]
+        links = self.leaving[node]
         return links[0] if len(links) == 1 else None
 
     def only_link_to(self, node: int) -> int | None:
-        links = self._coming[node]
+        links = self.coming[node]
         return links[0] if len(links) == 1 else None
+
+    def onward(self, link: int) -> list[int]:
+        """The links on which a bridge may forward what comes by a link: not back."""
+        node, source = self.target[link], self.source[link]
+        if not self.is_bridge[node]:
+            return []
+        return [number for number in self.leaving[node] if self.target[number] != source]
 
     def distances_to(self, bridge: int) -> Sequence[int]:
         """Hops between bridges from each to `bridge`; -1 where no way leads there."""
@@ -118,7 +125,7 @@ class Graph:
                 return self._walk_back(inbound, node)
             if node != talker and not self.is_bridge[node]:
                 continue
-            for onward in self._leaving[node]:
+            for onward in self.leaving[node]:
                 target = self.target[onward]
                 if onward not in banned and target not in settled and target not in sources:
                     heapq.heappush(waiting, (price + prices[onward], target, onward))
@@ -164,10 +171,10 @@ class Graph:
             if node != source and not self.is_bridge[node]:
                 continue
             steps = [
-                (self.target[k], prices[k], k, True) for k in self._leaving[node] if k not in used
+                (self.target[k], prices[k], k, True) for k in self.leaving[node] if k not in used
             ]
             steps += [
-                (self.source[k], -prices[k], k, False) for k in self._coming[node] if k in used
+                (self.source[k], -prices[k], k, False) for k in self.coming[node] if k in used
             ]
             for onward, step, link, forward in steps:
                 total = price[node] + step

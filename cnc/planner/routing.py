@@ -30,20 +30,20 @@ class Router:
 
     def __init__(self, intent: Intent) -> None:
         self.intent = intent
-        self._graph = Graph(intent.network)
-        self.loads = [0.0] * len(self._graph.links)
-        self._shared = SharedAddresses(intent, self._graph)
-        self._given_routes = GivenRoutes(self._graph, self.loads)
+        self.graph = Graph(intent.network)
+        self.loads = [0.0] * len(self.graph.links)
+        self._shared = SharedAddresses(intent, self.graph)
+        self._given_routes = GivenRoutes(self.graph, self.loads)
         # Where nothing is planned: a stream goes another way if there is one.
         closed = closed_ports(intent)
         self._barred = frozenset(
-            number for number, link in enumerate(self._graph.links) if link.source in closed
+            number for number, link in enumerate(self.graph.links) if link.source in closed
         )
         self._occupations_ns: dict[tuple[tuple[int, bool], int, int], int] = {}
         # Frames keep all links of a kind busy for the same time.
         self._kinds = [
             (link.rate_bps, is_inner)
-            for link, is_inner in zip(self._graph.links, self._graph.is_inner, strict=True)
+            for link, is_inner in zip(self.graph.links, self.graph.is_inner, strict=True)
         ]
 
     @property
@@ -54,11 +54,11 @@ class Router:
     @property
     def links(self) -> Sequence[Link]:
         """All links, in the order of their port names: their numbers in every tree."""
-        return self._graph.links
+        return self.graph.links
 
     def unreachable(self, stream: Stream) -> tuple[str, ...]:
         """The listeners to whom no way leads."""
-        graph = self._graph
+        graph = self.graph
         return tuple(
             name
             for name in stream.listeners
@@ -121,15 +121,15 @@ class Router:
             return {}
         there = {name: [self.tree(its)] for name, its in kept.items()}
         every = self.intent.streams if streams is None else streams
-        return parting(every, self._graph, {**there, **trees}, kept)
+        return parting(every, self.graph, {**there, **trees}, kept)
 
     def tree(self, hops: Iterable[Hop]) -> Tree:
         """That of a stream that is planned already."""
-        return tuple(self._graph.number[hop.egress] for hop in hops)
+        return tuple(self.graph.number[hop.egress] for hop in hops)
 
     def detour(self, stream: Stream, tree: Tree) -> Tree | None:
         """Another tree for a stream that does not fit on `tree`: away from its fullest link."""
-        inner = [link for link in tree if self._graph.is_inner[link]]
+        inner = [link for link in tree if self.graph.is_inner[link]]
         if self.is_bound(stream) or not inner:
             return None
         fullest = max(inner, key=lambda link: (self.loads[link], link))
@@ -164,7 +164,7 @@ class Router:
 
     def _disjoint_pair(self, stream: Stream) -> tuple[Tree, ...] | None:
         """Two paths to one listener; in a bridged network such that switches copy no copies."""
-        graph, prices = self._graph, self._prices(stream)
+        graph, prices = self.graph, self._prices(stream)
         ends = graph.node[stream.talker], graph.node[stream.listeners[0]]
         pair = graph.disjoint_pair(*ends, prices)
         if pair is None or self._go_together(stream, pair):
@@ -178,13 +178,13 @@ class Router:
         if self.forwarding is Forwarding.ROUTED:
             return True
         ends_there = stream.elimination is Elimination.LISTENER or end_at_last_switches(
-            self._graph, trees
+            self.graph, trees
         )
-        return ends_there and keep_apart(self._graph, trees)
+        return ends_there and keep_apart(self.graph, trees)
 
     def _shortest(self, stream: Stream) -> Tree | None:
         """The least loaded of the shortest trees between stations with one link each."""
-        graph = self._graph
+        graph = self.graph
         up = graph.only_link_from(graph.node[stream.talker])
         if up is None or not graph.is_bridge[graph.target[up]]:
             return None
@@ -204,7 +204,7 @@ class Router:
         return tuple(tree)
 
     def _least_loaded(self, node: int, distance: Sequence[int]) -> int:
-        graph, loads = self._graph, self.loads
+        graph, loads = self.graph, self.loads
         nearer = distance[node] - 1
         return min(
             (
@@ -226,7 +226,7 @@ class Router:
         self, stream: Stream, prices: Sequence[float], banned: Collection[int]
     ) -> Tree | None:
         """A cheap tree: from what is reached so far always on to the listener nearest to it."""
-        graph = self._graph
+        graph = self.graph
         talker = graph.node[stream.talker]
         missing = {graph.node[name] for name in stream.listeners}
         tree: list[int] = []
@@ -247,7 +247,7 @@ class Router:
         first = self._grow(stream, prices, set())
         if first is None:
             return None
-        is_inner = self._graph.is_inner
+        is_inner = self.graph.is_inner
         for avoided in [set(), *({link} for link in first if is_inner[link])]:
             one = self._grow(stream, prices, avoided)
             if one is None:
@@ -270,7 +270,7 @@ class Router:
             full = [
                 link
                 for link, load in enumerate(self.loads)
-                if load > _COMFORTABLE and link not in stuck and self._graph.is_inner[link]
+                if load > _COMFORTABLE and link not in stuck and self.graph.is_inner[link]
             ]
             if not full:
                 return
@@ -296,7 +296,7 @@ class Router:
             banned = {
                 link
                 for link, share in enumerate(self._shares(stream))
-                if self.loads[link] + share >= before and self._graph.is_inner[link]
+                if self.loads[link] + share >= before and self.graph.is_inner[link]
             }
             banned |= self._barred
             tree = self._grow(stream, self._prices(stream), banned)
@@ -325,7 +325,7 @@ class Router:
         """`added` are the octets that mechanisms add to the stream's frames."""
         key = self._kinds[link], stream.payload_octets, added
         if key not in self._occupations_ns:
-            network, its = self.intent.network, self._graph.links[link]
+            network, its = self.intent.network, self.graph.links[link]
             octets = client_octets(network, stream, its)
             self._occupations_ns[key] = network.occupation_ns(its, octets)
         return stream.frames * self._occupations_ns[key] / stream.period_ns

@@ -3,8 +3,8 @@ start to send."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from itertools import cycle, permutations
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import cycle, pairwise, permutations
 from random import Random
 
 import pytest
@@ -13,10 +13,12 @@ from hypothesis import strategies as st
 
 from cnc import intent as intents
 from cnc.check import shared
-from cnc.model import PortRef
+from cnc.model import Link, PortRef
 from cnc.planner import plan
 from cnc.planner.problem import Problem
+from cnc.planner.routing import price_in_hops
 from cnc.planner.sharing import ways
+from cnc.planner.sharing.forward import ForwardWays
 from cnc.planner.sharing.order import up_and_down
 from cnc.planner.sharing.phases import Apart, apart
 from cnc.planner.sharing.queue import Coming
@@ -92,14 +94,14 @@ def _can_hold(leasts: list[tuple[int, int, int]]) -> bool:
     )
 
 
-@given(seed=st.integers(0, 10_000))
-def test_a_way_leads_up_and_down_between_any_two_switches(seed: int):
+@given(seed=st.integers(0, 10_000), more=st.integers(0, 2))
+def test_a_way_leads_up_and_down_between_any_two_switches(seed: int, more: int):
     rng = Random(seed)  # noqa: S311  not for secrets
     switches = [f"s{n}" for n in range(rng.randint(2, 9))]
     joins = {(rng.choice(switches[:n]), switches[n]) for n in range(1, len(switches))}
     joins |= {(one, other) for one, other in _pairs(switches) if rng.random() < 0.3}
     ends = dict(enumerate([*joins, *((other, one) for one, other in joins)]))
-    order = up_and_down(ends, {switch: rng.random() for switch in switches})
+    order = up_and_down(ends, {switch: rng.random() for switch in switches}, more)
     assert sorted(order) == sorted(ends)
     for start in switches:
         reached = {start}
@@ -119,14 +121,75 @@ def test_ways_up_and_down_stay_so_though_other_switches_have_little_transit_then
     both ways between its neighbours, and the opposite one is on the other."""
     least = cycle(("s0", "s2"))
 
-    def by_turns(ends: Mapping[int, tuple[str, str]], _: Mapping[str, float]) -> list[int]:
-        return up_and_down(ends, {f"s{n}": 1.0 for n in range(4)} | {next(least): 0.0})
+    def by_turns(
+        ends: Mapping[int, tuple[str, str]], _: Mapping[str, float], most: int
+    ) -> list[int]:
+        return up_and_down(ends, {f"s{n}": 1.0 for n in range(4)} | {next(least): 0.0}, most)
 
     monkeypatch.setattr(ways, "up_and_down", by_turns)
     around = network("s0-s1", "s1-s2", "s2-s3", "s3-s0", "t-s1", "l-s3")
     asked = problem(intent(around, stream("f", "t", "l")))
     laid = ways.Ways(asked, ["f"], SLOT, Times(asked), ways.Style.UP_AND_DOWN)
     assert not laid.has_rings
+
+
+def test_few_ranks_of_switches_make_short_chains_of_links():
+    rng = Random(1)  # noqa: S311  not for secrets
+    switches = [f"s{n}" for n in range(60)]
+    cables = list(pairwise([*switches, "s0"])) + [tuple(rng.sample(switches, 2)) for _ in range(60)]
+    ends = {n: (a, b) for n, (a, b) in enumerate([*cables, *((b, a) for a, b in cables)])}
+
+    def chain(more: int) -> int:
+        longest: dict[int, int] = {}
+        for link in up_and_down(ends, {}, more):
+            source, target = ends[link]
+            before = (n for n, its in ends.items() if its[1] == source and its[0] != target)
+            longest[link] = 1 + max((longest.get(n, 0) for n in before), default=0)
+        return max(longest.values())
+
+    assert chain(1) < chain(0) < len(switches)
+
+
+@given(seed=st.integers(0, 10_000))
+def test_the_cheapest_way_forward_is_found_though_not_all_are_looked_at(seed: int):
+    rng = Random(seed)  # noqa: S311  not for secrets
+    joins = {f"s{rng.randrange(n)}-s{n}" for n in range(1, 7)}
+    joins |= {f"{a}-{b}" for a, b in _pairs([f"s{n}" for n in range(7)]) if rng.random() < 0.3}
+    asked = problem(intent(network(*joins, "t-s0", "l-s6"), stream("f", "t", "l")))
+    forward = ForwardWays(asked)
+    loads = [rng.random() for _ in asked.links]
+    for link, load in enumerate(loads):
+        forward.carry([link], load)
+    place = dict(enumerate(rng.sample(range(99), len(asked.links))))
+    del place[next(n for n, its in enumerate(asked.links) if its.source.node == "t")]
+    forward.follow(place)
+    prices = {
+        way: sum(price_in_hops(loads[link] + 0.1) for link in way[1:])
+        for way in _ways_forward(asked.links, "t", "l", place)
+    }
+    found = forward.find("t", "l", 0.1)
+    assert (found is None) == (not prices)
+    if found is not None:
+        assert prices[found] == pytest.approx(min(prices.values()))
+
+
+def _ways_forward(
+    links: Sequence[Link], talker: str, listener: str, place: Mapping[int, int]
+) -> Iterator[tuple[int, ...]]:
+    """All ways whose links behind the first have ever higher places."""
+    waiting = [(n,) for n, its in enumerate(links) if its.source.node == talker]
+    for way in waiting:
+        last = links[way[-1]]
+        if last.target.node == listener:
+            yield way
+            continue
+        waiting += [
+            (*way, n)
+            for n, its in enumerate(links)
+            if its.source.node == last.target.node
+            and its.target.node != last.source.node
+            and (len(way) == 1 or place[n] > place[way[-1]])
+        ]
 
 
 def _pairs(switches: list[str]) -> list[tuple[str, str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Set
 
 Turn = tuple[int, int]
@@ -48,29 +49,53 @@ def ordered(links: set[int], turns: Mapping[Turn, float]) -> list[int]:
     return first + last[::-1]
 
 
-def up_and_down(ends: Mapping[int, tuple[str, str]], transit: Mapping[str, float]) -> list[int]:
+def up_and_down(
+    ends: Mapping[int, tuple[str, str]], transit: Mapping[str, float], more: int
+) -> list[int]:
     """An order of links, given as the switches at their ends, in which a way leads forward between
-    any two switches: with the switches in a row, up first and then down (Starobinski, Karpovsky,
+    any two switches: up the ranks of switches first and then down (Starobinski, Karpovsky,
     Zakrevski: Application of network calculus to general topologies using turn-prohibition. IEEE
-    Transactions on Networking 11, 2003). Those come first that have little `transit`.
+    Transactions on Networking 11, 2003).
+
+    No way leads down to a switch and up from it, so those with fewest neighbours come first, and of
+    these the ones of most `transit`. One after another they would make chains of links of all
+    ranks. So all that are no neighbours have one rank; and where it includes those of up to `more`
+    neighbours more than the fewest, there are fewer ranks, but fewer ways, too.
     """
-    near: dict[str, set[str]] = {}
+    near: defaultdict[str, set[str]] = defaultdict(set)
     for one, other in ends.values():
-        near.setdefault(one, set()).add(other)
-        near.setdefault(other, set()).add(one)
-    rank: dict[str, int] = {}
-    while near:
-        by_transit = sorted(near, key=lambda switch: (transit.get(switch, 0.0), switch))
-        gone = next((its for its in by_transit if _is_dispensable(near, its)), by_transit[0])
-        rank[gone] = len(rank)
-        for neighbour in near.pop(gone):
-            near[neighbour].discard(gone)
+        near[one].add(other)
+        near[other].add(one)
+    rank = _ranked(near, transit, more)
 
     def place(link: int) -> tuple[int, int, int]:
         source, target = (rank[switch] for switch in ends[link])
         return (0, source, link) if source < target else (1, -source, link)
 
     return sorted(ends, key=place)
+
+
+def _ranked(near: dict[str, set[str]], transit: Mapping[str, float], more: int) -> dict[str, int]:
+    """The ranks of switches, which are taken out of `near`."""
+    found: dict[str, int] = {}
+    rank = 0
+    while near:
+        by_degree = sorted(near, key=lambda it: (len(near[it]), -transit.get(it, 0.0), it))
+        most: int | None = None
+        beside: set[str] = set()
+        for switch in by_degree:
+            if most is not None and len(near[switch]) > most:
+                break
+            if switch in beside or not _is_dispensable(near, switch):
+                continue
+            if most is None:
+                most = len(near[switch]) + more
+            found[switch] = rank
+            beside |= near[switch]
+            for neighbour in near.pop(switch):
+                near[neighbour].discard(switch)
+        rank += 1
+    return found
 
 
 def _is_dispensable(near: Mapping[str, Set[str]], switch: str) -> bool:

@@ -34,7 +34,11 @@ class Style(Enum):
 
     NEXT_SLOT = auto()  # those that do so leave in the next slot
     UP_AND_DOWN = auto()  # none does so, but for streams of which each way does
+    FEW_RANKS = auto()  # likewise, with shorter chains of links and longer ways
     BY_HOPS = auto()  # each hop is a wave of its own, those of urgent streams first
+
+
+_MORE_NEIGHBOURS = {Style.UP_AND_DOWN: 0, Style.FEW_RANKS: 1}  # of switches of a rank
 
 
 class Laid(Protocol):
@@ -78,11 +82,11 @@ class Ways:
     def _order(self) -> dict[tuple[str, int], tuple[Step, ...]]:
         """The steps of all ways. Streams whose ways lead back in the order of links get others, as
         far as there are some."""
-        router = self._problem.router
-        forward = ForwardWays(self._problem, router.loads if router else ())
+        forward = ForwardWays(self._problem)
         possible = dict.fromkeys(forward.turns(), _HARDLY)
         between = forward.between_switches()
         up_first: list[int] = []
+        more = _MORE_NEIGHBOURS.get(self._style)
         for attempt in range(_REROUTINGS_MAX):
             ways = {
                 (name, path): self._way(tree)
@@ -91,9 +95,9 @@ class Ways:
             }
             turns = self._turns(ways)
             used = {step.link for way in ways.values() for step in way if step.before is not None}
-            if self._style is Style.UP_AND_DOWN:
+            if more is not None:
                 # In another order, ways that lead forward in this one would lead back.
-                up_first = up_first or up_and_down(between, self._transit(turns))
+                up_first = up_first or up_and_down(between, self._transit(turns), more)
                 order = up_first + sorted(used - between.keys())
             else:
                 order = ordered(
@@ -156,6 +160,7 @@ class Ways:
     ) -> bool:
         """Give streams ways that take none of the turns `back`; whether any got one."""
         moved = False
+        forward.follow(place)
         for (name, _), way in ways.items():
             stream, trees = self._streams[name], self._trees[name]
             turns = ((way[step.before].link, step.link) for step in way if step.before is not None)
@@ -165,7 +170,7 @@ class Ways:
                 continue
             share = self._share(stream, way[-1])
             forward.carry((step.link for step in way), -share)
-            tree = forward.find(stream.talker, stream.listeners[0], share, place)
+            tree = forward.find(stream.talker, stream.listeners[0], share)
             self._trees[name] = (tree or trees[0],)
             forward.carry(self._trees[name][0], share)
             moved = moved or tree is not None
