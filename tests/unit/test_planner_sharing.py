@@ -10,9 +10,9 @@ from cnc import intent as intents
 from cnc.check import judge
 from cnc.errors import Unschedulable
 from cnc.model import Plan, PortRef, Windows
-from cnc.planner import _problem, plan, sharing
-from cnc.planner.sharing import share
-from cnc.planner.sharing.placing import FILLINGS, Sharing
+from cnc.planner import _problem, plan
+from cnc.planner.sharing import choice, share
+from cnc.planner.sharing.placing import Sharing
 from cnc.planner.sharing.taken import Taken
 from tests.scale.mesh import mesh
 from tests.shared_windows import networks
@@ -146,22 +146,26 @@ def best_of_nine(*numbers: int) -> Sharing:
     names = tuple(its.name for its in classes)
     streams = [stream(f"f{n}", "t", "l", traffic_classes=names) for n in range(9)]
     asked = _problem(intent(LINE, *streams, classes=(*classes, BEST_EFFORT)), None, 1)[0]
-    return sharing._best(asked, list(asked.intent.streams), numbers, Taken(asked, ()))
+    return choice.best_sharing(asked, list(asked.intent.streams), numbers, Taken(asked, ()))
 
 
-@pytest.mark.parametrize(("numbers", "fillings"), [(TURNING, 3), (TURNING[:1], FILLINGS)])
-def test_many_streams_have_few_fillings_of_one_class_where_several_may_take_turns(
-    numbers: tuple[int, ...], fillings: int, monkeypatch: pytest.MonkeyPatch
+def test_of_many_streams_each_number_of_classes_is_tried_once_and_the_best_at_length(
+    monkeypatch: pytest.MonkeyPatch,
 ):
-    tried: list[tuple[int, int]] = []  # turns, fillings
-    monkeypatch.setattr(
-        Sharing, "place", lambda its, _, most: tried.append((its._asked.turns, most))
-    )
-    monkeypatch.setattr(sharing, "_MANY", 8)
-    monkeypatch.setattr(sharing, "_FILLED_STREAMS", 20)
-    best_of_nine(*numbers)
-    assert {most for turns, most in tried if turns == 1} == {fillings}
-    assert {most for turns, most in tried if turns > 1} <= {FILLINGS}
+    once: list[int] = []  # turns
+    at_length: list[tuple[int, int]] = []  # turns, fillings
+    monkeypatch.setattr(Sharing, "place_once", lambda its: once.append(its._asked.turns))
+
+    def place(its: Sharing, fillings: int) -> None:
+        at_length.append((its._asked.turns, fillings))
+
+    monkeypatch.setattr(Sharing, "place", place)
+    monkeypatch.setattr(Sharing, "count", property(lambda its: (4, 3, 7, 7)[its._asked.turns - 1]))
+    monkeypatch.setattr(choice, "MANY", 8)
+    monkeypatch.setattr(choice, "_FILLED_STREAMS", 20)
+    assert best_of_nine(*TURNING)._asked.turns == 3
+    assert once == [1, 2, 3, 4, 1, 2, 3, 4]  # with all ranks of switches, and with few
+    assert at_length == [(3, 3)]
 
 
 def test_what_the_operator_asks_for_holds_whether_or_not_there_is_room():
@@ -315,9 +319,9 @@ def test_many_streams_around_a_ring_are_led_up_and_down_at_once(monkeypatch: pyt
     streams = {n: replace(its, windows=Windows.SHARED) for n, its in few.streams.items()}
     network = replace(few.network, disturbance_ns=100 * US)
     tried: list[Sharing] = []
-    place = Sharing.place
-    monkeypatch.setattr(Sharing, "place", lambda its, *few: (tried.append(its), place(its, *few)))
-    monkeypatch.setattr(sharing, "_MANY", 300)
+    place_once = Sharing.place_once
+    monkeypatch.setattr(Sharing, "place_once", lambda its: (tried.append(its), place_once(its)))
+    monkeypatch.setattr(choice, "MANY", 300)
     made = plan(replace(few, streams=streams, network=network))
     assert judge(made) == []
     assert len(shared(made)) == 300

@@ -12,17 +12,16 @@ turns, with a slot of each in a lap.
     forward   ways that lead forward in it           phases    how far from each other
     ways      in which window of each port           talkers   when talkers start
     placing   which stream begins in which slot      layout    what is planned so
+    choice    in which slots, styles and turns of classes that is tried
     spare     how late frames are after a disturbance
     busy      how long queues are busy after one
 """
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence, Set
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Set
 from dataclasses import dataclass, field
-from functools import cache, cached_property
-from math import gcd
 
 from cnc.model import PortRef, StreamPlan
 from cnc.planner.floor import us
@@ -31,25 +30,16 @@ from cnc.planner.problem import Problem
 from cnc.planner.recovery import Recovery
 from cnc.planner.route import Placement
 from cnc.planner.sharing.busy import ENDLESS, BusyTimes, Crossing
-from cnc.planner.sharing.layout import Layout, asked_of
-from cnc.planner.sharing.placing import FILLINGS, Sharing
+from cnc.planner.sharing.choice import best_sharing
+from cnc.planner.sharing.layout import Layout
+from cnc.planner.sharing.placing import Sharing
 from cnc.planner.sharing.spare import Periodic
 from cnc.planner.sharing.taken import Taken
-from cnc.planner.sharing.ways import Style
 
 OWN_CLASS = (
     "its class has frames with windows of their own, and windows that frames share need another "
     "class. What would help: `windows` alike for all streams of a class"
 )
-_SLOTS_TRIED_MAX = 16
-_TURNS_MAX = 4  # of classes, where one is too few: each costs a margin and a control burst
-_TURN_SLOTS_MAX = 256  # of a cycle: a layout of more takes long, in slots too short to be halved
-_MANY = 1_000  # streams of which no more layouts are tried than have to be
-_FILLED_STREAMS = 10_000  # in all fillings of windows of one class that are tried of so many
-# How windows may be laid out; what is behind the next slot only where frames go around rings.
-_STYLES = Style.NEXT_SLOT, Style.BY_HOPS, Style.UP_AND_DOWN
-_STYLES_IN_TURN = Style.NEXT_SLOT, Style.UP_AND_DOWN
-_STYLES_OF_MANY = (Style.UP_AND_DOWN,)
 
 
 @dataclass(slots=True)
@@ -185,7 +175,7 @@ def share(problem: Problem, names: Collection[str], beside: Iterable[Placement] 
     for number in sorted(by_class, reverse=True):
         others = by_class.keys() - {number}
         classes = _common_classes(problem, by_class[number], number, others)
-        best = _best(problem, by_class[number], classes, taken)
+        best = best_sharing(problem, by_class[number], classes, taken)
         found.refused |= best.refused()
         left_out = (name for name in by_class[number] if name not in best.names)
         found.refused |= {name: _off_slots(problem, name, best) for name in left_out}
@@ -208,55 +198,6 @@ def _common_classes(
     return first, *sorted(common - {first}, reverse=True)
 
 
-def _best(
-    problem: Problem, names: Sequence[str], classes: tuple[int, ...], taken: Taken
-) -> Sharing:
-    """The layout with places for most streams: for all of them, or for those alone whose periods
-    allow longer slots, if slots have room for more of them so. A margin and a control burst take a
-    part of each slot, however short it is. Where not all have a place in windows of one class,
-    several take turns, if they may have any of them."""
-    best = _Choice(problem, names, classes[:1], taken)
-    for some in _by_slots(problem, names):
-        if len(some) <= best.most:
-            break
-        choice = _Choice(problem, some, classes[:1], taken)
-        best = choice if choice.most > best.most else best
-    # A share of best effort's is reckoned in one turn of it, and fewer have a bound of recovery.
-    is_alone = problem.shares_ppb or problem.intent.network.recovery_required
-    most_turns = 1 if is_alone or not taken.is_nothing else min(len(classes), _TURNS_MAX)
-    in_turn = [
-        _Choice(problem, best.names, classes[:turns], taken) for turns in range(2, most_turns + 1)
-    ]
-    fillings = FILLINGS
-    if len(best.names) > _MANY and in_turn and in_turn[0].may_turn:
-        fillings = min(FILLINGS, _FILLED_STREAMS // len(best.names) + 1)
-    found = max(best.tried(fillings=fillings), key=lambda its: its.count)
-    for choice in in_turn:
-        if found.is_complete or not choice.may_turn:
-            break
-        more = max(choice.tried(found.count), key=lambda its: its.count)
-        if more.count <= found.count:
-            break
-        found = more
-    return found
-
-
-def _by_slots(problem: Problem, names: Sequence[str]) -> Iterator[list[str]]:
-    """The streams of which the periods are multiples of each slot that is longer than for all; the
-    most streams first."""
-    periods_ns = {name: problem.intent.streams[name].period_ns for name in names}
-    frequent = Counter(periods_ns.values())
-    slots_ns: set[int] = set()
-    for period_ns in frequent:
-        slots_ns |= {period_ns} | {gcd(period_ns, slot_ns) for slot_ns in slots_ns}
-    counts = {
-        slot_ns: sum(many for period_ns, many in frequent.items() if period_ns % slot_ns == 0)
-        for slot_ns in slots_ns - {gcd(*frequent)}
-    }
-    for slot_ns in sorted(counts, key=lambda its: (-counts[its], its))[:_SLOTS_TRIED_MAX]:
-        yield [name for name in names if periods_ns[name] % slot_ns == 0]
-
-
 def _off_slots(problem: Problem, name: str, best: Sharing) -> str:
     """Why a stream has no place beside others that have longer slots without it."""
     period_ns = problem.intent.streams[name].period_ns
@@ -266,51 +207,3 @@ def _off_slots(problem: Problem, name: str, best: Sharing) -> str:
         "fewer streams had room. What would help: a period that is a multiple of these slots, or a "
         "smaller gate-margin"
     )
-
-
-class _Choice:
-    """Streams to try layouts for, and how many of them slots have room for at the most."""
-
-    def __init__(
-        self, problem: Problem, names: Sequence[str], classes: tuple[int, ...], taken: Taken
-    ) -> None:
-        self._network = problem.intent.network
-        self.names = names
-        self._takes_turns = len(classes) > 1
-        # Of many streams some are too early somewhere around a ring in whatever slots, which takes
-        # longest to find out.
-        some = _STYLES_IN_TURN if self._takes_turns else _STYLES
-        self._styles = some if len(names) < _MANY else _STYLES_OF_MANY
-        self._asked = cache(lambda style: asked_of(problem, names, classes, style, taken))
-
-    @cached_property
-    def most(self) -> int:
-        return Sharing(self._asked(self._styles[0]), is_roomy=False).count_in_slots()
-
-    @property
-    def may_turn(self) -> bool:
-        """Whether best effort's turn leaves time for slots of all classes, which repeat soon."""
-        asked = self._asked(self._styles[0])
-        return asked.slot_ns > 0 and asked.cycle_slots <= _TURN_SLOTS_MAX
-
-    def tried(self, most: int = 0, fillings: int = FILLINGS) -> Iterator[Sharing]:
-        """Layouts, until one has a place for all, and further ones only as far as they may have
-        places for more streams than `most`: at first such that late frames leave behind each window
-        before the next, then with longer windows. These have a bound of how long frames are late
-        where none go around rings; so with rings it stays at the first if each stream must have
-        one."""
-        may_be_roomy = self._network.disturbance_ns is not None and not self._takes_turns
-        for is_roomy in (True, False) if may_be_roomy else (False,):
-            rings = []
-            for style in self._styles:
-                tried = Sharing(self._asked(style), is_roomy=is_roomy)
-                tried.place(most, fillings)
-                most = max(most, tried.count)
-                yield tried
-                if tried.is_complete:
-                    return
-                rings.append(tried.has_rings)
-                if not tried.has_rings and style is Style.NEXT_SLOT:
-                    break
-            if all(rings) and self._network.recovery_required:
-                return

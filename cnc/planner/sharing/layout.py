@@ -96,22 +96,30 @@ class Asked(NamedTuple):
 
 
 def asked_of(
-    problem: Problem,
-    names: Collection[str],
-    classes: tuple[int, ...],
-    style: Style,
-    taken: Taken,
+    problem: Problem, names: Collection[str], number: int, style: Style, taken: Taken
 ) -> Asked:
-    """What is asked of a layout, with the ways of streams in this style."""
+    """What is asked of a layout in one class, with the ways of streams in this style."""
     streams = {name: problem.intent.streams[name] for name in names}
     times = Times(problem)
     lap_ns = problem.slot_ns(names, taken.periods_ns)
-    cycle_slots = lcm(*{stream.period_ns for stream in streams.values()}) // lap_ns * len(classes)
     ways = Ways(problem, names, lap_ns, times, style)
-    slot_ns = lap_ns if len(classes) == 1 else _turn_ns(problem, times, lap_ns, len(classes))
-    asked = Asked(problem, streams, classes, slot_ns, lap_ns, cycle_slots, times, ways, taken)
-    reserve_ns = max(problem.reserve_ns(number, slot_ns) for number in classes)
-    return asked._replace(reserve_ns=reserve_ns)
+    asked = Asked(problem, streams, (number,), lap_ns, lap_ns, 0, times, ways, taken)
+    return in_turn(asked, (number,))
+
+
+def in_turn(asked: Asked, classes: tuple[int, ...]) -> Asked:
+    """The same in these classes, which take turns if they are several."""
+    problem, lap_ns = asked.problem, asked.lap_ns
+    cycle_ns = lcm(*{stream.period_ns for stream in asked.streams.values()})
+    slot_ns = lap_ns
+    if len(classes) > 1:
+        slot_ns = _turn_ns(problem, asked.times, lap_ns, len(classes))
+    return asked._replace(
+        classes=classes,
+        slot_ns=slot_ns,
+        cycle_slots=cycle_ns // lap_ns * len(classes),
+        reserve_ns=max(problem.reserve_ns(number, slot_ns) for number in classes),
+    )
 
 
 def _turn_ns(problem: Problem, times: Times, lap_ns: int, turns: int) -> int:

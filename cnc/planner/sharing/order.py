@@ -50,7 +50,7 @@ def ordered(links: set[int], turns: Mapping[Turn, float]) -> list[int]:
 
 
 def up_and_down(
-    ends: Mapping[int, tuple[str, str]], transit: Mapping[str, float], more: int
+    ends: Mapping[int, tuple[str, str]], weights: Mapping[str, float], more: int
 ) -> list[int]:
     """An order of links, given as the switches at their ends, in which a way leads forward between
     any two switches: up the ranks of switches first and then down (Starobinski, Karpovsky,
@@ -58,7 +58,7 @@ def up_and_down(
     Transactions on Networking 11, 2003).
 
     No way leads down to a switch and up from it, so those with fewest neighbours come first, and of
-    these the ones of most `transit`. One after another they would make chains of links of all
+    these the ones of least weight. One after another they would make chains of links of all
     ranks. So all that are no neighbours have one rank; and where it includes those of up to `more`
     neighbours more than the fewest, there are fewer ranks, but fewer ways, too.
     """
@@ -66,7 +66,7 @@ def up_and_down(
     for one, other in ends.values():
         near[one].add(other)
         near[other].add(one)
-    rank = _ranked(near, transit, more)
+    rank = _ranked(near, weights, more)
 
     def place(link: int) -> tuple[int, int, int]:
         source, target = (rank[switch] for switch in ends[link])
@@ -75,12 +75,12 @@ def up_and_down(
     return sorted(ends, key=place)
 
 
-def _ranked(near: dict[str, set[str]], transit: Mapping[str, float], more: int) -> dict[str, int]:
+def _ranked(near: dict[str, set[str]], weights: Mapping[str, float], more: int) -> dict[str, int]:
     """The ranks of switches, which are taken out of `near`."""
     found: dict[str, int] = {}
     rank = 0
     while near:
-        by_degree = sorted(near, key=lambda it: (len(near[it]), -transit.get(it, 0.0), it))
+        by_degree = sorted(near, key=lambda it: (len(near[it]), weights.get(it, 0.0), it))
         most: int | None = None
         beside: set[str] = set()
         for switch in by_degree:

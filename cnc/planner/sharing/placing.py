@@ -15,9 +15,12 @@ from cnc.planner.sharing.ways import Step
 _REPAIRS_MIN, _REPAIRS_MAX = 8, 16
 _REPAIRED_STREAMS = 8_000  # in all repairs but the first
 _LATE_PART = 4  # of the late streams, which go without a place at once
-_REPAIRED_PART = 8  # of the links, of which windows may be too long for a repair
+_EARLY_LINKS_MAX = 3  # of which windows are settled without repairs
+_REPAIRED_LINKS_MIN = 3  # of which windows may be too long for a repair
+_REPAIRED_PART = 8  # of all links, likewise
 _FULL = 1 << 10  # parts of what a window can hold
 FILLINGS = 8  # that are tried, at most
+MANY = 1_000  # streams, for which windows are not searched that a repair could hardly mend
 _WHOLE_PPB = 10**9
 
 
@@ -34,8 +37,9 @@ class Sharing:
         self._ways = asked.ways
         self._is_roomy = is_roomy
         self._holds: dict[int, int] = {}
-        self._full, self._less = _FULL, dict[int, int]()
+        self._full, self._filled, self._less = _FULL, _FULL, dict[int, int]()
         self.layout = Layout(asked, {})
+        self.early_links = 0  # of which frames come early, in windows as full as they can be
 
     @property
     def count(self) -> int:
@@ -62,7 +66,22 @@ class Sharing:
 
     def count_in_slots(self) -> int:
         """For how many streams slots have room, whether they are in time or not."""
-        return len(self._given(sorted(self._streams, key=self._demand)))
+        return len(self._at_fullest)
+
+    @cached_property
+    def _at_fullest(self) -> dict[str, int]:
+        """Slots for streams in windows that are as full as they can be; asked for before others."""
+        return self._given(sorted(self._streams, key=self._demand))
+
+    def place_once(self) -> None:
+        """Find places in windows that are as full as they can be, if they hold all frames then."""
+        self._full, self._less = _FULL, {}
+        layout = Layout(self._asked, self._at_fullest)
+        holds = layout.windows.find(early_max=_EARLY_LINKS_MAX)
+        self.early_links = len(layout.windows.early_ns)
+        if holds and not layout.windows.in_the_way() and not self._too_long(layout):
+            layout.late = self._late(layout)
+            self.layout = layout
 
     def place(self, beyond: int = 0, fillings: int = FILLINGS) -> None:
         """Find places for as many streams as have one, if these are more than are placed elsewhere.
@@ -72,12 +91,16 @@ class Sharing:
         so many `fillings` in all.
         """
         names = sorted(self._streams, key=self._demand)
-        for self._full in range(_FULL, 0, -_FULL // FILLINGS)[:fillings]:
+        self._filled = _FULL
+        for self._full in range(_FULL, 0, -_FULL // FILLINGS):
+            if self._full > self._filled:
+                continue  # which none would be
             self._less = {}
             placed, found = self._repaired(names)
             if found is not None and found.count > self.count:
                 self.layout = found
-            if placed <= max(self.count, beyond):
+            fillings -= found is not None
+            if placed <= max(self.count, beyond) or not fillings:
                 break
             names = [name for name in names if name not in self._slow]
 
@@ -86,18 +109,24 @@ class Sharing:
         hold less than they might, and streams that are late in them go without a place."""
         found: Layout | None = None
         placed = 0
-        tries = _REPAIRED_STREAMS // max(len(names), 1)
-        for attempt in range(min(max(tries, _REPAIRS_MIN), _REPAIRS_MAX)):
+        tries = max(_REPAIRED_STREAMS // max(len(names), 1), _REPAIRS_MIN)
+        for attempt in range(min(tries, _REPAIRS_MAX)):
             names = [name for name in names if not attempt or name not in self._slow]
-            layout = Layout(self._asked, self._given(names))
-            placed = max(placed, len(layout.slots))
-            holds = layout.windows.find()
+            is_first = not attempt and self._full == _FULL
+            layout = Layout(self._asked, self._at_fullest if is_first else self._given(names))
+            if not attempt:
+                placed = len(layout.slots)
+                filled = (self._filled_parts(layout, link) for link in layout.queues)
+                self._filled = min(self._full, max(filled, default=0))
+            repaired_max = max(_REPAIRED_LINKS_MIN, len(layout.queues) // _REPAIRED_PART)
+            is_many = len(self._streams) >= MANY
+            holds = layout.windows.find(early_max=repaired_max if is_many else None)
             if barred := {(its.link, its.start_ns) for its in layout.windows.in_the_way()}:
                 names = [name for name in names if not self._sends(name, barred)]
                 continue
             # Where frames come early for a slot, all others behind them may do so, too.
             long = self._too_long(layout) if holds else layout.windows.early_ns
-            if len(long) > max(3, len(layout.queues) // _REPAIRED_PART) or not (long or holds):
+            if len(long) > repaired_max or not (long or holds):
                 break
             if not long:
                 layout.late = self._late(layout)
@@ -119,12 +148,28 @@ class Sharing:
         """Why streams would be late even if no others were there."""
         found = {}
         for name, stream in self._streams.items():
+            if self._alone_ns(name) <= stream.max_latency_ns:
+                continue
             fixed_ns = self._asked.fixed_ns(stream)
             slot = 0 if fixed_ns is None else self._asked.slot_at(fixed_ns)
             alone = Layout(self._asked, {name: slot})
             if alone.windows.find() and self._late(alone):
                 found[name] = self._too_late(alone, name)
         return found
+
+    def _alone_ns(self, name: str) -> int:
+        """No less than a stream takes where no others are: as if the gate of each port held it up,
+        and let go nothing before the whole burst is there."""
+        total_ns = 0
+        for way in self._ways.of(name):
+            for step in way:
+                its = self._times.of_link(step.link)
+                busy_ns = self._times.of_frame(step.link, self._streams[name]).busy_ns
+                burst_ns = self._streams[name].frames * busy_ns
+                left_ns = self._times.left_ns(step.link, its.late_ns, burst_ns, busy_ns)
+                total_ns += left_ns + its.arrives_ns + its.early_ns + its.shortest_ns + its.tick_ns
+            total_ns += way[-1].laps * self._asked.lap_ns
+        return total_ns
 
     def _sends(self, name: str, barred: Set[tuple[int, int | None]]) -> bool:
         """Whether a stream is sent by one of these links from one of these phases on."""
@@ -165,6 +210,10 @@ class Sharing:
                 low, high = (work, high) if lasts <= room else (low, work - 1)
             self._holds[link] = low
         return self._holds[link]
+
+    def _filled_parts(self, layout: Layout, link: int) -> int:
+        """How full the windows of a link are in the fullest slot."""
+        return layout.work_ns(link) * _FULL // max(self._holds_ns(link), 1)
 
     @cached_property
     def _of_each_length(self) -> Collection[Stream]:
@@ -278,10 +327,8 @@ class Sharing:
         )
 
     def _too_full(self, name: str) -> str:
-        def filled(link: int) -> float:
-            return self.layout.work_ns(link) / max(self._holds_ns(link), 1)
-
-        fullest = max((step.link for step, _ in self._works[name]), key=filled)
+        links = (step.link for step, _ in self._works[name])
+        fullest = max(links, key=lambda link: self._filled_parts(self.layout, link))
         work_ns = self.layout.work_ns(fullest)
         its = self._times.of_link(fullest)
         return (

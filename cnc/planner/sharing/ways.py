@@ -38,7 +38,10 @@ class Style(Enum):
     BY_HOPS = auto()  # each hop is a wave of its own, those of urgent streams first
 
 
-_MORE_NEIGHBOURS = {Style.UP_AND_DOWN: 0, Style.FEW_RANKS: 1}  # of switches of a rank
+# Up to how many neighbours more than the fewest switches of a rank have, and how transit through
+# them counts. Little of it low avoids detours, much of it low spreads load: measured, in few ranks
+# the latter places more.
+_RANKS = {Style.UP_AND_DOWN: (0, 1.0), Style.FEW_RANKS: (1, -1.0)}
 
 
 class Laid(Protocol):
@@ -86,7 +89,7 @@ class Ways:
         possible = dict.fromkeys(forward.turns(), _HARDLY)
         between = forward.between_switches()
         up_first: list[int] = []
-        more = _MORE_NEIGHBOURS.get(self._style)
+        ranks = _RANKS.get(self._style)
         for attempt in range(_REROUTINGS_MAX):
             ways = {
                 (name, path): self._way(tree)
@@ -95,9 +98,9 @@ class Ways:
             }
             turns = self._turns(ways)
             used = {step.link for way in ways.values() for step in way if step.before is not None}
-            if more is not None:
+            if ranks:
                 # In another order, ways that lead forward in this one would lead back.
-                up_first = up_first or up_and_down(between, self._transit(turns), more)
+                up_first = up_first or self._up_first(between, turns, *ranks)
                 order = up_first + sorted(used - between.keys())
             else:
                 order = ordered(
@@ -125,6 +128,16 @@ class Ways:
             if self._problem.links[onward].target.node in self._problem.intent.network.bridges:
                 found[self._problem.links[link].target.node] += weight
         return found
+
+    def _up_first(
+        self,
+        between: Mapping[int, tuple[str, str]],
+        turns: Mapping[Turn, float],
+        more: int,
+        factor: float,
+    ) -> list[int]:
+        transit = self._transit(turns)
+        return up_and_down(between, {its: factor * transit[its] for its in transit}, more)
 
     def _way(self, tree: Tree) -> tuple[Step, ...]:
         inbound: dict[str, int] = {}

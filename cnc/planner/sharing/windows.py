@@ -69,8 +69,9 @@ class Windows:
         # By how much frames come, by link, before the window of the slot before has shut.
         self.early_ns: dict[int, int] = {}
 
-    def find(self) -> bool:
-        """Whether windows are found that hold all frames, however long they are."""
+    def find(self, early_max: int | None = None) -> bool:
+        """Whether windows are found that hold all frames, however long they are; without a search
+        where those of more links than `early_max` come early."""
         for attempt in range(_TRIES_MAX):
             self._is_settling = attempt >= _SETTLING
             self._sweep()
@@ -79,6 +80,8 @@ class Windows:
             settled = self._spread()
             if not attempt:
                 self.early_ns = self._early()
+                if early_max is not None and len(self.early_ns) > early_max:
+                    return False
             if self._is_hopeless():
                 return False
             if settled and self._holds():
