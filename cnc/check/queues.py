@@ -92,7 +92,8 @@ def judge_queues(transmissions: Iterable[Transmission]) -> Iterator[Violation]:
         if t.ingress is not None:
             by_queue[t.egress, t.traffic_class].append(t)
     for in_queue in by_queue.values():
-        yield from _judge_order(in_queue)
+        if not all(t.is_shared for t in in_queue):
+            yield from _judge_order(in_queue)
 
 
 def _judge_order(in_queue: list[Transmission]) -> Iterator[Violation]:
