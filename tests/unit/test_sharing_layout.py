@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cnc import intent as intents
-from cnc.check import shared
+from cnc.check.arrivals import PARTS, Arrival, most_together
 from cnc.model import Link, PortRef
 from cnc.planner import plan
 from cnc.planner.problem import Problem
@@ -265,29 +265,30 @@ def test_a_ring_carries_what_a_line_does():
 def test_the_judge_lets_no_more_come_by_a_link_than_it_can_send(
     frames: list[tuple[int, int]], until_ns: int
 ):
-    batches = [
-        shared._Batch(
+    arrivals = [
+        Arrival(
             earliest_ns=earliest,
             latest_ns=100,
             end_ns=200,
             opens_ns=0,
             ingress=PortRef("s1", "s2"),
+            period_ns=1_000,
+            numbers=[n],
             work_ns=work,
             frame_ns=work,
             shortest_ns=work,
             frames=1,
-            flow=shared._PARTS,
-            streams=(f"f{n}",),
+            flow=PARTS,
         )
         for n, (earliest, work) in enumerate(frames)
         if earliest <= until_ns
     ]
-    if not batches:
+    if not arrivals:
         return
-    longest = max(its.frame_ns for its in batches)
-    allowed = shared._together(batches, longest * shared._PARTS, shared._PARTS, until_ns)
+    longest = max(its.frame_ns for its in arrivals)
+    allowed = most_together([(its, 0) for its in arrivals], longest * PARTS, PARTS, until_ns)
     most = 0
-    for order in permutations(batches):
+    for order in permutations(arrivals):
         # The first comes when it may; each other one as long after that as the link takes for it.
         came, work = None, 0
         for its in order:
@@ -296,5 +297,5 @@ def test_the_judge_lets_no_more_come_by_a_link_than_it_can_send(
                 break
             came, work = comes, work + its.work_ns
         most = max(most, work)
-    assert most * shared._PARTS <= allowed
-    assert allowed <= max(longest, sum(its.work_ns for its in batches)) * shared._PARTS
+    assert most * PARTS <= allowed
+    assert allowed <= max(longest, sum(its.work_ns for its in arrivals)) * PARTS

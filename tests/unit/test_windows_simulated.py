@@ -14,7 +14,7 @@ from cnc.account import travel, wire
 from cnc.account.frames import Transmission
 from cnc.account.openings import GateCycle
 from cnc.account.violation import Violation
-from cnc.check import judge, shared, whole
+from cnc.check import arrivals, judge, shared, whole
 from cnc.mechanisms.stream_filters import derive
 from cnc.mechanisms.stream_filters.derive import window_gate
 from cnc.mechanisms.stream_filters.model import Policing, PolicingRules, WindowGate
@@ -289,8 +289,8 @@ def no_control_but_its_burst(broken: pytest.MonkeyPatch) -> Plan:
 
 def too_little_by_one_link(broken: pytest.MonkeyPatch) -> Plan:
     """From a fast link to a slow one, long after the gate has opened: what comes then waits."""
-    flow = shared._flow
-    broken.setattr(shared, "_flow", lambda t: flow(t) // 10)
+    flow = arrivals._flow
+    broken.setattr(arrivals, "_flow", lambda t: flow(t) // 10)
     net = network("t-s1", "s1-plc", clock_error_ns=0)
     slow = {PLC: replace(net.links[PLC], rate_bps=10**8)}
     late = {"t": replace(net.end_stations["t"], lateness_ns=400 * US)}
