@@ -7,7 +7,6 @@ batch: those of a period in each of its turns, those of several periods in some.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from operator import itemgetter
 from typing import NamedTuple
 
 from cnc.account.frames import Transmission
@@ -43,8 +42,9 @@ class Arrival(NamedTuple):
         return range(since_ns, since_ns + within_ns, self.period_ns)
 
 
-Turn = tuple[Arrival, int]
-"""The frames of one period, and by how much later they come than the arrival says, in ns."""
+Turn = tuple[int, int, int, Arrival]
+"""The frames of one period: by when they have left, the number of their arrival in the queue, by
+how much later than it says they come, in ns, and the arrival."""
 
 
 def arrivals_of(sharing: Sequence[Transmission], talker_late_ns: int) -> list[Arrival]:
@@ -86,45 +86,44 @@ def batches_of(turns: Iterable[Turn]) -> Collection[list[Turn]]:
     """Those of these that come at once, and are to have left by the same time."""
     found: dict[tuple[int, int, int, int, PortRef | None], list[Turn]] = {}
     for turn in turns:
-        its, by_ns = turn
-        arrives = its.earliest_ns + by_ns, its.latest_ns + by_ns
-        leaves = its.end_ns + by_ns, its.opens_ns + by_ns
-        found.setdefault((*arrives, *leaves, its.ingress), []).append(turn)
+        end_ns, _, by_ns, its = turn
+        times = its.earliest_ns + by_ns, its.latest_ns + by_ns, end_ns, its.opens_ns + by_ns
+        found.setdefault((*times, its.ingress), []).append(turn)
     return found.values()
 
 
-def _most(batch: Sequence[Turn], until_ns: int) -> int:
-    """How much of a batch may come until an instant, in parts of a nanosecond: all, or one frame
-    and what its link sends from its earliest arrival on."""
-    first, by_ns = batch[0]
-    work, frame, flow = _sums(batch)
-    if not flow:
-        return work * PARTS
-    sent = flow * (min(first.latest_ns + by_ns, until_ns) - first.earliest_ns - by_ns)
-    return min(work * PARTS, frame * PARTS + sent)
+def most_together(link: Sequence[Turn], one: int, flow: int, until_ns: int) -> int:
+    """How much of what comes by one link may come until an instant, in parts of a nanosecond: of
+    what comes from any time on no more than one frame and what the link sends from then on, and of
+    a batch no more than its own of these from its earliest arrival on."""
+    come = []
+    for batch in batches_of(link):
+        _, _, by_ns, first = batch[0]
+        earliest_ns = first.earliest_ns + by_ns
+        work, frame, its_flow = _sums(batch)
+        most = work * PARTS
+        if its_flow:
+            sent = its_flow * (min(first.latest_ns + by_ns, until_ns) - earliest_ns)
+            most = min(most, frame * PARTS + sent)
+        come.append((earliest_ns, most))
+    come.sort()
+    before, found = 0, _NEVER_NS * PARTS
+    for earliest_ns, most in come:
+        found = min(found, before + one + flow * max(until_ns - earliest_ns, 0))
+        before += most
+    return max(one, min(found, before))
 
 
 def _sums(turns: Sequence[Turn]) -> tuple[int, int, int]:
     """The work of all, their longest frame, and how they flow."""
     if len(turns) == 1:  # mostly
-        its = turns[0][0]
+        ((_, _, _, its),) = turns
         return its.work_ns, its.frame_ns, its.flow
     return (
-        sum([its.work_ns for its, _ in turns]),
-        max([its.frame_ns for its, _ in turns]),
-        max([its.flow for its, _ in turns]),
+        sum([its.work_ns for _, _, _, its in turns]),
+        max([its.frame_ns for _, _, _, its in turns]),
+        max([its.flow for _, _, _, its in turns]),
     )
-
-
-def most_together(link: Iterable[Turn], one: int, flow: int, until_ns: int) -> int:
-    """How much of what comes by one link may come until an instant, in parts: of what comes from
-    any time on no more than one frame and what the link sends from then on."""
-    before, found = 0, _NEVER_NS * PARTS
-    batches = [(batch[0][0].earliest_ns + batch[0][1], batch) for batch in batches_of(link)]
-    for earliest_ns, batch in sorted(batches, key=itemgetter(0)):
-        found = min(found, before + one + flow * max(until_ns - earliest_ns, 0))
-        before += _most(batch, until_ns)
-    return max(one, min(found, before))
 
 
 def coming(
@@ -139,8 +138,13 @@ def coming(
     by_link: dict[tuple[PortRef | None, int], list[Turn]] = {}
     last_ns = until_ns + varies_ns
     for turn in turns:
-        its, by_ns = turn
-        by_link.setdefault((its.ingress, min(its.latest_ns + by_ns, last_ns)), []).append(turn)
+        _, _, by_ns, its = turn
+        latest_ns = its.latest_ns + by_ns
+        key = its.ingress, latest_ns if latest_ns < last_ns else last_ns
+        if key in by_link:
+            by_link[key].append(turn)
+        else:
+            by_link[key] = [turn]
     changes: list[tuple[int, int, int, int]] = []  # when, and what all, slope and rest become
     total = 0
     for (_, latest), link in by_link.items():

@@ -79,7 +79,9 @@ class BusyPeriods:
         self._talkers = lags_of(intent, self._sent)
         self._sending = {(t.stream, t.egress, t.offset_ns): t for t in self._sent}
         self._is_dropped = {
-            t.stream: drops_misfits(intent, t.stream, t.traffic_class) for t in self._gated
+            t.stream: drops_misfits(intent, t.stream, t.traffic_class)
+            for t, before in zip(self._gated, self._before, strict=True)
+            if before is None
         }
         self._queues: defaultdict[_Queue, list[int]] = defaultdict(list)
         for n, t in enumerate(self._gated):

@@ -25,6 +25,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate
 from math import lcm
 from typing import NamedTuple
 
@@ -143,70 +144,52 @@ class _Queue:
             if together and earliest >= until_ns:
                 yield from self._late(together, together, _LONG_AGO_NS)
                 together = []
-            together.append((self._arrivals[number], by))
+            together.append((end, number, by, self._arrivals[number]))
             until_ns = max(until_ns, end)
         yield from self._late(together, together, _LONG_AGO_NS)
 
     def judge_gate(self, gates: GateCycle) -> Iterator[Violation]:
         """On a port of a switch: each opening of the gate for itself."""
-        arrivals = self._arrivals
         cycle_ns = lcm(self._periods_ns, gates.cycle_ns)
         coming = sorted(
-            (its.end_ns + by_ns, number, by_ns)
-            for number, its in enumerate(arrivals)
+            (its.end_ns + by_ns, number, by_ns, its)
+            for number, its in enumerate(self._arrivals)
             for by_ns in its.turns(cycle_ns)
         )
         openings = openings_of(self._intent, self._link, self._number, gates, cycle_ns)
-        begins = [begin for begin, _ in openings]
-        planned: defaultdict[int, list[Turn]] = defaultdict(list)
-        shut: list[Turn] = []
-        for ends_ns, number, by_ns in coming:
-            its = arrivals[number]
-            which = bisect_left(begins, ends_ns) - 1
-            # What is before the first of them has the last one of the cycle before.
-            later_ns = 0 if which >= 0 else cycle_ns
-            if (
-                openings
-                and openings[which][0] <= its.opens_ns + by_ns + later_ns
-                and ends_ns + later_ns <= openings[which][1]
-            ):
-                planned[which % len(openings)].append((its, by_ns + later_ns))
-            else:
-                shut.append((its, by_ns))
+        planned, shut = _by_opening(coming, openings, cycle_ns)
         for batch in batches_of(shut):
             yield self._shut(batch)
-        longest_ns = max([its.end_ns - its.earliest_ns for its in arrivals])
         if openings:
-            until_ns = max([end for _, end in openings])
-            early = self._early(coming, cycle_ns, until_ns, longest_ns)
-            coming = sorted([*coming, *early])
-        all_ends = [ends_ns for ends_ns, _, _ in coming]
-        for which, meant in sorted(planned.items()):
+            coming = self._with_early(coming, cycle_ns, max([end for _, end in openings]))
+        all_ends = [turn[0] for turn in coming]
+        # Of each and all that end later.
+        earliest = [its.earliest_ns + by_ns for _, _, by_ns, its in reversed(coming)]
+        earliest = [*accumulate(earliest, min)][::-1]
+        for which, turns in sorted(planned.items()):
             begin, end = openings[which]
-            # What ends later than the longest is there, is there after this opening alone.
             first = bisect_right(all_ends, begin)
-            last = bisect_left(all_ends, end + max(1, longest_ns))
+            last = bisect_right(all_ends, end)
             # Those that are meant for this opening are there even if they come after it.
-            there = [
-                (arrivals[number], by_ns)
-                for ends_ns, number, by_ns in coming[first:last]
-                if ends_ns <= end or arrivals[number].earliest_ns + by_ns < end
-            ]
-            yield from self._late(meant, there, begin + self._delays.held_ns)
+            there = coming[first:last]
+            while last < len(earliest) and earliest[last] < end:
+                there += _come_by(end - 1, coming[last : last + 1])
+                last += 1
+            yield from self._late(turns, there, begin + self._delays.held_ns)
 
-    def _early(
-        self, coming: Iterable[tuple[int, int, int]], cycle_ns: int, until_ns: int, longest_ns: int
-    ) -> Iterator[tuple[int, int, int]]:
-        """Those of later cycles that may be there before `until_ns`, if none is there for longer
-        than `longest_ns`: of as many cycles as their latency has, or it is refused anyway."""
+    def _with_early(self, coming: list[Turn], cycle_ns: int, until_ns: int) -> list[Turn]:
+        """With those of later cycles that may be there before `until_ns`: of as many as their
+        latency has, or it is refused anyway."""
         streams = self._intent.streams
         most = 2 + max([streams[t.stream].max_latency_ns for t in self._sharing]) // cycle_ns
-        for ends_ns, number, by_ns in coming:
-            if ends_ns + cycle_ns - longest_ns >= until_ns:
-                break
-            early_ns = until_ns - self._arrivals[number].earliest_ns - by_ns
-            for cycle in range(1, min(most, -(-early_ns // cycle_ns))):
-                yield ends_ns + cycle * cycle_ns, number, by_ns + cycle * cycle_ns
+        later = [
+            (end_ns + cycle * cycle_ns, number, by_ns + cycle * cycle_ns, its)
+            for end_ns, number, by_ns, its in coming
+            if its.earliest_ns + by_ns + cycle_ns < until_ns
+            for early in [-(-(until_ns - its.earliest_ns - by_ns) // cycle_ns)]
+            for cycle in range(1, min(most, early))
+        ]
+        return sorted([*coming, *later]) if later else coming
 
     def _late(
         self, planned: Sequence[Turn], there: Sequence[Turn], from_ns: int
@@ -214,10 +197,10 @@ class _Queue:
         """If any of `planned`, among all that may be `there`, may not have left by its end: nothing
         but control and others of them holds frames up any more at `from_ns`."""
         # Who comes later leaves no sooner.
-        last_ns = max([its.latest_ns + by_ns for its, by_ns in planned])
-        end_ns = min([its.end_ns + by_ns for its, by_ns in planned])
-        before = [turn for turn in there if turn[0].earliest_ns + turn[1] <= last_ns]
-        at_once_ns = sum([its.work_ns for its, _ in before])
+        last_ns = max([its.latest_ns + by_ns for _, _, by_ns, its in planned])
+        end_ns = min([turn[0] for turn in planned])
+        before = _come_by(last_ns, there)
+        at_once_ns = sum([its.work_ns for _, _, _, its in before])
         # Most windows are long enough for all of it to come at the last moment.
         if self._leaving(before)(max(from_ns, last_ns), at_once_ns) <= end_ns:
             return
@@ -225,16 +208,15 @@ class _Queue:
         if all_left_ns <= end_ns:
             return
         for batch in batches_of(planned):
-            its, by_ns = batch[0]
-            if all_left_ns <= its.end_ns + by_ns:
+            end_ns, _, by_ns, its = batch[0]
+            if all_left_ns <= end_ns:
                 continue
             latest_ns = its.latest_ns + by_ns
-            sooner = [turn for turn in before if turn[0].earliest_ns + turn[1] <= latest_ns]
-            left_ns = self._left_ns(sooner, latest_ns, from_ns)
-            if left_ns > its.end_ns + by_ns:
+            left_ns = self._left_ns(_come_by(latest_ns, before), latest_ns, from_ns)
+            if left_ns > end_ns:
                 text = (
                     f"frames of class {self._number} may keep the link until {left_ns} ns, of "
-                    f"which {self._names(batch)} are to have left by {its.end_ns + by_ns} ns"
+                    f"which {self._names(batch)} are to have left by {end_ns} ns"
                 )
                 yield Violation("window-full", str(self._link.source), text)
                 return
@@ -250,8 +232,8 @@ class _Queue:
     def _leaving(self, turns: Sequence[Turn]) -> Callable[[int, int], int]:
         """When the last frame of these has left, if none is waiting at an instant, and then so much
         of their work comes."""
-        shortest = min([its.shortest_ns for its, _ in turns])
-        again_ns = goes_ns(self._intent, self._link, sum([its.frames for its, _ in turns]))
+        shortest = min([its.shortest_ns for _, _, _, its in turns])
+        again_ns = goes_ns(self._intent, self._link, sum([its.frames for _, _, _, its in turns]))
         delays = self._delays
 
         def left_ns(since_ns: int, work_ns: int) -> int:
@@ -263,14 +245,43 @@ class _Queue:
         return left_ns
 
     def _shut(self, batch: Sequence[Turn]) -> Violation:
-        its, by_ns = batch[0]
+        end_ns, _, by_ns, its = batch[0]
         text = (
             f"the gate of class {self._number} is not open, and no other, for all the time from "
-            f"{its.opens_ns + by_ns} to {its.end_ns + by_ns} ns, in which {self._names(batch)} "
+            f"{its.opens_ns + by_ns} to {end_ns} ns, in which {self._names(batch)} "
             "are to leave"
         )
         return Violation("gate-window", str(self._link.source), text)
 
     def _names(self, batch: Iterable[Turn]) -> str:
-        numbers = sorted(number for its, _ in batch for number in its.numbers)
+        numbers = sorted(number for _, _, _, its in batch for number in its.numbers)
         return ", ".join(self._sharing[number].stream for number in numbers[:_NAMED_MAX])
+
+
+def _by_opening(
+    coming: Iterable[Turn], openings: Sequence[tuple[int, int]], cycle_ns: int
+) -> tuple[Mapping[int, list[Turn]], list[Turn]]:
+    """What is to leave in each of the openings, by its number, and what in none of them."""
+    begins = [begin for begin, _ in openings]
+    planned: defaultdict[int, list[Turn]] = defaultdict(list)
+    shut: list[Turn] = []
+    for turn in coming:
+        which = bisect_left(begins, turn[0]) - 1
+        its = turn
+        if which < 0:  # what is before the first of them has the last one of the cycle before
+            end_ns, number, by_ns, arrival = turn
+            its = end_ns + cycle_ns, number, by_ns + cycle_ns, arrival
+        if (
+            openings
+            and openings[which][0] <= its[3].opens_ns + its[2]
+            and its[0] <= openings[which][1]
+        ):
+            planned[which % len(openings)].append(its)
+        else:
+            shut.append(turn)
+    return planned, shut
+
+
+def _come_by(time_ns: int, turns: Iterable[Turn]) -> list[Turn]:
+    """Those that may have come."""
+    return [turn for turn in turns if turn[3].earliest_ns + turn[2] <= time_ns]

@@ -286,7 +286,9 @@ def test_the_judge_lets_no_more_come_by_a_link_than_it_can_send(
     if not arrivals:
         return
     longest = max(its.frame_ns for its in arrivals)
-    allowed = most_together([(its, 0) for its in arrivals], longest * PARTS, PARTS, until_ns)
+    allowed = most_together(
+        [(200, n, 0, its) for n, its in enumerate(arrivals)], longest * PARTS, PARTS, until_ns
+    )
     most = 0
     for order in permutations(arrivals):
         # The first comes when it may; each other one as long after that as the link takes for it.
