@@ -77,7 +77,18 @@ class BusyPeriods:
         self._gated, self._before = from_switches(transmissions)
         self._sent = [t for t in transmissions if t.ingress is None]
         self._talkers = lags_of(intent, self._sent)
-        self._sending = {(t.stream, t.egress, t.offset_ns): t for t in self._sent}
+        sending = {(t.stream, t.egress, t.offset_ns): t for t in self._sent}
+        # By transmission: by what its frames came, and how long that takes from the end on.
+        self._feeders = [
+            sending[t.stream, t.ingress or t.egress, t.ingress_offset_ns]
+            if before is None
+            else self._gated[before]
+            for t, before in zip(self._gated, self._before, strict=True)
+        ]
+        self._takes_ns = [
+            feeder.frame_ns + max(t.latest_ns, t.all_there_ns) - feeder.busy_until_ns
+            for t, feeder in zip(self._gated, self._feeders, strict=True)
+        ]
         self._is_dropped = {
             t.stream: drops_misfits(intent, t.stream, t.traffic_class)
             for t, before in zip(self._gated, self._before, strict=True)
@@ -136,13 +147,6 @@ class BusyPeriods:
         port, number = queue
         return [(port, c) for c in range(number + 1, 8) if (port, c) in self._queues]
 
-    def _feeder(self, n: int) -> Transmission:
-        """By what the frames of a transmission came."""
-        t, before = self._gated[n], self._before[n]
-        if before is not None:
-            return self._gated[before]
-        return self._sending[t.stream, t.ingress or t.egress, t.ingress_offset_ns]
-
     def _reach(self, queue: _Queue) -> bool:
         """Whether a queue has a bound, which is noted; all that feed it are known."""
         its, above = self._queues[queue], self._above(queue)
@@ -151,8 +155,7 @@ class BusyPeriods:
             return False
         fed_ns = 0
         for n in its:
-            t, before, feeder = self._gated[n], self._before[n], self._feeder(n)
-            takes_ns = feeder.frame_ns + max(t.latest_ns, t.all_there_ns) - feeder.busy_until_ns
+            t, before, feeder = self._gated[n], self._before[n], self._feeders[n]
             if before is None:
                 talker = self._talkers[feeder.egress]
                 if talker.over_ns is None:
@@ -170,7 +173,7 @@ class BusyPeriods:
                 stays_ns = feeder.busy_until_ns - max(feeder.latest_ns, feeder.all_there_ns)
                 late_ns = self._late_ns[before] + self._busy[known].lasts_ns - stays_ns
                 self._late_ns[n] = max(0, late_ns + feeder.frame_ns)
-            fed_ns = max(fed_ns, over_ns + takes_ns)
+            fed_ns = max(fed_ns, over_ns + self._takes_ns[n])
         service = self._service(queue, [self._gated[n] for n in numbers])
         planned_ns, burst_ns = self._work(service.cycle_ns, its)
         before_ns = self._late_before(queue)
@@ -245,17 +248,16 @@ class BusyPeriods:
         by_time_ns = from_talkers_ns = 0
         feeders: dict[PortRef, tuple[int, int, int]] = {}
         for n in self._queues[queue]:
-            t, feeder = self._gated[n], self._feeder(n)
+            t, feeder = self._gated[n], self._feeders[n]
             late_ns = t.work_ns * -(-self._late_ns[n] // t.period_ns)
             by_time_ns += late_ns
             if self._before[n] is None:
                 from_talkers_ns += late_ns
                 continue
-            takes_ns = feeder.frame_ns + max(t.latest_ns, t.all_there_ns) - feeder.busy_until_ns
             most, work, of = feeders.get(feeder.egress, (0, 0, 1))
             if t.work_ns * of > work * feeder.work_ns:
                 work, of = t.work_ns, feeder.work_ns
-            feeders[feeder.egress] = max(most, takes_ns), work, of
+            feeders[feeder.egress] = max(most, self._takes_ns[n]), work, of
         by_room_ns = from_talkers_ns
         for port, (takes_ns, work, of) in feeders.items():
             known = self._busy[port, queue[1]]
