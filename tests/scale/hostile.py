@@ -1,7 +1,7 @@
 """How long a CUC waits for its answers beside somebody who means harm, against without.
 
-`cnc serve` with one worker, whose switches are not there: what it decides is on the disk, and no
-rollout takes time. Run as `python -m tests.scale.hostile KIND PORT CERTIFICATE TOKEN` it is that
+`cnc serve` with one worker, which reaches no switch: what it decides is on the disk, and no rollout
+takes time. Run as `python -m tests.scale.hostile KIND PORT CERTIFICATE TOKEN` it is that
 somebody, until it is ended.
 """
 
@@ -23,6 +23,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from urllib.parse import quote
+
+import yaml
 
 from cnc import app
 from cnc import intent as intents
@@ -72,7 +74,7 @@ class Beside:
 
 def measure(requests: int, directory: Path) -> Iterator[Beside]:
     """At least so many requests of each sort, alone and beside each kind."""
-    file = cell.written(cell.SWITCHES, directory)
+    file = _without_switches_to_reach(directory)
     state = directory / "cnc"
     state.mkdir(mode=0o700)
     intent = intents.load(file)
@@ -90,6 +92,16 @@ def measure(requests: int, directory: Path) -> Iterator[Beside]:
                 with _somebody(service, kind, bad):
                     _ask(service, token, a_turn, found.beside)
             yield found
+
+
+def _without_switches_to_reach(directory: Path) -> Path:
+    """The intent file of the cell, none of whose switches a rollout goes to."""
+    document = yaml.safe_load(cell.CELL.read_text())
+    for its in document["switches"].values():
+        its.pop("management", None)
+    file = directory / "cell.json"
+    file.write_text(json.dumps(document))  # which is YAML, too
+    return file
 
 
 def _ask(service: Served, token: str, requests: int, found: Waits) -> None:

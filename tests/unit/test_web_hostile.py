@@ -19,7 +19,7 @@ from cnc.service.web.bodies import BODY_MAX_OCTETS, DEPTH_MAX
 from cnc.service.web.guard import HEAD_MAX_OCTETS
 from cnc.service.web.guesses import GUESSES_MAX
 from cnc.service.web.guests import CONNECTIONS_MAX_OF_HOST
-from cnc.service.web.server import HEAD_WITHIN_S
+from cnc.service.web.server import HANDSHAKE_WITHIN_S, HEAD_WITHIN_S
 from tests.unit.test_web_restconf import DOMAIN, MODULE, STREAM, asked
 from tests.unit.uni_bodies import STREAM_ID
 from tests.unit.web_worker import START_S, Worker, worker
@@ -185,6 +185,17 @@ def is_closed(connection: socket.socket) -> bool:
         return True
 
 
+def has_ended(connection: socket.socket) -> bool:
+    """Whether the worker has closed a connection, as far as is known now."""
+    connection.setblocking(False)
+    try:
+        return not connection.recv(1)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+
+
 @pytest.fixture
 def many_descriptors() -> Iterator[None]:
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -219,6 +230,20 @@ def test_a_thousand_connections_of_many_hosts_make_room_for_who_has_a_token(
             held.enter_context(web.silent(f"127.0.1.{number // 60 + 1}"))
         assert served == 10
         assert web.ask("GET", DOMAIN, source="127.0.0.3").status == HTTPStatus.OK
+
+
+def test_a_thousand_connections_that_say_nothing_all_stay_until_their_time_is_over(
+    web: Worker, many_descriptors: None
+) -> None:
+    """Whoever makes another one for each that is closed has none to make, which would take time."""
+    begun_s = time.monotonic()
+    with ExitStack() as held:
+        silent = [
+            held.enter_context(web.silent(f"127.0.2.{number // 60 + 1}")) for number in range(1_000)
+        ]
+        assert web.ask("GET", DOMAIN, source="127.0.0.3").status == HTTPStatus.OK
+        ended = [each for each in silent if has_ended(each)]
+        assert not ended or time.monotonic() > begun_s + HANDSHAKE_WITHIN_S
 
 
 @pytest.mark.parametrize("host", ["evil.example", "localhost.evil.example", "", "192.0.2.1:443"])

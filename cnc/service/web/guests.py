@@ -6,7 +6,6 @@ from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable
 from ipaddress import IPv6Address, ip_address
 
-CONNECTIONS_MAX = 512
 CONNECTIONS_MAX_OF_HOST = 64
 _PREFIX_BITS = 64  # of IPv6: what one subscriber has
 
@@ -30,7 +29,7 @@ class Guest:
     def __init__(self, host: str, guests: Guests) -> None:
         self.host = host
         self.end: Callable[[], object] = lambda: None
-        self.is_known = False
+        self.is_known = self._has_left = False
         self._guests = guests
 
     def knows_a_token(self) -> None:
@@ -39,15 +38,18 @@ class Guest:
         self._guests.knows(self)
 
     def leave(self) -> None:
-        self._guests.left(self)
+        if not self._has_left:
+            self._has_left = True
+            self._guests.left(self)
 
 
 class Guests:
-    """Those of one worker. Where all places are taken, a stranger goes: of the host that has most
-    of them the one that is there longest. Whoever holds connections and shows no token, or makes
-    another for each that is closed, holds up nobody else."""
+    """At most so many of one worker. Where all places are taken, a stranger goes: of the host that
+    has most of them the one that is there longest. Whoever holds connections and shows no token, or
+    makes another for each that is closed, holds up nobody else."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int) -> None:
+        self._most = most
         self._strangers: defaultdict[str, OrderedDict[Guest, None]] = defaultdict(OrderedDict)
         self._of: Counter[str] = Counter()
 
@@ -56,7 +58,7 @@ class Guests:
         host = host_of(address)
         if self._of[host] >= CONNECTIONS_MAX_OF_HOST:
             return None
-        if self._of.total() >= CONNECTIONS_MAX:
+        if self._of.total() >= self._most:
             if not self._strangers:
                 return None
             most = max(self._strangers.values(), key=len)

@@ -5,6 +5,7 @@ does not have itself: connections of one host, time for a TLS handshake and for 
 from __future__ import annotations
 
 import asyncio
+import resource
 import ssl
 from contextlib import suppress
 from pathlib import Path
@@ -23,6 +24,9 @@ from cnc.watch import service_manager
 HEAD_WITHIN_S = 10.0  # from the connection, or the first octet of another request, to its head
 HANDSHAKE_WITHIN_S = 10.0
 KEEP_ALIVE_S = 15
+# TLS has a buffer of 256 KiB for each. What comes before takes next to nothing, so that more may
+# stay: to close one, and to accept what is made in its place, takes more.
+_SILENT_MAX, _GUESTS_MAX = 2048, 512
 # Of a host: to end a TLS handshake takes a worker a millisecond or two.
 _CONNECTIONS_PER_S, _TURN_S = 50, 1.0
 _END_WITHIN_S = 3
@@ -65,7 +69,9 @@ class Server(uvicorn.Server):
     def __init__(self, app: ASGIApp, listening: socket, context: ssl.SSLContext) -> None:
         self._listening, self._context = listening, context
         self._watchdog = service_manager.Watchdog()
-        self._guests = Guests()
+        files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)  # of which some wait for their turn
+        self._silent = Guests(min(_SILENT_MAX, (files - _GUESTS_MAX) // 2))
+        self._guests = Guests(_GUESTS_MAX)
         self._pace = Pace(_CONNECTIONS_PER_S, at_once=CONNECTIONS_MAX_OF_HOST, wait_max_s=_TURN_S)
         self._accepting: asyncio.Task[None] | None = None
         super().__init__(
@@ -124,14 +130,22 @@ class Server(uvicorn.Server):
         """In its turn, and where there is room; until the handshake has ended."""
         if wait_s:
             await asyncio.sleep(wait_s)
-        guest = self._guests.enter(address)
-        if guest is None:
-            connection.close()
-            return
-        task = asyncio.current_task()
-        assert task is not None  # noqa: S101  `_accept` makes one of it
-        guest.end = task.cancel
-        await self._welcome(connection, guest)
+        for guests, until in ((self._silent, _spoken), (self._guests, self._welcome)):
+            guest = guests.enter(address)
+            if guest is None:
+                connection.close()
+                return
+            task = asyncio.current_task()
+            assert task is not None  # noqa: S101  `_accept` makes one of it
+            guest.end = task.cancel
+            try:
+                await until(connection, guest)
+            except BaseException:
+                connection.close()
+                guest.leave()
+                with suppress(OSError, ssl.SSLError):
+                    raise
+                return
 
     async def _welcome(self, connection: socket, guest: Guest) -> None:
         """Until the handshake has ended; then the protocol has the guest."""
@@ -143,20 +157,25 @@ class Server(uvicorn.Server):
             )
             return made
 
-        try:
-            transport, _ = await asyncio.get_running_loop().connect_accepted_socket(
-                protocol, connection, ssl=self._context, ssl_handshake_timeout=HANDSHAKE_WITHIN_S
-            )
-            guest.end = transport.abort
-        except BaseException:
-            connection.close()
-            guest.leave()
-            with suppress(OSError, ssl.SSLError):
-                raise
+        transport, _ = await asyncio.get_running_loop().connect_accepted_socket(
+            protocol, connection, ssl=self._context, ssl_handshake_timeout=HANDSHAKE_WITHIN_S
+        )
+        guest.end = transport.abort
 
     async def on_tick(self, counter: int) -> bool:
         self._watchdog.alive()
         return await super().on_tick(counter)
+
+
+async def _spoken(connection: socket, silent: Guest) -> None:
+    """Until its peer has said something. Raises TimeoutError."""
+    loop, spoke = asyncio.get_running_loop(), asyncio.Event()
+    loop.add_reader(connection, spoke.set)
+    try:
+        await asyncio.wait_for(spoke.wait(), HANDSHAKE_WITHIN_S)
+    finally:
+        loop.remove_reader(connection)
+    silent.leave()
 
 
 def tls(certificate: Path, key: Path) -> ssl.SSLContext:
