@@ -73,9 +73,10 @@ class Report:
     `number` is the rollout's in the history; None where no port had to change. `starts_in_ns` is
     what was left until the base time when all switches had confirmed, by the clock that is ahead;
     `all_start_in_ns` by the one that is behind; of a change that was made at once, until its last
-    list started. `former_ways` is what became of the ways of streams
-    that moved; None where none did. `compares_forwarding`: besides ports, bridges were compared
-    with what they are to forward.
+    list started. `read_back` is when the kernels of all switches had been read back as they run it,
+    before it was confirmed; None where no port had to change. `former_ways` is what became of the
+    ways of streams that moved; None where none did. `compares_forwarding`: besides ports, bridges
+    were compared with what they are to forward.
     """
 
     changes: tuple[PortChange, ...]
@@ -86,6 +87,7 @@ class Report:
     total_ns: int
     compares_forwarding: bool = False
     all_start_in_ns: int = 0
+    read_back: datetime | None = None
     former_ways: FormerWays | None = None
 
 
@@ -361,6 +363,7 @@ def _change(
         times=transaction.times,
         total_ns=time.monotonic_ns() - begun_ns,
         all_start_in_ns=deadlines.starts_ns - comparison.least_tai_ns(),
+        read_back=transaction.read_back,
     )
 
 

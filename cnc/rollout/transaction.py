@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 
 from cnc.data_tree.state import SwitchState
 from cnc.data_tree.tree import PortReport
@@ -90,6 +91,7 @@ class Transaction:
         self._listener = listener
         self._window: ConfirmWindow | None = None
         self.times = {name: SwitchTimes(0, 0, 0) for name in changes}
+        self.read_back: datetime | None = None
 
     def run(self) -> None:
         """Change all switches. Raises CncError with the outcome on each switch."""
@@ -135,6 +137,7 @@ class Transaction:
             time.sleep(max(0, self._deadlines.runs_ns - about_now_ns) / NS_PER_S)
         self._begin(Step.VERIFY)
         self._sessions.ask(self._changes, self._verify)
+        self.read_back = datetime.now(UTC)
         window.refuse_if_late()
         return window
 

@@ -48,7 +48,7 @@ EVENT: `number` (from 1, by which `after` counts), `time` (ISO 8601, UTC), `kind
 | stream-placed | cuc, stream_id, reason: null |
 | stream-refused | cuc, stream_id, reason, failure_code |
 | stream-configured, stream-removed | cuc, stream_id, rollout |
-| rollout-done | rollout, streams: count |
+| rollout-done | rollout, streams: count, running_since: by what was read back, or null |
 | rollout-failed | reason, hint, next_try_s |
 | computed | cuc, streams: [stream-id], failed: {stream-id: reason}, failure_codes: {id: code} |
 

@@ -125,12 +125,13 @@ class Decisions:
         return await asyncio.shield(task)
 
     async def _decided_by(self, deciding: Deciding, work: Callable[[], Any]) -> Any:
+        asked_s = asyncio.get_running_loop().time()
         try:
             return await self._in_writer(work)
         finally:
             if deciding.number is not None and deciding.has_plan:
                 self._take(deciding.number)
-                self._roller.want()
+                self._roller.want(asked_s)
             self._reads.tell()
 
     async def _in_writer(self, work: Callable[[], _Result]) -> _Result:
@@ -143,7 +144,13 @@ class Decisions:
                 for cuc, stream_id, is_gone in news:
                     kind = "stream-removed" if is_gone else "stream-configured"
                     decision.tell(kind, cuc, stream_id=stream_id, rollout=rolled.rollout)
-                decision.tell("rollout-done", rollout=rolled.rollout, streams=len(news))
+                since = rolled.running_since and rolled.running_since.isoformat()
+                decision.tell(
+                    "rollout-done",
+                    rollout=rolled.rollout,
+                    streams=len(news),
+                    running_since=since,
+                )
 
         await self._in_writer(note)
         plan, decided = self._decided

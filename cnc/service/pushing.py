@@ -7,6 +7,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 
 from cnc import rollout
 from cnc.check import Judgement, judgement
@@ -76,7 +77,8 @@ class Pushing:
         if number is None:  # a rollout that this process has not seen the end of
             newest = self._history.rollouts(plan.intent.name, phase=rollout.Phase.DONE, limit=1)
             number = newest[0].number if newest else None
-        return Rolled(number, max(0, report.all_start_in_ns) / NS_PER_S)
+        starts_in_s = max(0, report.all_start_in_ns) / NS_PER_S
+        return Rolled(number, starts_in_s, _running_since(report, starts_in_s))
 
     def _pushed(self, plan: Plan, *, at_once: bool) -> Report:
         if self._within:
@@ -112,6 +114,13 @@ class Pushing:
             at_once=at_once,
             judged=self._judged,
         )
+
+
+def _running_since(report: Report, starts_in_s: float) -> datetime | None:
+    """When the switches began to run what was pushed, as far as was read back."""
+    if starts_in_s:
+        return datetime.now(UTC) + timedelta(seconds=starts_in_s)
+    return report.read_back
 
 
 def _may_be_at_once(runs: Judged, plan: Plan) -> bool:

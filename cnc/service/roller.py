@@ -11,6 +11,8 @@ import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
+from math import inf
 
 from cnc.errors import CncError
 from cnc.model import Plan
@@ -24,10 +26,12 @@ _FIRST_WAIT_S, _LONGEST_WAIT_S = 1.0, 60.0
 @dataclass(frozen=True, slots=True)
 class Rolled:
     """What a push came to: the rollout that brought the plan to the switches, None where there is
-    none; and how long it is until all of them run it, which their kernels have read back."""
+    none; how long it is until all of them run it; and since when they do, by what was read back of
+    their kernels, None where nothing had to change."""
 
     rollout: int | None
     starts_in_s: float = 0.0
+    running_since: datetime | None = None
 
 
 Push = Callable[[Plan], Rolled]
@@ -50,10 +54,13 @@ class Roller:
         self._decided, self._push = decided, push
         self._done, self._failed = done, failed
         self._wanted = asyncio.Event()
+        self._since_s = inf  # when the first of what is wanted was asked for, by the loop's clock
         self._retry = asyncio.Event()
 
-    def want(self) -> None:
-        """The plan is another one, or is to be pushed again now."""
+    def want(self, since_s: float = inf) -> None:
+        """The plan is another one, which was asked for at `since_s` by the loop's clock, by default
+        now; or it is to be pushed again now."""
+        self._since_s = min(self._since_s, since_s, asyncio.get_running_loop().time())
         self._wanted.set()
         self._retry.set()
 
@@ -61,8 +68,9 @@ class Roller:
         """Until it is cancelled; a rollout that is on its way ends first."""
         while True:
             await self._wanted.wait()
-            await asyncio.sleep(TOGETHER_S)
+            await asyncio.sleep(self._since_s + TOGETHER_S - asyncio.get_running_loop().time())
             self._wanted.clear()
+            self._since_s = inf
             await self._until_done()
 
     async def _until_done(self) -> None:

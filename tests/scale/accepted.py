@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from itertools import cycle, islice
 from pathlib import Path
 
@@ -38,11 +39,13 @@ _NEWS_S = 600
 @dataclass(frozen=True)
 class Accepted:
     """Seconds by request: from when it was sent until it was answered, and from its answer until
-    the kernels of all touched switches were read back with it running; rollouts that `failed`, such
-    as for a commit that came late, and were repeated are counted in."""
+    the kernels of all touched switches were read back with it running, and until that was
+    announced, which is when all have confirmed and saved it, too; rollouts that `failed`, such as
+    for a commit that came late, and were repeated are counted in."""
 
     answered_s: list[float] = field(default_factory=list)
     running_s: list[float] = field(default_factory=list)
+    announced_s: list[float] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
 
 
@@ -86,10 +89,12 @@ def _come_and_go(client: Client, news: News, asked: Asked, found: Accepted) -> i
     """The number of the rollout that brought the stream to the switches."""
     sent_s = time.monotonic()
     client.put_stream(CUC, asked.body())
-    answered_s = time.monotonic()
+    answered_s, answered = time.monotonic(), datetime.now(UTC)
     event = _until(news, "stream-configured", found)
     found.answered_s.append(answered_s - sent_s)
-    found.running_s.append(time.monotonic() - answered_s)
+    found.announced_s.append(time.monotonic() - answered_s)
+    since = str(_until(news, "rollout-done", found)["running_since"])  # by the same clock
+    found.running_s.append((datetime.fromisoformat(since) - answered).total_seconds())
     client.remove_stream(CUC, asked.stream_id)
     _until(news, "stream-removed", found)
     return int(str(event["rollout"]))

@@ -166,6 +166,13 @@ def test_a_stream_is_put_and_runs_on_the_switches(service: Service) -> None:
     on_the_way = {f"{hop[0]}/{hop[1]}" for hop in paths(service, NAME)}
     gated = {port["port"]: port for port in service.status() if port["running"]}
     assert on_the_way & gated.keys()
+    events = service.call("document.get", {"name": "events"})["events"]
+    placed = next(its for its in events if its["kind"] == "stream-placed")
+    done = next(
+        its for its in events if its["number"] > placed["number"] and "running_since" in its
+    )
+    assert done["rollout"] == found["rollout"]
+    assert placed["time"] < done["running_since"] < done["time"]
 
 
 def paths(service: Service, name: str) -> list[list[Any]]:
