@@ -15,6 +15,9 @@ from cnc.model import Intent
 from tests.unit.planner_networks import MS, intent, network, seeded, stream
 
 WIDTH, HEIGHT = 1280, 800
+NEXT_PICTURE = (
+    "const done = arguments[0]; requestAnimationFrame(() => requestAnimationFrame(done));"
+)
 _STATIONS = 3  # at each switch
 
 
@@ -85,3 +88,15 @@ def mesh(streams: int, switches: int) -> Intent:
             )
         )
     return replace(intent(net, *wanted), name=f"mesh{switches}")
+
+
+@contextmanager
+def dark_desktop(browser: Chrome) -> Iterator[None]:
+    """Whoever looks prefers dark pages, while the block runs."""
+    feature = {"name": "prefers-color-scheme", "value": "dark"}
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
+    try:
+        browser.execute_async_script(NEXT_PICTURE)
+        yield
+    finally:
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})

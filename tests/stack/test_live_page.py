@@ -14,7 +14,7 @@ from selenium.webdriver.common.by import By
 from cnc import intent as intent_room
 from cnc.page.data import page_data
 from cnc.planner import plan as compute
-from tests.stack.page_browser import HEIGHT, WIDTH, chromium
+from tests.stack.page_browser import HEIGHT, WIDTH, chromium, dark_desktop
 from tests.stack.page_service import PageCore, Served, crowded, served, stream_name
 
 RING6 = Path(__file__).parents[2] / "schedules" / "ring6.yaml"
@@ -106,6 +106,34 @@ def test_drift_and_starvation_are_shown(browser: Chrome, page: Served) -> None:
     assert "no gate control list" in text(browser, "#conditions tbody")
     marks = "return [...document.querySelectorAll('#topology g.trouble text')]"
     assert browser.execute_script(f"{marks}.map((each) => each.textContent)") == ["s2 ⚠", "s4 ⚠"]
+
+
+def test_how_far_clocks_are_off_is_shown(browser: Chrome, page: Served) -> None:
+    opened(browser, page)
+    until(lambda: "42 ns off, 1 µs allowed" in text(browser, "#strip-clocks"))
+    mark = "return document.querySelector('#strip-clocks').className"
+    before = browser.execute_script(mark)
+    page.core.begin("clock-offset", "s2", None, "2 ms from the others")
+    until(lambda: browser.execute_script(mark) != before)
+
+
+def test_what_switches_count_along_the_way_of_a_stream_is_shown(
+    browser: Chrome, page: Served
+) -> None:
+    opened(browser, page)
+    click(browser, "#streams tbody:not(.edge) button")
+    until(lambda: "123,456" in text(browser, "#counters"))
+    hops = page.core.page["streams"][0]["hops"]
+    rows = "return document.querySelectorAll('#counters tbody tr').length"
+    assert browser.execute_script(rows) == len(hops)
+
+
+def test_a_dark_desktop_gets_a_dark_live_page(browser: Chrome, page: Served) -> None:
+    opened(browser, page)
+    ground = "return getComputedStyle(document.body).backgroundColor"
+    light = browser.execute_script(ground)
+    with dark_desktop(browser):
+        assert browser.execute_script(ground) != light
 
 
 def test_text_of_cucs_and_switches_stays_text(browser: Chrome, page: Served) -> None:

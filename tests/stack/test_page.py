@@ -6,7 +6,6 @@ import io
 import re
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,15 +22,20 @@ from cnc import page
 from cnc.model import Plan, PortRef
 from cnc.planner import plan as compute
 from cnc.support.format import microseconds as us
-from tests.stack.page_browser import HEIGHT, WIDTH, chromium, mesh, open_page
+from tests.stack.page_browser import (
+    HEIGHT,
+    NEXT_PICTURE,
+    WIDTH,
+    chromium,
+    dark_desktop,
+    mesh,
+    open_page,
+)
 from tests.unit.planner_networks import intent, network, stream
 from tests.unit.shared_windows import example
 
 SCHEDULES = Path(__file__).parents[2] / "schedules"
 HOSTILE = "</script><script>window.taken = 1</script><img src=x onerror='window.taken = 1'>"
-NEXT_PICTURE = (
-    "const done = arguments[0]; requestAnimationFrame(() => requestAnimationFrame(done));"
-)
 
 
 @pytest.fixture(scope="module")
@@ -116,17 +120,6 @@ def turn_wheel(browser: Chrome, by: int, *, right: int = 0) -> None:
     """Over the middle of the timeline, or so far to the right of it."""
     origin = ScrollOrigin.from_element(by_id(browser, "timeline"), right, 0)
     ActionChains(browser).scroll_from_origin(origin, 0, by).perform()
-
-
-@contextmanager
-def dark_desktop(browser: Chrome) -> Iterator[None]:
-    feature = {"name": "prefers-color-scheme", "value": "dark"}
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
-    try:
-        browser.execute_async_script(NEXT_PICTURE)
-        yield
-    finally:
-        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
 
 
 def test_every_gate_and_frame_of_a_small_network_is_drawn(
