@@ -50,6 +50,7 @@ EVENT: `number` (from 1, by which `after` counts), `time` (ISO 8601, UTC), `kind
 | stream-configured, stream-removed | cuc, stream_id, rollout |
 | rollout-done | rollout, streams: count, running_since: by what was read back, or null |
 | rollout-failed | reason, hint, next_try_s |
+| plan-unsound | reason, hint: what the judge finds in the whole plan, beside everything else |
 | computed | cuc, streams: [stream-id], failed: {stream-id: reason}, failure_codes: {id: code} |
 
 A NETCONF server has a socket of its own (`Core.answer_named`), and beside these

@@ -10,15 +10,19 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
+from cnc.check import judge
+from cnc.errors import CncError
 from cnc.model import Plan
 from cnc.service import administration, intent_put, streams
 from cnc.service.admission import Admission
 from cnc.service.calls import Arguments, IntentPut, Role
 from cnc.service.deciding import Deciding
+from cnc.service.owner import DEFECT
 from cnc.service.reads import Reads
 from cnc.service.roller import Push, Rolled, Roller
 from cnc.service.store import Asker
@@ -27,6 +31,8 @@ LOG = logging.getLogger(__name__)
 
 # What the first change would else wait for is done when the start is over, which it would delay.
 PREPARED_AFTER_S = 5.0
+# Changes are judged by what they touch; the whole plan by itself, at most as often as this.
+WHOLE_AFTER_S = 60.0
 
 ITSELF = Asker("service", Role.ADMIN, None, "")
 _Result = TypeVar("_Result")
@@ -48,6 +54,7 @@ class Decisions:
         )
         self._running: asyncio.Task[None] | None = None
         self._preparing: asyncio.TimerHandle | None = None
+        self._judging: asyncio.TimerHandle | None = None
         self.calls: Mapping[str, Callable[[Asker, Any], Awaitable[Any]]] = {
             "push": self._push,
             "intent.put": self._put_intent,
@@ -77,8 +84,9 @@ class Decisions:
 
     async def close(self) -> None:
         """End; a rollout that is on its way ends first."""
-        if self._preparing:
-            self._preparing.cancel()
+        for timer in (self._preparing, self._judging):
+            if timer:
+                timer.cancel()
         if self._running:
             self._running.cancel()
             await asyncio.gather(self._running, *self._deciding, return_exceptions=True)
@@ -119,10 +127,14 @@ class Decisions:
 
     async def _to_its_end(self, deciding: Coroutine[Any, Any, Any]) -> Any:
         """Also when its asker has gone."""
-        task = asyncio.create_task(deciding)
+        return await asyncio.shield(self._begin(deciding))
+
+    def _begin(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        """Work that `close` waits for."""
+        task = asyncio.create_task(work)
         self._deciding.add(task)
         task.add_done_callback(self._deciding.discard)
-        return await asyncio.shield(task)
+        return task
 
     async def _decided_by(self, deciding: Deciding, work: Callable[[], Any]) -> Any:
         asked_s = asyncio.get_running_loop().time()
@@ -132,7 +144,30 @@ class Decisions:
             if deciding.number is not None and deciding.has_plan:
                 self._take(deciding.number)
                 self._roller.want(asked_s)
+                self._judge_later()
             self._reads.tell()
+
+    def _judge_later(self) -> None:
+        if self._judging is None:
+            loop = asyncio.get_running_loop()
+            self._judging = loop.call_later(WHOLE_AFTER_S, lambda: self._begin(self._judge_whole()))
+
+    async def _judge_whole(self) -> None:
+        """Look at the plan that is decided as if nothing was known of the one before."""
+        self._judging, (plan, _) = None, self._decided
+        found = await asyncio.get_running_loop().run_in_executor(self._beside, judge, plan)
+        if not found:
+            return
+        reason = f"the judge of the whole plan finds what that of its changes did not: {found[0]}"
+        LOG.error("%s. %s", reason, DEFECT)
+
+        def note() -> None:
+            with self._store.deciding(ITSELF, "judge", "", reason) as decision:
+                decision.tell("plan-unsound", reason=reason, hint=DEFECT)
+
+        with suppress(CncError):  # of the store; it is in the log
+            await self._in_writer(note)
+        self._reads.tell()
 
     async def _in_writer(self, work: Callable[[], _Result]) -> _Result:
         return await asyncio.get_running_loop().run_in_executor(self._writer, work)

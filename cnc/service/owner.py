@@ -31,7 +31,7 @@ from cnc.switch import ConnectOptions
 LOG = logging.getLogger(__name__)
 
 _NAMED_MAX = 8
-_DEFECT = "this is a defect of the planner; please report it with the intent file"
+DEFECT = "this is a defect of the planner; please report it with the intent file"
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ class FirstPlan:
 def _first(file: Path, intent: Intent, store: Store, plan: Plan) -> Admission:
     plan = with_room(plan, recovery_step_ns(plan))
     admission = Admission(plan)
-    require_sound(plan, hint=_DEFECT, judged=admission.begun)
+    require_sound(plan, hint=DEFECT, judged=admission.begun)
     with store.deciding(_itself(file), "intent file", intent.name, "placed") as made:
         made.replace_plan(plan)
         made.note("network", intent.name)

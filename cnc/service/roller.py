@@ -1,4 +1,4 @@
-"""Brings what was decided to the switches: what comes within 200 ms goes in one rollout.
+"""Brings what was decided to the switches: what is asked for within 200 ms goes in one rollout.
 
 A rollout that fails leaves the streams planned, with the reason, and is tried again with back-off.
 It asks all switches: one that is away holds up every rollout.

@@ -15,7 +15,9 @@ import pytest
 import yaml
 
 from cnc import app
+from cnc.account.violation import Violation
 from cnc.check import judge
+from cnc.model import Plan
 from cnc.service import decisions, intent_put, roller, state, watching
 from cnc.service.admission import Admission
 from cnc.service.names import plan_name
@@ -220,6 +222,37 @@ def test_changes_within_a_moment_share_a_rollout(tmp_path):
         len(switches.plans[0].streams),
         len(switches.plans[0].streams) + 3,
     ]
+
+
+def test_the_whole_plan_is_judged_beside_everything_else_and_what_is_found_is_told(
+    tmp_path, monkeypatch
+):
+    judged: list[Plan] = []
+
+    def judge_of_the_whole(plan: Plan) -> list[Violation]:
+        judged.append(plan)
+        return [Violation("overlap", "s1/s2", "two frames at once")] if len(judged) == 2 else []
+
+    monkeypatch.setattr(decisions, "WHOLE_AFTER_S", 0.0)
+    monkeypatch.setattr(decisions, "judge", judge_of_the_whole)
+
+    async def ask(service: Asking) -> dict[str, Any]:
+        await service.until_quiet()
+        assert judged == []  # which was done at the start
+        following = await service.call("events.follow", {"after": 0}, by="admin")
+        await service.put(ONE, KEYS)
+        while not judged:  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+        await service.put(TWO, KEYS)
+        async for event in following.items:
+            if event["kind"] == "plan-unsound":
+                return event
+        raise AssertionError("the core has ended")
+
+    found = run(tmp_path, ask)
+    assert "s1/s2: two frames at once" in found["reason"]
+    before, after = (plan.streams.keys() for plan in judged)
+    assert after - before == {put_name(TWO)}
 
 
 def test_the_same_put_again_changes_nothing(tmp_path):

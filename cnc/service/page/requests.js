@@ -14,7 +14,7 @@ const REQUEST_COLUMNS = [
 
 const KINDS = {
   "stream-placed": "✓ placed", "stream-refused": "✗ refused", "stream-configured": "runs", "stream-removed": "removed",
-  "rollout-done": "✓ rollout", "rollout-failed": "✗ rollout failed", computed: "computed",
+  "rollout-done": "✓ rollout", "rollout-failed": "✗ rollout failed", "plan-unsound": "✗ plan unsound", computed: "computed",
 };
 /* After these the plan is another one. */
 const CHANGES = ["stream-placed", "stream-removed", "computed"];
