@@ -18,7 +18,8 @@ from cnc.check.change import Judged
 from cnc.errors import InputError, Unschedulable
 from cnc.mechanisms.gates.given import GivenList, GivenLists, operative, remark
 from cnc.model import GateControlList, GateEntry, GateLimits, Plan, PortRef
-from cnc.planner import Live, plan
+from cnc.planner import Live, _problem, plan
+from cnc.planner.sharing.forward import ForwardWays
 from cnc.plans import file as planfile
 from tests.intent_documents import LINE3
 
@@ -228,7 +229,8 @@ def test_streams_are_planned_where_they_meet_no_given_list(tmp_path: Path) -> No
     assert made.streams == without.streams
 
 
-def test_a_stream_leads_around_a_port_whose_list_is_given(tmp_path: Path) -> None:
+def triangle(tmp_path: Path) -> Path:
+    """line3 with a cable from s1 to s3, where s1 has the list that is stated."""
     text = LINE3.read_text().replace(
         "ports: [t1, t2, s2]", f"ports: {{t1: , t2: , s2: , s3: {STATED}}}"
     )
@@ -237,6 +239,11 @@ def test_a_stream_leads_around_a_port_whose_list_is_given(tmp_path: Path) -> Non
     path.write_text(
         text.replace("  - [s2/s3, s3/s2]\n", "  - [s2/s3, s3/s2]\n  - [s1/s3, s3/s1]\n")
     )
+    return path
+
+
+def test_a_stream_leads_around_a_port_whose_list_is_given(tmp_path: Path) -> None:
+    path = triangle(tmp_path)
     made = plan(intents.load(path))
     assert len(made.streams) == 4
     crossed = {hop.egress for its in made.streams.values() for hop in its.hops}
@@ -245,6 +252,20 @@ def test_a_stream_leads_around_a_port_whose_list_is_given(tmp_path: Path) -> Non
     assert judge(made) == []
     path.write_text(path.read_text().replace(STATED, ""))
     assert PORT not in plan(intents.load(path)).gates
+
+
+def test_so_do_ways_that_streams_get_to_share_windows(tmp_path: Path) -> None:
+    asked = _problem(intents.load(triangle(tmp_path)), None, 1)[0]
+    rank = {"s1": 0, "s2": 1, "s3": 2}
+    forward = ForwardWays(asked)
+    forward.follow(
+        {n: rank[its.source.node] for n, its in enumerate(asked.links) if its.source.node in rank}
+    )
+    way = forward.find("t1", "l1", 0.0)
+    assert way is not None
+    crossed = [asked.links[number].source for number in way]
+    assert PORT in crossed
+    assert PortRef("s1", "s3") not in crossed
 
 
 def test_streams_that_come_and_go_leave_a_given_list_alone(tmp_path: Path) -> None:
