@@ -86,10 +86,10 @@ class Ways:
         """The steps of all ways. Streams whose ways lead back in the order of links get others, as
         far as there are some."""
         forward = ForwardWays(self._problem)
-        possible = dict.fromkeys(forward.turns(), _HARDLY)
         between = forward.between_switches()
         up_first: list[int] = []
         ranks = _RANKS.get(self._style)
+        possible = {} if ranks else dict.fromkeys(forward.turns(), _HARDLY)
         for attempt in range(_REROUTINGS_MAX):
             ways = {
                 (name, path): self._way(tree)
