@@ -1,7 +1,8 @@
 """`cnc --controller URL COMMAND`: commands that a service runs, printed here.
 
 What a command prints is what it prints on the machine of the service, of the plan that is decided
-there. A file among the words goes along. `push` hands the service another intent.
+there. A file among the words goes along. `push` hands the service another intent, `rollback` puts a
+former one back.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ def _run_there(name: str) -> click.Command:
             if name == "push":
                 _push(client, words)
             elif name == "rollback":
-                client.ask("POST", "/api/v1/rollback", _number(words))
+                _rollback(client, words)
             else:
                 sys.exit(_printed(client, {"words": [name, *words], **_with_file(words)}))
 
@@ -101,14 +102,34 @@ def _push(client: Client, words: tuple[str, ...]) -> None:
         sent = _with_file(words)
         if not sent:
             raise InputError(f"{words[0]}: there is no such intent file (.yaml)")
-        found = client.ask("PUT", "/api/v1/intent", sent)
-        if not found["change"]:
-            echo("The service has this intent already.")
-            return
-        echo(f"Taken: {found['change']}.")
+        _taken(client, client.ask("PUT", "/api/v1/intent", sent))
     else:
-        found = client.ask("POST", "/api/v1/push", {})
-    for event in client.events(found["after"]):
+        _wait(client, client.ask("POST", "/api/v1/push", {})["after"])
+
+
+def _rollback(client: Client, words: tuple[str, ...]) -> None:
+    """The intent of rollout NUMBER, or else the one before the last that was taken; the streams of
+    CUCs stay."""
+    if len(words) > 1 or any(not word.isdecimal() for word in words):
+        raise InputError(
+            f"a service goes back to the intent of one rollout, found {' '.join(words)}",
+            hint="cnc --controller URL rollback [NUMBER]",
+        )
+    asked = {"number": int(words[0])} if words else {}
+    _taken(client, client.ask("POST", "/api/v1/rollback", asked))
+
+
+def _taken(client: Client, found: Mapping[str, Any]) -> None:
+    if not found["change"]:
+        echo("The service has this intent already.")
+        return
+    echo(f"Taken: {found['change']}.")
+    _wait(client, found["after"])
+
+
+def _wait(client: Client, after: int) -> None:
+    """Until all switches run the plan that was decided before the event `after`."""
+    for event in client.events(after):
         if event["kind"] == "rollout-failed":
             raise CncError(
                 f"{event['reason']}\nThe service tries again in {event['next_try_s']:g} s.",
@@ -152,10 +173,6 @@ def _with_file(words: tuple[str, ...]) -> dict[str, str]:
         return {"file": files[0], "text": Path(files[0]).read_text(encoding="utf-8")}
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{files[0]}: cannot be read: {error}") from error
-
-
-def _number(words: tuple[str, ...]) -> dict[str, int]:
-    return {"number": int(words[0])} if words and words[0].isdecimal() else {}
 
 
 def client_of(context: click.Context) -> Client:

@@ -1,4 +1,4 @@
-"""The calls about tokens and quotas, and those that a service refuses."""
+"""The calls about tokens and quotas."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from cnc.service.access import token_shown
-from cnc.service.calls import OfToken, QuotaSet, Rollback, TokenAdd, TokenKey, TokenRotate
+from cnc.service.calls import OfToken, QuotaSet, TokenAdd, TokenKey, TokenRotate
 from cnc.service.deciding import Deciding
-from cnc.service.refused import CallRefused, Code
 from cnc.service.store import Quota, TokenRecord
 
 
@@ -61,20 +60,10 @@ def _quota_set(deciding: Deciding, arguments: QuotaSet) -> dict[str, Any]:
     }
 
 
-def _rollback(_deciding: Deciding, _: Rollback) -> dict[str, Any]:
-    raise CallRefused(
-        Code.CONFLICT,
-        "a network with a service does not go back to a former plan: streams that were accepted "
-        "since would lose their place",
-        hint="remove the streams that are to go; `push` puts the plan back on all switches",
-    )
-
-
 DECISIONS: Mapping[str, Callable[[Deciding, Any], Any]] = {
     "token.add": _token_add,
     "token.rotate": _token_rotate,
     "token.key": _token_key,
     "token.revoke": _token_revoke,
     "quota.set": _quota_set,
-    "rollback": _rollback,
 }

@@ -19,10 +19,11 @@ An argument with `?` may be left out or null. A call with one that is not here i
     command.run  words: [text], file?, text?, packed?, columns?       follows: {"out": text} or
                                             {"err": text} as a command prints it, at last {"exit":
                                             code}
-    intent.put   file, text or packed: an intent for the same network         change: text, after
+    intent.put   file, text or packed: an intent for the same network, idempotency_key?
+                                                        change: text, after
     push                                                accepted: true, after: the outcome is the
                                             first event of a rollout with a higher number
-    rollback     number?                                as push
+    rollback     number?, idempotency_key?              as intent.put
     token.add    name, role, cuc?, days?, ssh_key?      token (told this once), name, role, cuc,
                                                         expires
     token.list                              tokens: [name, role, cuc, created, expires, revoked,
@@ -234,10 +235,15 @@ class IntentPut(WithDocument):
     """An intent as YAML; `file` is its name, for the messages."""
 
     file: _Word
+    idempotency_key: _Key | None = None
 
 
 class Rollback(Arguments):
+    """To the intent of a rollout, without a number to the one before the last that was taken; the
+    streams of CUCs stay."""
+
     number: Annotated[int, Field(ge=1)] | None = None
+    idempotency_key: _Key | None = None
 
 
 class TokenAdd(Arguments):

@@ -55,8 +55,8 @@ class Deciding:
     def once(self, arguments: Arguments, work: Callable[[], Any]) -> Any:
         """The answer of `work`, or what was answered to the same request with the same key: also
         that it was refused, or that there was nothing to do, since a copy of it that comes later
-        than the answer is not to do what that denies. Raises CallRefused, as `work`, and CONFLICT
-        for a key that another request had."""
+        than the answer is not to do what that denies. An answer of None is none yet. Raises
+        CallRefused, as `work`, and CONFLICT for a key that another request had."""
         if key := getattr(arguments, "idempotency_key", None):
             text = json.dumps([self.call, arguments.asked()], sort_keys=True)
             digest = hashlib.sha256(text.encode()).hexdigest()
@@ -72,7 +72,7 @@ class Deciding:
                 if self._keyed:
                     raise  # the asker is to ask again
             raise
-        if self._keyed and self.number is None:
+        if self._keyed and self.number is None and answer is not None:
             self.store.remember(self._keyed, answer)
         return answer
 

@@ -20,7 +20,7 @@ from cnc.errors import CncError
 from cnc.model import Plan
 from cnc.service import administration, intent_put, streams
 from cnc.service.admission import Admission
-from cnc.service.calls import Arguments, IntentPut, Role
+from cnc.service.calls import Arguments, IntentPut, Role, Rollback
 from cnc.service.deciding import Deciding
 from cnc.service.owner import DEFECT
 from cnc.service.reads import Reads
@@ -58,6 +58,7 @@ class Decisions:
         self.calls: Mapping[str, Callable[[Asker, Any], Awaitable[Any]]] = {
             "push": self._push,
             "intent.put": self._put_intent,
+            "rollback": self._rollback,
             **{
                 name: partial(self._decide, name, its)
                 for table in (streams, administration)
@@ -106,19 +107,26 @@ class Decisions:
         return {"accepted": True, "after": after}
 
     async def _put_intent(self, asker: Asker, arguments: IntentPut) -> Any:
-        return await self._to_its_end(self._intent_put(asker, arguments))
+        decide = partial(self._decide, "intent.put", asker=asker, arguments=arguments)
+        return await self._to_its_end(self._intent_put(arguments, decide))
 
-    async def _intent_put(self, asker: Asker, arguments: IntentPut) -> Any:
+    async def _rollback(self, asker: Asker, arguments: Rollback) -> Any:
+        former = await asyncio.to_thread(self._reads.documents.former_intent, arguments)
+        decide = partial(self._decide, "rollback", asker=asker, arguments=arguments)
+        return await self._to_its_end(self._intent_put(former, decide))
+
+    async def _intent_put(
+        self, its: IntentPut, decide: Callable[[_Decide], Coroutine[Any, Any, Any]]
+    ) -> Any:
         beside = partial(asyncio.get_running_loop().run_in_executor, self._beside)
-        name, file = self._admission.plan.intent.name, arguments.file
-        intent = await beside(intent_put.read, arguments, name)
+        intent = await beside(intent_put.read, its, self._admission.plan.intent.name)
         for _ in range(intent_put.COPIES_MAX):
-            its = await beside(intent_put.prepared, file, intent, self._store, self._admission)
-            put = partial(intent_put.put, its)
-            if answer := await self._decide("intent.put", put, asker, arguments):
+            tried = await beside(
+                intent_put.prepared, its.file, intent, self._store, self._admission
+            )
+            if answer := await decide(partial(intent_put.put, tried)):
                 return answer
-        put = partial(intent_put.put, replace(its, tried=None))
-        return await self._decide("intent.put", put, asker, arguments)
+        return await decide(partial(intent_put.put, replace(tried, tried=None)))
 
     async def _decide(self, call: str, function: _Decide, asker: Asker, arguments: Any) -> Any:
         deciding = Deciding(self._store, self._admission, self._reads.access, asker, call)

@@ -13,8 +13,9 @@ from cnc.errors import CncError
 from cnc.model import Plan
 from cnc.plans import file as planfile
 from cnc.rollout import History, Phase, status
+from cnc.service import intent_put
 from cnc.service.aside import Aside
-from cnc.service.calls import DocumentGet
+from cnc.service.calls import DocumentGet, IntentPut, Rollback
 from cnc.service.live import counters, live
 from cnc.service.refused import CallRefused, Code
 from cnc.service.store import Store
@@ -69,6 +70,10 @@ class Documents:
             if isinstance(error, CallRefused):
                 raise
             raise CallRefused(Code.UNAVAILABLE, str(error), hint=error.hint) from error
+
+    def former_intent(self, asked: Rollback) -> IntentPut:
+        """The intent to which a rollback puts the network. Raises CncError."""
+        return intent_put.former(asked, self._store, self._history)
 
     def _streams(self, _: DocumentGet, plan: Plan) -> Any:
         """What talkers have to know (`cnc talkers --json`), and whose each stream is."""

@@ -1,4 +1,5 @@
-"""The call that puts another intent in the place of the one that the service began with.
+"""The calls that put another intent in the place of the one that the service began with: of a file,
+or a former one.
 
 To read thousands of streams takes seconds, and to place them minutes: so both are done in a thread
 beside the writer, the latter in a copy of the plan, and others are answered meanwhile. The writer
@@ -7,16 +8,20 @@ takes the copy if nothing was decided since; else another one is made.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import Any
 
+from cnc import app
 from cnc.errors import CncError, InputError
 from cnc.intent import intent_of, source
 from cnc.model import Intent
+from cnc.rollout import History
 from cnc.service import owner
 from cnc.service.admission import Admission
-from cnc.service.calls import IntentPut
+from cnc.service.calls import Arguments, IntentPut, Rollback
 from cnc.service.deciding import Deciding
+from cnc.service.names import is_of_cuc
 from cnc.service.refused import CallRefused, Code
 from cnc.service.store import Store
 
@@ -28,9 +33,10 @@ COPIES_MAX = 3
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """An intent, how it differs from the one that was taken last, and what was tried of it. What
-    `refused` it is for the writer to say, as the audit log has it."""
+    """An intent, where it is from, how it differs from the one that was taken last, and what was
+    tried of it. What `refused` it is for the writer to say, as the audit log has it."""
 
+    file: str
     intent: Intent
     change: owner.FileChange
     tried: owner.Tried | None
@@ -39,6 +45,27 @@ class Prepared:
     def is_overtaken(self, admission: Admission) -> bool:
         """Whether something else was decided since."""
         return self.tried is not None and self.tried.before is not admission.plan
+
+
+def former(arguments: Rollback, store: Store, history: History) -> IntentPut:
+    """The intent of a rollout, without the streams that CUCs had then, or the one before the last
+    that was taken. From any thread. Raises CallRefused."""
+    number = arguments.number
+    if number is None:
+        if (text := owner.former_intent(store)) is None:
+            raise CallRefused(
+                Code.ABSENT,
+                "the service has taken no other intent before this one",
+                hint="name a rollout of `cnc history`: cnc rollback NUMBER",
+            )
+        return IntentPut(file="the former intent", text=text)
+    try:
+        document = app.plan_of_rollout(history, number).intent.document
+    except InputError as error:
+        raise CallRefused(Code.INVALID, str(error), hint=error.hint) from error
+    of_file = {name: its for name, its in document["streams"].items() if not is_of_cuc(name)}
+    text = json.dumps({**document, "streams": of_file})
+    return IntentPut(file=f"rollout {number}", text=text)
 
 
 def read(arguments: IntentPut, name: str) -> Intent:
@@ -60,15 +87,15 @@ def prepared(file: str, intent: Intent, store: Store, admission: Admission) -> P
     """With what is best tried in a copy of the plan. From any thread. Raises CallRefused."""
     before, change = admission.plan, owner.change_to(intent, store)
     if not change.sections and len(change.wanted) + len(change.gone) <= _FEW:
-        return Prepared(intent, change, None)
+        return Prepared(file, intent, change, None)
     try:
         tried = owner.tried(file, intent, change, before=before, admission=admission)
     except CncError as error:
-        return Prepared(intent, change, None, _refused(error))
-    return Prepared(intent, change, tried)
+        return Prepared(file, intent, change, None, _refused(error))
+    return Prepared(file, intent, change, tried)
 
 
-def put(its: Prepared, deciding: Deciding, arguments: IntentPut) -> dict[str, Any] | None:
+def put(its: Prepared, deciding: Deciding, _: Arguments) -> dict[str, Any] | None:
     """Streams of the file come, go and change as those of CUCs do; none of these is touched. None:
     something else was decided since it was prepared. In the thread of the writer. Raises
     CallRefused."""
@@ -79,10 +106,11 @@ def put(its: Prepared, deciding: Deciding, arguments: IntentPut) -> dict[str, An
     after = deciding.store.newest_event()
     # Another operator's may have been taken since, which leaves what was tried overtaken.
     change = its.change if its.tried else owner.change_to(its.intent, deciding.store)
+    answer = {"change": str(change), "after": after}
     if change:
         try:
             with owner.taking(
-                arguments.file,
+                its.file,
                 its.intent,
                 change,
                 admission=deciding.admission,
@@ -92,10 +120,11 @@ def put(its: Prepared, deciding: Deciding, arguments: IntentPut) -> dict[str, An
                 has_tried=its.tried,
             ) as made:
                 deciding.has_plan = True
+                deciding.answered(made, answer)
             deciding.number = made.number
         except CncError as error:
             raise _refused(error) from error
-    return {"change": str(change), "after": after}
+    return answer
 
 
 def _refused(error: CncError) -> CallRefused:

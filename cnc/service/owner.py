@@ -109,6 +109,11 @@ def begin(file: Path, store: Store, first_plan: Callable[[Intent], Plan]) -> Adm
     return admission
 
 
+def former_intent(store: Store) -> str | None:
+    """The document of the intent before the one that was taken last; None: there was no other."""
+    return store.noted("former")
+
+
 def change_to(intent: Intent, store: Store) -> FileChange:
     """How an intent differs from the one that was taken last."""
     return FileChange.between(json.loads(store.noted("file") or "{}"), intent.document)
@@ -195,6 +200,8 @@ def taking(
                 made.replace_plan(plan)
             else:
                 made.take_plan(before, plan, touched)
+        if change and (former := store.noted("file")):
+            made.note("former", former)
         made.note("file", json.dumps(intent.document))
         yield made
 
@@ -236,8 +243,9 @@ def _around(source: str, intent: Intent, change: FileChange, before: Plan) -> Pl
 
 def _refused(source: str, change: FileChange, error: CncError) -> CncError:
     return InputError(
-        f"{source} has changed ({change}), which the running network cannot take as it is: {error}",
-        hint="put the file back as it was, or change it so that every stream can stay where it is",
+        f"{source}: {change}: the running network cannot take it as it is: {error}",
+        hint="keep the intent that runs, or change this one so that every stream can stay where it "
+        "is",
     )
 
 

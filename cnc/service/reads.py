@@ -34,7 +34,7 @@ class Reads:
         self.store, self.watching = store, watching
         self.access = Access(store.tokens(), store.quotas())
         self.decided: tuple[Plan, int] | None = None
-        self._documents, self._commands = documents, commands
+        self.documents, self._commands = documents, commands
         # Of their own: those that ask switches would hold up all other reads.
         self._long_reads = ThreadPoolExecutor(2, "documents")
         self._news = asyncio.Event()
@@ -116,9 +116,9 @@ class Reads:
             raise CallRefused(Code.FORBIDDEN, "the audit log is not for tokens of the role viewer")
         plan, number = self._of_plan
         if Aside.has(arguments):
-            return await self._documents.aside.get(arguments, number)
+            return await self.documents.aside.get(arguments, number)
         loop = asyncio.get_running_loop()
-        make = partial(self._documents.get, arguments, plan)
+        make = partial(self.documents.get, arguments, plan)
         return await loop.run_in_executor(self._long_reads, make)
 
     async def _tokens(self, _asker: Asker, _: Arguments) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from cnc import app, rollout
 from cnc.rollout import Met
@@ -173,6 +174,30 @@ def test_a_stream_is_put_and_runs_on_the_switches(service: Service) -> None:
     )
     assert done["rollout"] == found["rollout"]
     assert placed["time"] < done["running_since"] < done["time"]
+
+
+def test_a_rollback_runs_a_former_intent_beside_the_streams_of_cucs(service: Service) -> None:
+    document = yaml.safe_load(LINE3.read_text())
+    del document["streams"]["valves"]
+    put = {"file": "other.yaml", "text": yaml.safe_dump(document)}
+    until_runs(service, service.call("intent.put", put))
+    without = service.rollouts()[0]["number"]
+    until_runs(service, service.call("rollback", {"number": 1}))
+    plan = service.call("document.get", {"name": "plan"})
+    assert {"valves", NAME} <= plan["streams"].keys()
+    assert service.rollouts()[0]["number"] == without + 1
+    assert all(port["agrees"] for port in service.status())
+
+
+def until_runs(service: Service, answer: dict[str, Any]) -> None:
+    """Until the switches run what an operator has put."""
+
+    def done() -> bool:
+        asked = {"name": "events", "after": answer["after"]}
+        events = service.call("document.get", asked)["events"]
+        return any(event["kind"] == "rollout-done" for event in events)
+
+    assert wait_until(done, ROLLOUT_LIMIT_S), service.log
 
 
 def paths(service: Service, name: str) -> list[list[Any]]:

@@ -23,6 +23,7 @@ from cnc.service.calls import (
     OfCuc,
     OfStream,
     Role,
+    Rollback,
     StreamDelete,
     StreamPut,
     StreamsCompute,
@@ -150,6 +151,9 @@ class FixtureCore:
 
     async def intent_put(self, arguments: IntentPut) -> Any:
         return {"change": f"{len(arguments.content())} characters", "after": 0}
+
+    async def rollback(self, arguments: Rollback) -> Any:
+        return {"change": f"{arguments.number} {arguments.idempotency_key}", "after": 0}
 
     async def events_follow(self, arguments: EventsFollow) -> Following:
         async def items() -> AsyncIterator[Any]:

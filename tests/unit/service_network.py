@@ -12,6 +12,7 @@ from cnc import app
 from cnc.cli import cnc
 from cnc.errors import RolloutError
 from cnc.model import Intent, Plan
+from cnc.rollout import History
 from cnc.service import owner, state
 from cnc.service.access import new_token
 from cnc.service.calls import Role
@@ -55,8 +56,10 @@ class Switches:
 class Asking:
     """Calls to a core as the tokens of the roles make them."""
 
-    def __init__(self, core: Core, store: Store, tokens: Mapping[str, str]) -> None:
-        self.core, self.store, self.tokens = core, store, dict(tokens)
+    def __init__(
+        self, core: Core, store: Store, history: History, tokens: Mapping[str, str]
+    ) -> None:
+        self.core, self.store, self.history, self.tokens = core, store, history, dict(tokens)
 
     async def call(self, call: str, arguments: Any = None, *, by: str = CUC) -> Any:
         token = self.tokens.get(by, by)
@@ -120,6 +123,6 @@ async def service(
         )
         core.lead(admission, switches.push)
         try:
-            yield Asking(core, store, tokens)
+            yield Asking(core, store, history, tokens)
         finally:
             await core.close()

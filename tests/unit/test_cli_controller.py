@@ -73,8 +73,21 @@ def test_a_viewer_hands_over_no_intent(run, tmp_path):
     assert refused.code is Code.FORBIDDEN
 
 
-def test_a_service_does_not_go_back_and_says_why(run):
-    assert "streams that were accepted" in str(run("rollback").exception)
+def test_a_rollback_puts_the_former_intent_back_and_waits_until_it_runs(run, tmp_path):
+    document = yaml.safe_load(FILE.read_text(encoding="utf-8"))
+    del document["streams"]["valves"]
+    (tmp_path / "other.yaml").write_text(yaml.safe_dump(document))
+    run("push", "other.yaml")
+
+    result = run("rollback")
+    assert result.exit_code == 0
+    assert result.output.startswith("Taken: added valves.\n")
+    assert "valves" in run("talkers").output
+
+
+def test_a_service_goes_back_to_no_more_than_one_rollout(run):
+    result = run("rollback", "1", "2")
+    assert isinstance(result.exception, InputError)
 
 
 def test_other_commands_stay_on_this_machine(run):

@@ -44,7 +44,7 @@ async def standing_by(leading: Asking, directory: Path) -> AsyncIterator[Asking]
             leader=lambda: LEADER,
         )
         try:
-            yield Asking(core, store, leading.tokens)
+            yield Asking(core, store, history, leading.tokens)
         finally:
             await core.close()
 

@@ -122,7 +122,7 @@ async def controller(
         loop = asyncio.get_running_loop()
         keeper.start(lambda: loop.call_soon_threadsafe(changed.set) and None)
         task = asyncio.create_task(succession.run())
-        its = Controller(Asking(core, store, {}), keeper, database)
+        its = Controller(Asking(core, store, history, {}), keeper, database)
         await until(lambda: its.knows_token(directory / "token"))
         try:
             yield its

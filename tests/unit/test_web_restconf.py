@@ -321,3 +321,15 @@ def test_documents_and_their_description(web: Worker) -> None:
         "name",
         "role",
     ]
+
+
+def test_a_rollback_takes_its_idempotency_key_from_the_header_alone(web: Worker) -> None:
+    path, key = "/api/v1/rollback", {"idempotency_key": "k1"}
+    headers = {"Idempotency-Key": "k1"}
+    answer = web.ask("POST", path, {"number": 3}, by="operator", **headers)
+    assert (answer.status, answer.json["change"]) == (HTTPStatus.ACCEPTED, "3 k1")
+    assert web.ask("POST", path, key, by="operator").status == HTTPStatus.BAD_REQUEST
+    described = web.ask("GET", "/api/v1/openapi.json", by=None).json["paths"][path]["post"]
+    assert [its["name"] for its in described["parameters"]] == ["Idempotency-Key"]
+    body = described["requestBody"]["content"]["application/json"]["schema"]
+    assert body["properties"].keys() == {"number"}

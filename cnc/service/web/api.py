@@ -15,19 +15,21 @@ from cnc.service.refused import CallRefused, Code
 from cnc.service.web.bodies import json_of
 from cnc.service.web.errors import add_headers
 from cnc.service.web.events import EVENT_STREAM, Events
-from cnc.service.web.resources import Resources
+from cnc.service.web.resources import Resources, key_of
 from cnc.version import __version__
 
 PREFIX = "/api/v1"
 DOCUMENTS = frozenset(get_args(DocumentName))
 _NUMBERS = ("number", "after")
+_KEY, _KEY_HEADER = "idempotency_key", "Idempotency-Key"
 _DIGITS_MAX = 15
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
     """A route: what it asks of the core. Names in braces of the path are arguments; those of
-    `query` may follow it; a body has the others."""
+    `query` may follow it; a body has the others, but the header Idempotency-Key is one of a route
+    that `is_keyed`."""
 
     method: str
     path: str
@@ -36,12 +38,21 @@ class Operation:
     status: int = 200
     query: tuple[str, ...] = ()
     has_body: bool = False
+    is_keyed: bool = False
 
 
 OPERATIONS = (
     Operation("GET", "/who", "who", "Whose token it is"),
     Operation("POST", "/push", "push", "Roll the decided plan out again", status=202),
-    Operation("POST", "/rollback", "rollback", "Back to a rollout", status=202, has_body=True),
+    Operation(
+        "POST",
+        "/rollback",
+        "rollback",
+        "Back to the intent of a rollout, or the former one",
+        status=202,
+        has_body=True,
+        is_keyed=True,
+    ),
     Operation("GET", "/tokens", "token.list", "All tokens, without their text"),
     Operation("POST", "/tokens", "token.add", "A new token", status=201, has_body=True),
     Operation("POST", "/tokens/{name}/rotate", "token.rotate", "Another text", has_body=True),
@@ -95,7 +106,7 @@ def refusal(its: CallRefused) -> Response:
 
 
 async def _arguments(operation: Operation, request: Request) -> dict[str, Any]:
-    """Those that a request has: of its body, its query, its path."""
+    """Those that a request has: of its body, its query, its path, and its key."""
     found: dict[str, Any] = {}
     has_length = request.headers.get("content-length", "0") != "0"
     if operation.has_body and (has_length or "transfer-encoding" in request.headers):
@@ -108,6 +119,10 @@ async def _arguments(operation: Operation, request: Request) -> dict[str, Any]:
         if name in found:
             raise CallRefused(Code.INVALID, f"{name} is in the URL: leave it out of the body")
         found[name] = value
+    if operation.is_keyed:
+        if _KEY in found:
+            raise CallRefused(Code.INVALID, f"{_KEY} is the header {_KEY_HEADER}, not in the body")
+        found[_KEY] = key_of(request)
     return found
 
 
@@ -138,11 +153,16 @@ def _described(operation: Operation) -> dict[str, Any]:
     schema = call.arguments.model_json_schema()
     shapes: Mapping[str, Any] = schema.get("properties", {})
     in_path = [each for each in shapes if f"{{{each}}}" in operation.path]
+    not_in_body = [*in_path, _KEY]
     parameters = [
         {"name": each, "in": where, "required": where == "path", "schema": shapes[each]}
         for where, names in (("path", in_path), ("query", operation.query))
         for each in names
     ]
+    if operation.is_keyed:
+        parameters.append(
+            {"name": _KEY_HEADER, "in": "header", "required": False, "schema": shapes[_KEY]}
+        )
     described: dict[str, Any] = {
         "summary": operation.summary,
         "description": f"For tokens of the roles {', '.join(sorted(call.roles))}.",
@@ -158,7 +178,7 @@ def _described(operation: Operation) -> dict[str, Any]:
     if operation.has_body:
         body = {
             "type": "object",
-            "properties": {name: its for name, its in shapes.items() if name not in in_path},
+            "properties": {name: its for name, its in shapes.items() if name not in not_in_body},
             "required": [each for each in schema.get("required", ()) if each not in in_path],
             "additionalProperties": False,
         }

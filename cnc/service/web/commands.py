@@ -17,7 +17,7 @@ from cnc.service.refused import CallRefused
 from cnc.service.web.api import refusal
 from cnc.service.web.asking import Asking, with_pauses
 from cnc.service.web.bodies import BODY_MAX_OCTETS, json_of
-from cnc.service.web.resources import source, token_of
+from cnc.service.web.resources import key_of, source, token_of
 
 # What commands are sent, by the role of the token; of a CUC, which may send none, no more than
 # any body has.
@@ -51,6 +51,7 @@ class Commands:
     async def put_intent(self, request: Request) -> Response:
         try:
             arguments = await self._arguments(request)
+            arguments["idempotency_key"] = key_of(request)
             found = await self._asking.call(
                 "intent.put", arguments, token=token_of(request), source=source(request)
             )
