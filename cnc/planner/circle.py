@@ -9,9 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
-from itertools import accumulate, compress
 from math import gcd
-from operator import gt
 
 
 class Circle:
@@ -25,8 +23,6 @@ class Circle:
     def __init__(self, length_ns: int, reservations: Iterable[tuple[int, int, int]]) -> None:
         """Fold `reservations`, each (start, duration, period)."""
         self.length_ns = length_ns
-        self.starts: list[int] = []
-        self.ends: list[int] = []
         folded: list[tuple[int, int]] = []
         for start, duration, period in reservations:
             # Most have one piece, and a planner that stays up (`Live`) makes circles all the time.
@@ -36,13 +32,15 @@ class Circle:
             else:
                 folded += self._pieces(start, duration, period)
         folded.sort()
-        if folded:
-            starts, ends = zip(*folded, strict=True)
-            # What is busy until when, and whether it is the last of what is busy without a pause.
-            until = list(accumulate(ends, max))
-            pauses = list(map(gt, starts[1:], until))
-            self.starts = [starts[0], *compress(starts[1:], pauses)]
-            self.ends = [*compress(until, pauses), until[-1]]
+        starts, ends, until = list[int](), list[int](), -1
+        for start, end in folded:
+            if start > until:
+                starts.append(start)
+                ends.append(end)
+                until = end
+            elif end > until:
+                ends[-1] = until = end
+        self.starts, self.ends = starts, ends
 
     def repeated(self, length_ns: int) -> Circle:
         """The same times on a longer circle, a multiple of this one."""
