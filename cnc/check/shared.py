@@ -178,15 +178,16 @@ class _Queue:
             yield from self._late(turns, there, begin + self._delays.held_ns)
 
     def _with_early(self, coming: list[Turn], cycle_ns: int, until_ns: int) -> list[Turn]:
-        """With those of later cycles that may be there before `until_ns`: of as many as their
-        latency has, or it is refused anyway."""
+        """With those of later cycles that may be there before `until_ns`, or are to have left by
+        then: of as many as their latency has, or it is refused anyway."""
         streams = self._intent.streams
         most = 2 + max([streams[t.stream].max_latency_ns for t in self._sharing]) // cycle_ns
         later = [
             (end_ns + cycle * cycle_ns, number, by_ns + cycle * cycle_ns, its)
             for end_ns, number, by_ns, its in coming
-            if its.earliest_ns + by_ns + cycle_ns < until_ns
-            for early in [-(-(until_ns - its.earliest_ns - by_ns) // cycle_ns)]
+            for since_ns in [min(its.earliest_ns + by_ns, end_ns - 1)]
+            if since_ns + cycle_ns < until_ns
+            for early in [-(-(until_ns - since_ns) // cycle_ns)]
             for cycle in range(1, min(most, early))
         ]
         return sorted([*coming, *later]) if later else coming

@@ -18,7 +18,17 @@ from cnc.check import arrivals, judge, shared, whole
 from cnc.mechanisms.stream_filters import derive
 from cnc.mechanisms.stream_filters.derive import window_gate
 from cnc.mechanisms.stream_filters.model import Policing, PolicingRules, WindowGate
-from cnc.model import Bridge, Elimination, EndStation, Network, Plan, PortRef, StreamPlan
+from cnc.model import (
+    Bridge,
+    Elimination,
+    EndStation,
+    GateControlList,
+    GateEntry,
+    Network,
+    Plan,
+    PortRef,
+    StreamPlan,
+)
 from tests.simulator.adversary import Adversary, Chance, Nobody, Slow
 from tests.simulator.campaign import verdict, verdict_of_mutation, with_shortest_windows
 from tests.simulator.mutations import with_list, with_shorter_windows, with_stream
@@ -135,6 +145,28 @@ def test_in_a_window_to_a_listener_that_is_shorter_by_a_frame_some_frame_is_late
     shorter = with_shorter_windows(planned, last, CYCLIC_NUMBER, frame_ns)
     assert {violation.code for violation in judge(shorter)} == {"window-full"}
     assert late(shorter, adversaries()) > 0
+
+
+def test_frames_that_come_after_their_window_are_late_where_it_begins_in_the_cycle_before() -> None:
+    planned = batch(4, margin_ns=0)
+    cycle_ns, window_ns = planned.gates[PLC].cycle_ns, planned.streams["f0"].hops[-1].window_ns
+    around = GateControlList(
+        cycle_ns,
+        (
+            GateEntry(0xC0, window_ns),
+            GateEntry(0x81, cycle_ns - 2 * window_ns),
+            GateEntry(0xC0, window_ns),
+        ),
+    )
+
+    def moved(its: StreamPlan) -> StreamPlan:
+        first, last = its.hops
+        first = replace(first, offset_ns=cycle_ns // 2)
+        return replace(its, paths=((first, replace(last, offset_ns=0)),))
+
+    streams = {name: moved(its) for name, its in planned.streams.items()}
+    after = replace(planned, streams=streams, gates={**planned.gates, PLC: around})
+    assert {(each.code, each.where) for each in judge(after)} == {("window-full", str(PLC))}
 
 
 @pytest.mark.parametrize("name", PLANS)
