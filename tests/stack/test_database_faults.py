@@ -292,6 +292,33 @@ def test_a_controller_that_stands_still_in_a_decision_is_given_up_and_others_go_
     standing.close()
 
 
+def test_a_controller_that_stands_still_while_it_sends_many_rows_is_ended_by_who_waits(
+    store: Store, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the statements of a pipeline, in which no timeout of the server holds."""
+    monkeypatch.setattr(postgresql, "_SETTINGS", "-c lock_timeout=500ms")
+    monkeypatch.setattr(postgresql, "_IDLE_IN_TRANSACTION_S", 0.2)
+    waiting = Store(Database(url_of(database)))
+    goes_on = threading.Event()
+
+    def rows() -> Iterator[tuple[str, str]]:
+        yield "of one that stands still", "first"
+        with pytest.raises(CallRefused, match="lock timeout"):
+            note(waiting, "of another")
+        note(waiting, "of another")
+        goes_on.set()
+        yield "too late", "second"
+
+    lost = pytest.raises(CallRefused, match="the database of the service failed")
+    with lost, store.database.writing() as connection:
+        standing = connection.connection.cursor()
+        standing.executemany("INSERT INTO meta (value, key) VALUES (%s, %s)", rows())
+    assert goes_on.is_set()
+    assert waiting.noted("value") == "of another"
+    assert waiting.noted("first") is None
+    waiting.close()
+
+
 def test_a_new_leader_ends_what_holds_the_rollouts_of_one_that_stands_still(
     directory: Path, tmp_path: Path
 ) -> None:

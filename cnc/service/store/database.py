@@ -93,6 +93,8 @@ class Database:
                     yield connection
                     is_written = True
             except DBAPIError as error:
+                if self.is_shared:
+                    postgresql.end_standing(self._engine, error)
                 is_lost = is_written and own_id and error.connection_invalidated
                 if not is_lost or not self._has_committed(own_id):
                     raise

@@ -30,6 +30,8 @@ from cnc.service.store.schema import meta
 
 # A writer that stands still while all others wait for it is given up before they give up.
 _IDLE_IN_TRANSACTION_S, _LOCK_S, _STATEMENT_S = 10, 15, 30
+_LOCK_NOT_AVAILABLE = "55P03"  # SQLSTATE, as when `lock_timeout` is over
+_CALLED = "cnc on "
 _SETTINGS = (
     "-c synchronous_commit=on"
     f" -c idle_in_transaction_session_timeout={_IDLE_IN_TRANSACTION_S}s"
@@ -49,6 +51,14 @@ _POOL_WAIT_S = 10.0
 _OUTCOME_KNOWN_S, _ASK_EVERY_S = 20.0, 0.2
 _FSYNC = text("SHOW fsync")
 _STATUS = text("SELECT pg_xact_status(CAST(:id AS xid8))")
+# Those in which the server waits for more of the statements that psycopg sends at once, such as a
+# list of rows: neither `idle_in_transaction_session_timeout` nor `statement_timeout` holds there.
+_END_STANDING = text(
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+    " WHERE datname = current_database() AND usename = current_user"
+    " AND starts_with(application_name, :called) AND backend_xid IS NOT NULL"
+    " AND wait_event = 'ClientRead' AND state_change < clock_timestamp() - :for_s * interval '1 s'"
+)
 # The first of several controllers makes the tables; any number, of advisory locks.
 _MAKING = 0x434E43
 
@@ -80,7 +90,7 @@ def engine(url: URL) -> Engine:
     parameters = {
         **own,
         "options": f"{options if isinstance(options, str) else ' '.join(options)} {_SETTINGS}",
-        "application_name": f"cnc on {socket.gethostname()}, process {os.getpid()}",
+        "application_name": f"{_CALLED}{socket.gethostname()}, process {os.getpid()}",
     }
     try:
         return create_engine(
@@ -118,6 +128,16 @@ def in_turn(connection: Connection) -> tuple[str, str]:
         .with_for_update()
     ).one()
     return version, own_id
+
+
+def end_standing(engine: Engine, refused: DBAPIError) -> None:
+    """Where a writer gave up waiting for its turn, end the sessions of controllers that have stood
+    still in a transaction for so long that the server would have ended them between two
+    statements."""
+    if getattr(refused.orig, "sqlstate", None) != _LOCK_NOT_AVAILABLE:
+        return
+    with engine.connect() as connection:
+        connection.execute(_END_STANDING, {"called": _CALLED, "for_s": _IDLE_IN_TRANSACTION_S})
 
 
 def has_committed(engine: Engine, transaction_id: str) -> bool | None:
