@@ -205,12 +205,14 @@ def rollback(  # noqa: PLR0917  one parameter an option
 @click.command()
 @click.argument("file", type=DOCUMENT)
 @click.option("--problems", is_flag=True, help="Only the ports that are not as planned.")
+@click.option("--ports", "all_ports", is_flag=True, help="Each port, also where there are many.")
 @connection
 @history_option
 @JSON
 def status(  # noqa: PLR0917  one parameter an option
     file: Path,
     problems: bool,
+    all_ports: bool,
     identity: Path,
     known_hosts: Path,
     timeout_s: float,
@@ -219,10 +221,11 @@ def status(  # noqa: PLR0917  one parameter an option
 ) -> None:
     """Show the intended, the running and the pending list of every port of FILE.
 
-    The ports of an intent that was pushed are compared with the plan that runs; another intent is
-    planned first, as by a push, and without a plan nothing is compared. On the error stream: what
-    was measured since the push beyond what the plan allows for, and a rollout that was not
-    confirmed everywhere.
+    Of more than 24 ports a row for each switch is shown, and the ports that are not as planned;
+    --ports lists all. The ports of an intent that was pushed are compared with the plan that runs;
+    another intent is planned first, as by a push, and without a plan nothing is compared. On the
+    error stream: what was measured since the push beyond what the plan allows for, and a rollout
+    that was not confirmed everywhere.
     """
     connect = connect_options(identity, known_hosts, timeout_s)
     document = load(file, state_dir)
@@ -246,7 +249,13 @@ def status(  # noqa: PLR0917  one parameter an option
         else:
             ports = rollout.status(plan, connect=connect, left=left)
         exceeded = app.exceeded_figures(document, running, connect=connect, listener=listener)
-    render.status(ports, only_problems=problems, as_json=as_json, compared=no_plan is None)
+    render.status(
+        ports,
+        only_problems=problems,
+        as_json=as_json,
+        compared=no_plan is None,
+        all_ports=all_ports,
+    )
     for each in exceeded:
         render.warning(each.text, each.hint)
     _report(unresolved)

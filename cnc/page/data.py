@@ -34,7 +34,6 @@ with a broken route has none, and the verdict has the reason. A port with a cycl
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from itertools import chain
 from typing import Any
@@ -51,18 +50,13 @@ from cnc.model import Plan, PortRef, Stream
 from cnc.page.guards import guards
 from cnc.page.layout import positions
 from cnc.plans.shared_windows import shared_windows
-from cnc.support.format import duration, rate
+from cnc.support.format import duration, natural, rate
 
 
 def page_data(plan: Plan, judged: Judgement | None = None) -> dict[str, Any]:
     """All of it, with nothing that `json` does not know; deterministic. `judged` is the judgement
     on the plan, if there is one."""
     return _Data(plan, judged or judgement(plan)).everything()
-
-
-def _natural(name: str) -> list[tuple[int, str]]:
-    """Orders names as people count: s2 before s10."""
-    return [(int(part), "") if part.isdecimal() else (0, part) for part in re.split(r"(\d+)", name)]
 
 
 class _Data:
@@ -72,21 +66,21 @@ class _Data:
         self._network = plan.intent.network
         self._classes = classes_of(plan)
         self._nodes = [
-            *sorted(self._network.bridges, key=_natural),
-            *sorted(self._network.end_stations, key=_natural),
+            *sorted(self._network.bridges, key=natural),
+            *sorted(self._network.end_stations, key=natural),
         ]
         self._node_number = {name: number for number, name in enumerate(self._nodes)}
         in_use = set(ports_along_the_way(plan))
         self._rows = len(in_use)
         self._ports = sorted(
             self._network.links,
-            key=lambda port: (port not in in_use, port not in plan.gates, _natural(str(port))),
+            key=lambda port: (port not in in_use, port not in plan.gates, natural(str(port))),
         )
         self._port_number = {port: number for number, port in enumerate(self._ports)}
         self._guards = guards(plan)
         self._shared = shared_windows(plan)
         self._shown = [
-            name for name in sorted(plan.streams, key=_natural) if plan.streams[name].hops
+            name for name in sorted(plan.streams, key=natural) if plan.streams[name].hops
         ]
         self._stream_number = {name: number for number, name in enumerate(self._shown)}
         self._frames: defaultdict[str, list[Transmission]] = defaultdict(list)
@@ -111,10 +105,10 @@ class _Data:
             "ports": [self._port(port, load) for port, load in self._loads().items()],
             "rows": self._rows,
             "streams": [self._stream(plan.intent.streams[name]) for name in self._shown],
-            "loops": [self._loop(name) for name in sorted(plan.loops, key=_natural)],
+            "loops": [self._loop(name) for name in sorted(plan.loops, key=natural)],
             "refused": [
                 self._wanted(plan.intent.streams[name]) | {"why": plan.refused[name]}
-                for name in sorted(plan.refused, key=_natural)
+                for name in sorted(plan.refused, key=natural)
             ],
         }
 

@@ -40,7 +40,7 @@ OFFERED: Mapping[str, frozenset[str]] = {
         "path": "stream file",
         "plan": "file algorithm reoptimise best_effort ask_switches force_margin seed",
         "show": "file",
-        "status": "file problems",
+        "status": "file problems all_ports",
         "talkers": "plan as_csv",
         "watch": "file interval_s",
     }.items()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import unicodedata
 
 from cnc.model import NS_PER_S, GateControlList, GateLimits
@@ -95,3 +96,8 @@ def printable(text: str) -> str:
     stays what it is.
     """
     return text.translate(_ESCAPES)
+
+
+def natural(name: str) -> list[tuple[int, str]]:
+    """Orders names as people count: s2 before s10."""
+    return [(int(part), "") if part.isdecimal() else (0, part) for part in re.split(r"(\d+)", name)]

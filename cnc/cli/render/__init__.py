@@ -7,7 +7,8 @@ from cnc.cli.render.lab import captured, kernels_up, lab_status, lab_up, lab_wit
 from cnc.cli.render.output import INTERRUPTED, error, interrupted, misuse, warning
 from cnc.cli.render.path import path
 from cnc.cli.render.planning import chart, difference, intent, limits, plan, refused, verdict
-from cnc.cli.render.switches import exposed, moves, push, status
+from cnc.cli.render.status import status
+from cnc.cli.render.switches import exposed, moves, push
 from cnc.cli.render.talkers import talkers
 
 __all__ = [

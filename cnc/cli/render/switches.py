@@ -1,27 +1,25 @@
-"""What push and status print: what changed on the switches, and what they run."""
+"""What push prints: what changes for streams, and on the switches."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from cnc.cli.render.output import new_table, print_json, print_table, some
+from cnc.cli.render.output import new_table, print_json, print_table
 from cnc.cli.terminal import echo
 from cnc.model import NS_PER_S, StreamPlan
-from cnc.support.format import counted, duration, gate_summary, nodes
+from cnc.support.format import counted, duration
 from cnc.support.lazy import lazy_import
 
 if TYPE_CHECKING:
-    from cnc.mechanism import CountedTable
-    from cnc.mechanisms import composition, registry
+    from cnc.mechanisms import composition
     from cnc.planner import Move
     from cnc.plans.difference import PlanDifference
-    from cnc.rollout import Finding, PortStatus, Report
+    from cnc.rollout import Finding, Report
 else:
     composition = lazy_import("cnc.mechanisms.composition")
-    registry = lazy_import("cnc.mechanisms.registry")
 
 _MOVES_MAX = 100
 
@@ -160,75 +158,4 @@ def _start(report: Report) -> str:
     return (
         f"the schedule starts in {starts_in_s:.1f} s, at {at:%Y-%m-%d %H:%M:%S} UTC "
         f"(TAI {seconds}.{nanoseconds:09})"
-    )
-
-
-def status(
-    ports: Sequence[PortStatus], *, only_problems: bool, as_json: bool, compared: bool = True
-) -> None:
-    """The ports, or those that differ; and in a line how many of all do, where there is a plan that
-    they were `compared` with."""
-    differing = [port for port in ports if not port.agrees]
-    shown = differing if only_problems else ports
-    if as_json:
-        from cnc.json_output.switches import PortState  # noqa: PLC0415
-
-        print_json([PortState.model_validate(port) for port in shown])
-        return
-    if shown:
-        table = new_table("", "port", "intended", "running", "pending", "verdict")
-        for port in shown:
-            forwards = port.forwarding
-            table.add_row(
-                str(port.port),
-                composition.settings_summary(
-                    port.intended, forwards.intended if forwards else None
-                ),
-                composition.settings_summary(
-                    port.running.gates if port.running else None,
-                    forwards.running if forwards else None,
-                ),
-                gate_summary(port.pending.gates if port.pending else None),
-                port.verdict,
-                style=None if port.agrees else "bold red",
-            )
-        print_table(table)
-        for each in registry.WATCHED:
-            if each.table:
-                _print_counted(each.table, each.row, shown, only_problems=only_problems)
-    if compared:
-        echo(_summary(ports, differing))
-    for hint in dict.fromkeys(hint for port in shown for hint in port.hints):
-        echo(f"hint: {hint}")
-
-
-def _print_counted(
-    table: CountedTable, row: type[Any], ports: Sequence[PortStatus], *, only_problems: bool
-) -> None:
-    """What switches have counted; nothing where none counts any."""
-    cells = [
-        (texts, is_in_order)
-        for port in ports
-        for its in port.counts.of(row)
-        for texts, is_in_order in [table.cells(port.port.node, its)]
-        if not (only_problems and is_in_order)
-    ]
-    if not cells:
-        return
-    printed = new_table(table.title, *table.columns)
-    for texts, is_in_order in cells[:_MOVES_MAX]:
-        printed.add_row(*texts, style=None if is_in_order else "bold red")
-    print_table(printed, len(cells), whole="--json")
-
-
-def _summary(ports: Sequence[PortStatus], differing: Sequence[PortStatus]) -> str:
-    switches = nodes(
-        len({port.port.node for port in ports if not port.is_end_station}),
-        len({port.port.node for port in ports if port.is_end_station}),
-    )
-    if not differing:
-        return f"{counted(len(ports), 'port')} on {switches}: all as planned"
-    names = some([str(port.port) for port in differing], ", ")
-    return (
-        f"{len(differing)} of {counted(len(ports), 'port')} on {switches} not as planned: {names}"
     )
