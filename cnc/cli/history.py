@@ -28,21 +28,37 @@ from cnc.cli.terminal import echo
     type=click.Path(dir_okay=False, path_type=Path),
     help="Write the plan that rollout NUMBER deployed here.",
 )
+@click.option(
+    "--intent", is_flag=True, help="Print the intent that the plan of rollout NUMBER was made for."
+)
 @history_option
 @JSON
-def history(
-    which: str | None, limit: int, output: Path | None, state_dir: Path, as_json: bool
+def history(  # noqa: PLR0917  one parameter an option
+    which: str | None,
+    limit: int,
+    output: Path | None,
+    intent: bool,
+    state_dir: Path,
+    as_json: bool,
 ) -> None:
     """List the rollouts of this controller or of NETWORK, or show one by its NUMBER.
 
     Most commands take the number of a rollout in the place of its plan.
     """
     with open_history(state_dir) as kept:
-        if output:
+        if output or intent:
             if which is None or not which.isdecimal():
-                raise click.UsageError("-o needs the NUMBER of a rollout")
-            app.dump_plan(app.plan_of_rollout(kept, int(which)), output)
-            echo(f"wrote {output}")
+                raise click.UsageError(
+                    f"{'-o' if output else '--intent'} needs the NUMBER of a rollout"
+                )
+            plan = app.plan_of_rollout(kept, int(which))
+            if output:
+                app.dump_plan(plan, output)
+                echo(f"wrote {output}", err=intent)
+            if intent:
+                from cnc.intent import source  # noqa: PLC0415
+
+                echo(source.dump(dict(plan.intent.document)), nl=False)
             return
         if which is not None and which.isdecimal():
             render.rollout(kept.rollout(int(which)), as_json=as_json)

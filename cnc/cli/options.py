@@ -63,6 +63,21 @@ JSON = click.option(
     help="Print data for programs.",
 )
 
+MESSAGE_MAX = 200
+
+
+def _message(_context: click.Context, _option: click.Parameter, text: str | None) -> str | None:
+    if text is not None and (len(text) > MESSAGE_MAX or not text.isprintable()):
+        raise click.BadParameter(f"at most {MESSAGE_MAX} characters in one line")
+    return text
+
+
+MESSAGE = click.option(
+    "-m",
+    "--message",
+    callback=_message,
+    help="Why, for the history of rollouts: one line.",
+)
 FORCE_MARGIN = click.option(
     "--force-margin",
     is_flag=True,

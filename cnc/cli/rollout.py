@@ -16,6 +16,7 @@ from cnc.cli.options import (
     FILE,
     FORCE_MARGIN,
     JSON,
+    MESSAGE,
     TAKE_OVER,
     WITHOUT_DEADLINE,
     connect_options,
@@ -59,6 +60,7 @@ else:
     is_flag=True,
     help="Plan an intent from scratch: every stream may move.",
 )
+@MESSAGE
 @FORCE_MARGIN
 @TAKE_OVER
 @WITHOUT_DEADLINE
@@ -71,6 +73,7 @@ def push(  # noqa: PLR0917  one parameter an option
     resume: bool,
     rollback: bool,
     reoptimise: bool,
+    message: str | None,
     force_margin: bool,
     take_over: bool,
     without_deadline: bool,
@@ -94,10 +97,10 @@ def push(  # noqa: PLR0917  one parameter an option
     """
     connect = connect_options(identity, known_hosts, timeout_s)
     if resume or rollback:
-        if (resume and rollback) or dry_run or reoptimise or force_margin:
+        if (resume and rollback) or dry_run or reoptimise or force_margin or message:
             raise click.UsageError(
-                "--resume and --rollback exclude each other, and --dry-run, --reoptimise and "
-                "--force-margin"
+                "--resume and --rollback exclude each other, and --dry-run, --reoptimise, "
+                "--force-margin and --message"
             )
         network = app.network_of(app.load(file)) if file else None
         with open_history(state_dir) as history, progress.steps() as say:
@@ -139,7 +142,7 @@ def push(  # noqa: PLR0917  one parameter an option
                 dry_run=dry_run,
                 take_over=take_over,
                 without_deadline=without_deadline,
-                what=f"push {file.name}",
+                what=_what(f"push {file.name}", plan, ahead.change, message),
                 force_margin=force_margin,
                 listener=say,
                 warn=_noting(warnings, as_json=as_json),
@@ -154,6 +157,7 @@ def push(  # noqa: PLR0917  one parameter an option
 @click.command()
 @click.argument("number", type=click.IntRange(min=1), required=False)
 @click.option("--dry-run", is_flag=True, help="Show what would change per switch; send nothing.")
+@MESSAGE
 @FORCE_MARGIN
 @TAKE_OVER
 @WITHOUT_DEADLINE
@@ -163,6 +167,7 @@ def push(  # noqa: PLR0917  one parameter an option
 def rollback(  # noqa: PLR0917  one parameter an option
     number: int | None,
     dry_run: bool,
+    message: str | None,
     force_margin: bool,
     take_over: bool,
     without_deadline: bool,
@@ -192,7 +197,7 @@ def rollback(  # noqa: PLR0917  one parameter an option
             dry_run=dry_run,
             take_over=take_over,
             without_deadline=without_deadline,
-            what=f"back to rollout {chosen.number}",
+            what=_what(f"back to rollout {chosen.number}", plan, ahead.change, message),
             force_margin=force_margin,
             has_run=chosen.phase is rollout.Phase.DONE,
             listener=say,
@@ -283,6 +288,14 @@ def _ahead(running: Plan | None, plan: Plan, *, dry_run: bool, as_json: bool) ->
         render.moves(ahead.moves, dry_run=dry_run)
         render.exposed(ahead.exposed)
     return ahead
+
+
+def _what(action: str, plan: Plan, change: PlanDifference | None, message: str | None) -> str:
+    """What the history has of a rollout: the operator's words, and how many streams come, go and
+    are wanted otherwise than in the plan that `change` compares with."""
+    streams = change.streams_summary if change else f"+{counted(len(plan.streams), 'stream')}"
+    parts = [message, f"({streams})"] if message and streams else [message or streams]
+    return f"{action}: {' '.join(parts)}" if any(parts) else action
 
 
 def _done(

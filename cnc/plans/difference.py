@@ -63,6 +63,14 @@ class PlanDifference:
         return bool(self.wanted or self.placed)
 
     @property
+    def streams_summary(self) -> str:
+        """How many streams come, go and are wanted otherwise: `+3 -2 ~1 streams`; or nothing."""
+        wanted = [each for each in self.wanted.values() if each.before and each.after]
+        numbers = len(self.added), len(self.removed), len(wanted)
+        texts = [f"{sign}{its}" for sign, its in zip("+-~", numbers, strict=True) if its]
+        return " ".join([*texts, "stream" if sum(numbers) == 1 else "streams"]) if texts else ""
+
+    @property
     def added(self) -> list[str]:
         """The streams that get a place."""
         return [name for name, change in self.placed.items() if change.before is None]

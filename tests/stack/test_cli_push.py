@@ -280,6 +280,25 @@ def test_a_push_of_an_edited_intent_moves_no_other_stream(
     assert "no change" in again.stdout
 
 
+def test_the_history_says_what_came_and_went_and_why(operator: Operator, edited: dict[str, Any]):
+    before = len(edited["streams"])
+    edited["streams"]["more"] = {**edited["streams"]["h2-h1"], "payload": "64B"}
+    operator.push_intent(edited, "-m", "one more sensor")
+    del edited["streams"]["more"], edited["streams"]["h2-h1"]
+    operator.push_intent(edited)
+    newest, middle, first = json.loads(operator.cnc("history", "-n", "3", "--json").stdout)[:3]
+    assert newest["what"].endswith(": -2 streams")
+    assert middle["what"].endswith(": one more sensor (+1 stream)")
+    assert first["what"].endswith(f": +{before} streams") or "stream" not in first["what"]
+
+
+@pytest.mark.parametrize("message", ["two\nlines", "x" * 201])
+def test_a_message_is_a_line(operator: Operator, edited: dict[str, Any], message: str):
+    refused = operator.push_intent(edited, "-m", message)
+    assert refused.returncode == 2
+    assert "in one line" in refused.stderr
+
+
 def test_streams_that_run_move_when_the_operator_asks_for_all_anew(
     operator: Operator, edited: dict[str, Any], former: Plan
 ):

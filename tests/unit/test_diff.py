@@ -74,6 +74,17 @@ def test_streams_that_come_and_go_are_named_and_not_said_to_move(shown: Shown) -
     assert shown(LINE3, fewer) == "streams removed: camera"
 
 
+def test_a_summary_counts_streams_that_come_go_and_are_wanted_otherwise() -> None:
+    fewer = without(LINE3, "camera")
+    assert difference(fewer, LINE3).streams_summary == "+1 stream"
+    assert difference(LINE3, without(fewer, "valves")).streams_summary == "-2 streams"
+    valves = replace(LINE3.intent.streams["valves"], latest_ns=1_500)
+    wanted = replace(LINE3.intent, streams={**LINE3.intent.streams, "valves": valves})
+    other = replace(LINE3, intent=wanted)
+    assert difference(fewer, other).streams_summary == "+1 ~1 streams"
+    assert difference(LINE3, LINE3).streams_summary == ""
+
+
 def test_a_new_stream_without_a_place_is_told_apart(shown: Shown) -> None:
     placed = {name: its for name, its in LINE3.streams.items() if name != "camera"}
     refused = replace(LINE3, streams=placed, refused={"camera": "no room"})

@@ -49,6 +49,18 @@ def test_a_rollout_is_a_line_with_who_what_and_how_much(history: History, state_
     assert shown.exit_code == 0
 
 
+def test_the_intent_of_a_rollout_plans_as_it_did(
+    history: History, state_dir: Path, tmp_path: Path
+) -> None:
+    with begin(history, plan=LINE3) as journal:
+        journal.end(Phase.DONE)
+    printed = cnc("history", 1, "--intent", "--state-dir", state_dir)
+    again = tmp_path / "again.yaml"
+    again.write_text(printed.output)
+    assert app.load_intent(again).document == LINE3.intent.document
+    assert cnc("history", "--intent", "--state-dir", state_dir).exit_code == 2
+
+
 def test_what_was_not_confirmed_everywhere_comes_first_and_says_what_to_do(
     history: History, state_dir: Path
 ) -> None:
