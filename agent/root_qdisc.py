@@ -3,6 +3,8 @@
 A child that is grafted below a running software taprio stops its schedule: taprio_graft() takes
 the device down and up again, and taprio_reset() cancels the timer that moves the gates. The timer
 starts again when the root is set once more, so the children always come with their root.
+
+The root is the taprio of the gates; children of a port without gates have a mqprio above them.
 """
 
 from __future__ import annotations
@@ -13,7 +15,14 @@ from typing import ClassVar
 
 from agent.composition import Contribution, KernelObject, Stage
 
+HANDLE = 0x7A0_0000  # 7a0:, by which the agent knows its own root
+# That of a child, with its queue added: with the handle that is there the kernel changes a qdisc in
+# place, with another one it grafts.
+CHILD_MAJOR = 0x7A1
+
 ROOT = 0  # the place of the root's own contribution
+# That of the traffic classes by which a port without gates gives frames to the children's queues.
+CLASSES = -1
 NO_QDISC = "noqueue"  # what the kernel shows where there is none
 
 
@@ -35,16 +44,27 @@ class ChildQdisc:
 
 @dataclass(frozen=True, slots=True)
 class RootQdisc(KernelObject):
-    """One contribution at the place ROOT, `ChildQdisc`s behind it."""
+    """A root at the place ROOT, or `TrafficClasses` at CLASSES, and `ChildQdisc`s behind it.
+
+    Where both are contributed the one at ROOT is set.
+    """
 
     removed_in: ClassVar[Stage] = Stage.OPEN_GATES
     set_in: ClassVar[Stage] = Stage.CLOSE_GATES
 
     def problems(self, contributions: Sequence[Contribution]) -> Iterator[str]:
-        if any(each.place == ROOT for each in contributions):
+        if any(each.place <= ROOT for each in contributions):
             return
         for each in contributions:
             yield (
                 f"port {self.port}: {each.owner} needs gates on this port: a {each.content.kind} "
                 f"qdisc on transmit queue {each.content.queue} has no root qdisc to belong to"
             )
+
+
+def foreign_root(port: str, qdisc: str) -> str:
+    """Why a port with the root qdisc of another program is refused, and what to do."""
+    return (
+        f"its root qdisc {qdisc} was not set by this agent and is left alone; "
+        f"remove it first (tc qdisc del dev {port} root)"
+    )

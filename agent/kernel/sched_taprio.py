@@ -24,14 +24,13 @@ from pyroute2.netlink import NLA_F_NESTED, nla, nla_base_string
 from pyroute2.netlink.rtnl import TC_H_ROOT
 from pyroute2.netlink.rtnl.tcmsg import common
 
+from agent.kernel.sched_mqprio import MQPRIO_QOPT, mqprio_qopt
+
 FLAG_TXTIME_ASSIST = 0x1
 FLAG_FULL_OFFLOAD = 0x2
 CMD_SET_GATES = 0
 CMD_SET_AND_HOLD = 1
 CMD_SET_AND_RELEASE = 2
-
-PRIORITIES = 16  # TC_QOPT_BITMASK + 1
-MAX_CLASSES = 16  # TC_QOPT_MAX_QUEUE
 
 TCA_STAB_BASE, TCA_STAB_DATA = 1, 2
 _TC_SIZESPEC = struct.Struct("=BBhiIIII")  # struct tc_sizespec
@@ -103,7 +102,7 @@ def get_parameters(kwarg: Mapping[str, Any]) -> dict[str, Any]:
     """The `TCA_OPTIONS` of a request; an attribute that is not given is left to the kernel."""
     attrs: list[list[Any]] = []
     if "map" in kwarg:
-        attrs.append(["TCA_TAPRIO_ATTR_PRIOMAP", _mqprio_qopt(kwarg)])
+        attrs.append(["TCA_TAPRIO_ATTR_PRIOMAP", mqprio_qopt(kwarg)])
     if "sched_entries" in kwarg:
         entries = _packed_entries(kwarg["sched_entries"])
         attrs.append(["TCA_TAPRIO_ATTR_SCHED_ENTRY_LIST", entries])
@@ -121,22 +120,6 @@ def get_parameters(kwarg: Mapping[str, Any]) -> dict[str, Any]:
         ["TCA_TAPRIO_ATTR_TC_ENTRY", _tc_entry(entry)] for entry in kwarg.get("tc_entries", ())
     ]
     return {"attrs": attrs}
-
-
-def _mqprio_qopt(kwarg: Mapping[str, Any]) -> dict[str, Any]:
-    queues = kwarg["queues"]
-    return {
-        "num_tc": kwarg.get("num_tc", len(queues)),
-        "prio_tc_map": _padded(kwarg["map"], PRIORITIES),
-        "hw": 0,
-        "count": _padded((count for count, _ in queues), MAX_CLASSES),
-        "offset": _padded((offset for _, offset in queues), MAX_CLASSES),
-    }
-
-
-def _padded(values: Iterable[int], length: int) -> list[int]:
-    given = list(values)
-    return given + [0] * (length - len(given))
 
 
 def _packed_entries(entries: Iterable[Iterable[int]]) -> bytes:
@@ -214,13 +197,7 @@ class options(nla):  # noqa: N801 (the name pyroute2 looks up)
     class mqprio_qopt(nla):  # noqa: N801
         """struct tc_mqprio_qopt"""
 
-        fields = (
-            ("num_tc", "B"),
-            ("prio_tc_map", f"{PRIORITIES}B"),
-            ("hw", "B"),
-            ("count", f"{MAX_CLASSES}H"),
-            ("offset", f"{MAX_CLASSES}H"),
-        )
+        fields = MQPRIO_QOPT
 
     class sched_entry_list(nla_base_string):  # noqa: N801
         """Encoded from octets, decoded to a tuple of SchedEntry."""

@@ -16,6 +16,7 @@ from agent.kernel import (
     cls_basic,
     cls_flower,
     sched_etf,
+    sched_mqprio,
     sched_prio,
     sched_taprio,
 )
@@ -24,6 +25,7 @@ from agent.kernel import (
 TC_PLUGINS = {
     "taprio": sched_taprio,
     "etf": sched_etf,
+    "mqprio": sched_mqprio,
     "prio": sched_prio,
     "flower": cls_flower,
     "basic": cls_basic,

@@ -15,6 +15,7 @@ from agent.mechanisms.forwarding import FORWARDING
 from agent.mechanisms.frer import frer
 from agent.mechanisms.gates import gates_with
 from agent.mechanisms.identification import IDENTIFICATION
+from agent.mechanisms.launch_time import LAUNCH_TIME
 from agent.mechanisms.received_priority import RECEIVED_PRIORITY
 from agent.mechanisms.sent_priority import SENT_PRIORITY
 from agent.mechanisms.stream_filters import stream_filters
@@ -41,6 +42,7 @@ def mechanisms(state_dir: Path, *, shared_clock: bool = False) -> tuple[Mechanis
         IDENTIFICATION,
         stream_filters(state_dir / "bpf"),
         frer(state_dir / "bpf"),
+        LAUNCH_TIME,
         talker_offsets(state_dir / "offsets.json"),
         clock(state_dir / "ptp", shared_clock=shared_clock),
     )

@@ -27,6 +27,11 @@ def tai_ns() -> int:
     return time.clock_gettime_ns(time.CLOCK_TAI)
 
 
+def tai_offset_ns() -> int:
+    """TAI minus CLOCK_REALTIME, the clock of socket time stamps: a whole number of seconds."""
+    return round((tai_ns() - time.time_ns()) / NS_PER_S) * NS_PER_S
+
+
 def sleep_until(instant_ns: int) -> None:
     """Return at an instant of CLOCK_TAI, at once if it has passed.
 

@@ -12,7 +12,8 @@ from pathlib import Path
 from urllib.parse import quote
 
 DIRECTORY = "lateness"  # beside the offsets
-FORMAT = "tsn-lateness/1"
+# A program that gives its frames no time of transmission says what agents of before know.
+FORMAT, FORMAT_OF_LAUNCHES = "tsn-lateness/1", "tsn-lateness/2"
 HOURS = 24
 QUANTILE_MISSES = 100_000  # of fewer periods nothing can be said of one in so many
 WRITE_EVERY_S = 10
@@ -28,10 +29,15 @@ class Lateness:
 
     The agent makes the directory of `file` for those that may write there; without it, or that
     right, nothing is told. Not to be used by two threads.
+
+    `missed` and `refused` count frames with a time of transmission that did not leave: they missed
+    it in the qdisc, or were refused there; None: the program states no such time.
     """
 
     def __init__(self, file: Path) -> None:
         self._file = file
+        self.missed: int | None = None
+        self.refused: int | None = None
         self._hours: dict[int, Counter[int]] = {}  # by the number of the step
         self._maxima_ns: dict[int, int] = {}
         self._next_write_s = time.clock_gettime(time.CLOCK_BOOTTIME) + WRITE_EVERY_S
@@ -54,8 +60,8 @@ class Lateness:
             self._next_write_s = now_s + WRITE_EVERY_S
 
     def write(self) -> None:
-        """Tell the agent, if anything was measured."""
-        if not self._hours:
+        """Tell the agent, if there is anything."""
+        if not self._hours and self.missed is None:
             return
         new = self._file.with_name(f"{self._file.name}.new")
         with contextlib.suppress(OSError):
@@ -67,18 +73,26 @@ class Lateness:
             new.replace(self._file)
 
     def _figures(self) -> dict[str, str | int]:
+        figures: dict[str, str | int] = {"format": FORMAT}
+        if self.missed is not None and self.refused is not None:
+            figures = {
+                "format": FORMAT_OF_LAUNCHES,
+                "missed": self.missed,
+                "refused": self.refused,
+            }
+        if self._hours:
+            figures |= self._measured()
+        return figures
+
+    def _measured(self) -> dict[str, int]:
         total: Counter[int] = Counter()
         for steps in self._hours.values():
             total.update(steps)
         count, maximum_ns = total.total(), max(self._maxima_ns.values())
-        figures: dict[str, str | int] = {
-            "format": FORMAT,
-            "count": count,
-            "maximum-ns": maximum_ns,
-        }
+        measured = {"count": count, "maximum-ns": maximum_ns}
         if count >= QUANTILE_MISSES:
-            figures["quantile-ns"] = min(_quantile_ns(total), maximum_ns)
-        return figures
+            measured["quantile-ns"] = min(_quantile_ns(total), maximum_ns)
+        return measured
 
 
 def _quantile_ns(total: Counter[int]) -> int:

@@ -104,6 +104,14 @@ class Offsets:
         ]
         return min(found, key=lambda departure: departure.period_begin_ns, default=None)
 
+    def sender(self, stream: str, path: int = 1) -> tuple[str, StreamOffset] | None:
+        """The interface by which a stream leaves, and what is newest of it; None: it does not."""
+        for name, its in self.interfaces.items():
+            for table in (its.pending, its.running):
+                if table and (stream, path) in table.streams:
+                    return name, table.streams[stream, path]
+        return None
+
 
 class OffsetFile:
     """The file of the agent, read again when it has changed. Not to be used by two threads."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
 
 from cnc.talker.clock import NS_PER_S, sleep_until, tai_ns
 from cnc.talker.lateness import Lateness
+from cnc.talker.launch import LaunchSocket
 from cnc.talker.offsets import Departure, OffsetFile, OffsetsError, StreamOffset
 
 # A push tells of a new offset seconds before its base time: who looks again this long before a
@@ -21,14 +23,19 @@ class Talker:
     `skipped` counts periods in which no frame was sent because the program came too late: it had
     other work, or was stopped, for longer than a period. How late it sends in the others is told to
     the agent of the station, if the program may write there: see `sent`.
+
+    With a `lead_ns` departures come so long before their instant, for a program whose frames have a
+    time of transmission: see `launching`.
     """
 
-    def __init__(self, file: OffsetFile, stream: str, path: int = 1) -> None:
+    def __init__(self, file: OffsetFile, stream: str, path: int = 1, *, lead_ns: int = 0) -> None:
         self._file = file
         self._stream = stream
         self._path = path
         self._lateness = Lateness.of(file.path, stream, path)
         self._sent_ns: int | None = None
+        self._lead_ns = lead_ns
+        self._is_launching = False
         self.skipped = 0
 
     def wait_until_told(self, timeout_s: float | None = None) -> StreamOffset:
@@ -64,25 +71,41 @@ class Talker:
         """
         self._sent_ns = tai_ns()
 
+    def launching(self, sock: socket.socket) -> LaunchSocket:
+        """The socket, for frames that leave at their instants if they are sent before.
+
+        Raises LaunchRefusedError where the kernel would not keep to that, OffsetsError while the
+        stream is in no table, and OSError.
+        """
+        found = self._file.offsets().sender(self._stream, self._path)
+        if found is None:
+            raise OffsetsError(f"{self._file.path} has no stream {self._stream}")
+        interface, stream = found
+        launch = LaunchSocket(sock, interface, stream.priority, self._lateness)
+        self._is_launching = True
+        self._lead_ns += launch.ahead_ns
+        return launch
+
     def _departures(self) -> Iterator[Departure]:
-        earliest_ns = tai_ns()
+        earliest_ns = tai_ns() + self._lead_ns
         while True:
-            departure, now_ns = self._next(earliest_ns), tai_ns()
+            departure, now_ns = self._next(earliest_ns), tai_ns() + self._lead_ns
             if departure is None:
-                sleep_until(now_ns + POLL_NS)
+                sleep_until(tai_ns() + POLL_NS)
                 earliest_ns = tai_ns()
             elif departure.instant_ns - now_ns > LOOK_AGAIN_NS + POLL_NS:
-                sleep_until(departure.instant_ns - LOOK_AGAIN_NS)
+                sleep_until(departure.instant_ns - self._lead_ns - LOOK_AGAIN_NS)
             elif (behind := (now_ns - departure.instant_ns) // departure.stream.period_ns) > 0:
                 self.skipped += behind
                 earliest_ns = departure.period_begin_ns + behind * departure.stream.period_ns
             else:
-                sleep_until(departure.instant_ns)
+                sleep_until(departure.instant_ns - self._lead_ns)
                 self._sent_ns = None
                 yield departure
-                # Not before: reading the clock would make the frame late.
-                sent_ns = tai_ns() if self._sent_ns is None else self._sent_ns
-                self._lateness.add(sent_ns - departure.instant_ns)
+                if not self._is_launching:
+                    # Not before: reading the clock would make the frame late.
+                    sent_ns = tai_ns() if self._sent_ns is None else self._sent_ns
+                    self._lateness.add(sent_ns - departure.instant_ns)
                 earliest_ns = departure.period_begin_ns + 1
 
     def _next(self, earliest_ns: int) -> Departure | None:

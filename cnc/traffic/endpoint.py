@@ -29,18 +29,10 @@ from pathlib import Path
 from typing import Any
 
 from cnc.talker import OffsetFile, StreamOffset, be_punctual, mark, sleep_until, tai_ns
+from cnc.talker.clock import NS_PER_S, tai_offset_ns
 from cnc.traffic.ethernet import Arrival, EthernetListener, EthernetOutlet
 from cnc.traffic.probe_filter import Marks
-from cnc.traffic.sockets import (
-    NS_PER_S,
-    PROBE,
-    SO_TIMESTAMPNS,
-    TIMESPEC,
-    UNCOUNTED,
-    SendingSocket,
-    tai_offset_ns,
-    widen,
-)
+from cnc.traffic.sockets import PROBE, SO_TIMESTAMPNS, TIMESPEC, UNCOUNTED, SendingSocket, widen
 
 PORT = 5005
 REHEARSAL = 0xFFFF  # the flow number of frames that are not counted

@@ -13,6 +13,7 @@ import socket
 import struct
 from typing import Any, NamedTuple
 
+from cnc.talker.clock import NS_PER_S
 from cnc.traffic.probe_filter import (
     ETHERTYPE,
     HEADERS_OCTETS,
@@ -20,15 +21,7 @@ from cnc.traffic.probe_filter import (
     probe_filter,
     probe_offset,
 )
-from cnc.traffic.sockets import (
-    NS_PER_S,
-    PROBE,
-    SO_TIMESTAMPNS,
-    SOL_PACKET,
-    TIMESPEC,
-    SendingSocket,
-    widen,
-)
+from cnc.traffic.sockets import PROBE, SO_TIMESTAMPNS, SOL_PACKET, TIMESPEC, SendingSocket, widen
 
 VLAN_ETHERTYPE = 0x8100
 LEAST_PAYLOAD_OCTETS = 46  # IEEE 802.3: a shorter one is filled up

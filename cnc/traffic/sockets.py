@@ -8,42 +8,38 @@ from __future__ import annotations
 import contextlib
 import socket
 import struct
-import time
 from array import array
 from collections import defaultdict
 
-from cnc.talker import tai_ns
+from cnc.talker.clock import tai_offset_ns
+from cnc.talker.error_queue import (
+    LEFT,
+    OPT_ID,
+    OPT_TSONLY,
+    SCHEDULED,
+    SO_TIMESTAMPING,
+    SOFTWARE,
+    TX_SCHED,
+    TX_SOFTWARE,
+    read_report,
+)
 
-NS_PER_S = 1_000_000_000
 PROBE = struct.Struct("!HI")  # flow number, sequence number
 UNCOUNTED = 0xFF00  # flow numbers from here on are of frames that no record has
 
-# What the socket module does not name: asm-generic/socket.h, linux/net_tstamp.h, linux/errqueue.h,
-# linux/if_packet.h.
+# What the socket module does not name: asm-generic/socket.h, linux/socket.h.
 SO_SNDTIMEO = 21
 SO_RCVBUFFORCE = 33
 SO_TIMESTAMPNS = 35
-SO_TIMESTAMPING = 37
 SOL_PACKET = 263
-IP_RECVERR = (socket.IPPROTO_IP, 11)
-IPV6_RECVERR = (socket.IPPROTO_IPV6, 25)
-PACKET_TX_TIMESTAMP = (SOL_PACKET, 16)
 TIMESPEC = struct.Struct("@qq")
-EXTENDED_ERROR = struct.Struct("@IBBBBII")  # last fields: kind of time stamp, number of the frame
-TX_SOFTWARE, SOFTWARE, OPT_ID, TX_SCHED, OPT_TSONLY = 1 << 1, 1 << 4, 1 << 7, 1 << 8, 1 << 11
 STAMP_FLAGS = TX_SCHED | TX_SOFTWARE | SOFTWARE | OPT_ID | OPT_TSONLY
-LEFT, SCHEDULED = 0, 1  # SCM_TSTAMP_SND, SCM_TSTAMP_SCHED
 _NO_STAMP = 0
 
 RECEIVE_BUFFER_OCTETS = 64 << 20
 # A few frames, so that a talker blocks until frames have been sent.
 SATURATING_BUFFER_OCTETS = 8 << 10
 SEND_TIMEOUT = TIMESPEC.pack(0, 100_000)  # a timeval: how often to check for the end of the run
-
-
-def tai_offset_ns() -> int:
-    """TAI minus CLOCK_REALTIME, the clock of socket time stamps: a whole number of seconds."""
-    return round((tai_ns() - time.time_ns()) / NS_PER_S) * NS_PER_S
 
 
 def widen(sock: socket.socket) -> None:
@@ -74,24 +70,14 @@ class SendingSocket:
 
     def read_stamp(self) -> bool:
         """Take one time stamp from the kernel; False if there is none."""
-        flags = socket.MSG_ERRQUEUE | socket.MSG_DONTWAIT
-        try:
-            _, ancillary, _, _ = self.socket.recvmsg(0, 256, flags)
-        except BlockingIOError:
-            return False
-        control = {(level, kind): data for level, kind, data in ancillary}
-        seconds, nanoseconds = TIMESPEC.unpack_from(control[socket.SOL_SOCKET, SO_TIMESTAMPING])
-        error = next(
-            control[kind]
-            for kind in (IP_RECVERR, IPV6_RECVERR, PACKET_TX_TIMESTAMP)
-            if kind in control
-        )
-        *_, kind, seq = EXTENDED_ERROR.unpack_from(error)
-        stamps = self._stamps[kind]
+        report = read_report(self.socket)
+        if report is None or report.stamp_ns is None:
+            return report is not None
+        stamps, seq = self._stamps[report.kind], report.number
         stamps.extend([_NO_STAMP] * (seq + 1 - len(stamps)))
         # The queues of the lab's cables report the frame again: the first stamp is used.
         if stamps[seq] == _NO_STAMP:
-            stamps[seq] = seconds * NS_PER_S + nanoseconds + self._tai_offset_ns
+            stamps[seq] = report.stamp_ns + self._tai_offset_ns
         return True
 
     def stamps(self, seq: int) -> tuple[int | None, int | None]:

@@ -26,16 +26,10 @@ from agent.mechanisms import MECHANISMS
 from agent.mechanisms.classification.classifier import Classifier
 from agent.mechanisms.classification.iptables_legacy import LegacyTables
 from agent.mechanisms.classification.iptables_restore import Flavour, RestoreTables
-from agent.mechanisms.gates.model import (
-    GateEntry,
-    GateOperation,
-    GateSchedule,
-    QueueRange,
-    Taprio,
-    TaprioMode,
-)
+from agent.mechanisms.gates.model import GateEntry, GateOperation, GateSchedule, Taprio, TaprioMode
 from agent.model import Clock
 from agent.switch import Switch
+from agent.traffic_classes import QueueRange
 from tests.kernel.line3_lab import scheduled, unscheduled  # noqa: F401  fixtures
 from tests.stack.conftest import (  # noqa: F401
     client,

@@ -19,12 +19,12 @@ from pyroute2 import IPRoute
 
 from agent.kernel.ports import KernelPorts
 from agent.mechanisms import MECHANISMS
-from agent.mechanisms.gates import children
 from agent.mechanisms.gates.model import GateState, Taprio
 from agent.model import AgentError
+from agent.root_qdisc import HANDLE
 from agent.switch import Switch
 from cnc.talker import sleep_until, tai_ns
-from cnc.traffic.sockets import tai_offset_ns
+from cnc.talker.clock import tai_offset_ns
 from tests.kernel.conftest import FAR, SO_RCVBUFFORCE, SO_TIMESTAMPNS, inside
 from tests.kernel.toy_mechanisms import (
     STREAM_ETHERTYPE,
@@ -234,7 +234,7 @@ def test_a_child_grafted_alone_stops_the_gates(switch, gates, send):
     """Why the root is set once more: what the kernel does otherwise."""
     ifindex = switch.read()["p1"].ifindex
     with IPRoute() as ipr:
-        parent = children.taprio.HANDLE | 2
+        parent = HANDLE | 2
         ipr.tc("replace", "pfifo", ifindex, handle=0x7FF_0000, parent=parent, limit=500)
     next_cycle()
     assert len(send("p1", 1)) < FRAMES

@@ -27,11 +27,11 @@ from cnc.model import NS_PER_S, PortRef
 from cnc.planner import plan as compute
 from cnc.rollout import push
 from cnc.talker import tai_ns
+from cnc.talker.clock import tai_offset_ns
 from cnc.traffic import iperf
 from cnc.traffic.flows import Flow, Pattern, flows, saturating_period_ns
 from cnc.traffic.measure import distance_to_open_ns
 from cnc.traffic.recording import run
-from cnc.traffic.sockets import tai_offset_ns
 from cnc.traffic.tap import Tap, TappedFrame
 from tests import pcapng_reader
 

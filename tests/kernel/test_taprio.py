@@ -13,8 +13,9 @@ from pyroute2 import IPRoute
 from agent.kernel.link import WAKE_UP_PROBE
 from agent.mechanisms.classification.model import DscpState
 from agent.mechanisms.gates import taprio
-from agent.mechanisms.gates.model import GateState, QueueRange, TaprioMode
+from agent.mechanisms.gates.model import GateState, TaprioMode
 from agent.model import AgentError, Clock
+from agent.traffic_classes import QueueRange
 from tests.stack.recording_kernel import configured
 
 RTMGRP_TC = 8

@@ -18,9 +18,8 @@ from pyroute2.netlink.exceptions import NetlinkError
 
 from agent.composition import Change, Contribution, KernelObject, Stage
 from agent.mechanism import KernelAdapter, Mechanism, MemoryAdapter
-from agent.mechanisms.gates.children import CHILD_MAJOR
 from agent.model import AgentError, PortConfig, PortState
-from agent.root_qdisc import ChildQdisc, RootQdisc
+from agent.root_qdisc import CHILD_MAJOR, ChildQdisc, RootQdisc
 
 STREAM_ETHERTYPE = 0x88B5  # IEEE Std 802, local experimental 1
 CLSACT, INGRESS = 0xFFFF0000, 0xFFFFFFF2

@@ -15,10 +15,10 @@ from agent.mechanisms.gates.model import (
     GateOperation,
     GateSchedule,
     GateState,
-    QueueRange,
     TaprioMode,
 )
 from agent.model import NS_PER_S, AgentError, Clock
+from agent.traffic_classes import QueueRange
 from tests.stack.recording_kernel import CYCLE_MAX_NS, LIST_MAX
 from tests.stack.sysrepo_client import (
     BASE_TIME_S,

@@ -7,17 +7,11 @@ from dataclasses import replace
 import pytest
 
 from agent.mechanisms import MECHANISMS
-from agent.mechanisms.gates.model import (
-    GateEntry,
-    GateSchedule,
-    GateState,
-    QueueRange,
-    Taprio,
-    TaprioMode,
-)
+from agent.mechanisms.gates.model import GateEntry, GateSchedule, GateState, Taprio, TaprioMode
 from agent.memory_ports import MemoryPorts, rehearsal_ports
 from agent.model import AgentError, Clock
 from agent.switch import Switch
+from agent.traffic_classes import QueueRange
 from tests.kernel.toy_mechanisms import (
     COUNTED,
     PRIORITY,

@@ -6,17 +6,16 @@ import pytest
 
 from agent.datastore.desired import desired_ports
 from agent.mechanisms.classification.model import DscpConfig
-from agent.mechanisms.gates.desired import RECOMMENDED_CLASSES
 from agent.mechanisms.gates.model import (
     GateConfig,
     GateEntry,
     GateOperation,
     GateSchedule,
-    QueueRange,
     Taprio,
     TaprioMode,
 )
 from agent.model import AgentError, Clock, PortState
+from agent.traffic_classes import RECOMMENDED_CLASSES, QueueRange
 from tests.stack.recording_kernel import altered, port
 
 GATES = "ieee802-dot1q-sched-bridge:gate-parameter-table"

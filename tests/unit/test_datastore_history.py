@@ -7,15 +7,9 @@ import dataclasses
 import pytest
 
 from agent.mechanisms.gates.history import GateHistory, first_cycle_ns, history_after
-from agent.mechanisms.gates.model import (
-    GateEntry,
-    GateSchedule,
-    GateState,
-    QueueRange,
-    Taprio,
-    TaprioMode,
-)
+from agent.mechanisms.gates.model import GateEntry, GateSchedule, GateState, Taprio, TaprioMode
 from agent.model import Clock
+from agent.traffic_classes import QueueRange
 from tests.stack.recording_kernel import altered, configured, port
 
 CYCLE_NS = 100

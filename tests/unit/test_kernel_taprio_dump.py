@@ -7,8 +7,9 @@ import struct
 import pytest
 from pyroute2.netlink.rtnl.tcmsg import tcmsg
 
-from agent.mechanisms.gates import taprio, taprio_dump
+from agent.mechanisms.gates import taprio_dump
 from agent.mechanisms.gates.model import ClassCounters, GateEntry, GateOperation, TaprioMode
+from agent.root_qdisc import HANDLE
 from tests.unit.test_sched_taprio import CLOCK_TAI, PRIORITY_MAP, attribute, entry, nested
 
 RTM_NEWQDISC, RTM_NEWTCLASS = 36, 40
@@ -60,15 +61,15 @@ def root(*attributes, flags=0, base_time_ns=0, **counted):
             entry(0x3, OPEN_BRIEFLY, index=1, command=1),
         ),
     )
-    return message("taprio", taprio.HANDLE, TC_H_ROOT, options, statistics(**counted))
+    return message("taprio", HANDLE, TC_H_ROOT, options, statistics(**counted))
 
 
 def queue(number, **counted):
-    return message("pfifo", 0, taprio.HANDLE | number + 1, statistics(**counted))
+    return message("pfifo", 0, HANDLE | number + 1, statistics(**counted))
 
 
 def queue_class(number, **counted):
-    handle = taprio.HANDLE | number + 1
+    handle = HANDLE | number + 1
     return message("taprio", handle, TC_H_ROOT, statistics(**counted), number=RTM_NEWTCLASS)
 
 

@@ -10,17 +10,11 @@ from agent import main as program
 from agent.kernel import clock
 from agent.mechanisms import MECHANISMS
 from agent.mechanisms.classification.model import DscpState
-from agent.mechanisms.gates.model import (
-    GateEntry,
-    GateSchedule,
-    GateState,
-    QueueRange,
-    Taprio,
-    TaprioMode,
-)
+from agent.mechanisms.gates.model import GateEntry, GateSchedule, GateState, Taprio, TaprioMode
 from agent.memory_ports import MemoryPorts, PollMonitor, rehearsal_ports
 from agent.model import AgentError, Clock
 from agent.switch import Switch
+from agent.traffic_classes import QueueRange
 from tests.stack.recording_kernel import configured
 
 CYCLE_NS = 1_000_000

@@ -16,7 +16,6 @@ from agent.mechanisms.gates.model import (
     GateLimits,
     GateOperation,
     GateSchedule,
-    QueueRange,
     Taprio,
     TaprioMode,
     TransmitQuotaState,
@@ -24,6 +23,7 @@ from agent.mechanisms.gates.model import (
 from agent.mechanisms.gates.operational import gate_states
 from agent.model import Clock, OperStatus
 from agent.operational import interfaces
+from agent.traffic_classes import QueueRange
 from agent.wake_ups import WakeUps
 from tests.stack.recording_kernel import altered, port
 

@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from agent.mechanisms.gates.model import GateEntry, GateSchedule, QueueRange, Taprio, TaprioMode
+from agent.mechanisms.gates.model import GateEntry, GateSchedule, Taprio, TaprioMode
 from agent.model import Clock, OperStatus
 from agent.run_context import STEP_MIN_NS, RunContext, assumed_context, run_context, stalled_ports
+from agent.traffic_classes import QueueRange
 from tests.stack.recording_kernel import altered, port
 
 SCHEDULE = GateSchedule(0, 1_000_000, (GateEntry(1, 1_000_000),))

@@ -7,7 +7,7 @@ import struct
 from pyroute2.netlink.rtnl.tcmsg import plugins, tcmsg
 
 from agent.kernel import sched_taprio
-from agent.mechanisms.gates import taprio
+from agent.root_qdisc import HANDLE
 
 NLA_F_NESTED = 0x8000
 TC_HEADER = 16 + 20  # struct nlmsghdr, struct tcmsg
@@ -68,7 +68,7 @@ def decoded(*attributes):
 
 def test_pyroute2_knows_taprio():
     assert plugins["taprio"] is sched_taprio
-    assert taprio.HANDLE >> 16 == 0x7A0
+    assert HANDLE >> 16 == 0x7A0
 
 
 def test_a_request_is_encoded_as_the_kernel_reads_it():

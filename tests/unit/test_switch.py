@@ -21,7 +21,6 @@ from agent.mechanisms.gates.model import (
     GateLimits,
     GateOperation,
     GateSchedule,
-    QueueRange,
     Taprio,
     TaprioMode,
 )
@@ -32,6 +31,7 @@ from agent.model import AgentError, Clock, EmulatedLink, PortState, Refusal
 from agent.root_qdisc import RootQdisc
 from agent.switch import Switch, plan
 from agent.switch import problems as switch_problems
+from agent.traffic_classes import QueueRange
 from tests.stack.recording_kernel import altered, configured
 
 CYCLE_NS = 1_000_000

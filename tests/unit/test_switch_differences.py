@@ -7,9 +7,10 @@ from dataclasses import replace
 import pytest
 
 from agent.mechanisms import MECHANISMS
-from agent.mechanisms.gates.model import GateEntry, GateSchedule, QueueRange, Taprio, TaprioMode
+from agent.mechanisms.gates.model import GateEntry, GateSchedule, Taprio, TaprioMode
 from agent.model import Clock
 from agent.switch import differences
+from agent.traffic_classes import QueueRange
 from tests.stack.recording_kernel import altered, configured, port
 
 SCHEDULE = GateSchedule(7, 1_000_000, (GateEntry(1, 400_000), GateEntry(3, 600_000)))

@@ -12,10 +12,11 @@ from agent.mechanisms.classification.classifier import Classifier
 from agent.mechanisms.classification.iptables_restore import Flavour, RestoreTables
 from agent.mechanisms.classification.mangle import Chain, Family
 from agent.mechanisms.gates import taprio
-from agent.mechanisms.gates.model import GateEntry, GateSchedule, QueueRange, Taprio, TaprioMode
+from agent.mechanisms.gates.model import GateEntry, GateSchedule, Taprio, TaprioMode
 from agent.memory_ports import MemoryPorts
 from agent.model import AgentError, Clock
 from agent.switch import Switch
+from agent.traffic_classes import QueueRange
 from tests.stack.recording_kernel import configured, port
 
 NO_PROCESS = BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")

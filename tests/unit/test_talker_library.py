@@ -268,7 +268,7 @@ def test_a_talker_is_told_what_is_missing(path, clock):
 
 def told(path, name="motor.1"):
     """What the agent reads of the talker."""
-    return decode((path.parent / "lateness" / name).read_bytes())
+    return decode((path.parent / "lateness" / name).read_bytes()).lateness
 
 
 @pytest.fixture
@@ -322,7 +322,7 @@ def figures(tmp_path, *late_ns):
     for each_ns in late_ns:
         measured.add(each_ns)
     measured.write()
-    return decode((tmp_path / "motor.1").read_bytes())
+    return decode((tmp_path / "motor.1").read_bytes()).lateness
 
 
 def test_one_period_in_100_000_may_be_later_than_the_quantile(tmp_path):
@@ -340,7 +340,7 @@ def test_what_was_measured_a_day_ago_is_forgotten(tmp_path, boot_time):
     measured.add(9_000_000)
     boot_time.now_s += 24 * 3600
     measured.add(40)
-    assert decode((tmp_path / "motor.1").read_bytes()) == WakeUps(1, 40, None)
+    assert decode((tmp_path / "motor.1").read_bytes()).lateness == WakeUps(1, 40, None)
 
 
 def test_the_agent_is_told_every_ten_seconds(tmp_path, boot_time):
@@ -351,7 +351,7 @@ def test_the_agent_is_told_every_ten_seconds(tmp_path, boot_time):
     assert not list(tmp_path.iterdir())
     boot_time.now_s += 1
     measured.add(40)
-    assert decode((tmp_path / "motor.1").read_bytes()).count == 3
+    assert decode((tmp_path / "motor.1").read_bytes()).lateness.count == 3
 
 
 class BootTime:
@@ -422,7 +422,19 @@ def test_the_example_says_what_it_lacks_and_fails(path, capsys):
 TALKER = {
     "cnc.version",
     "cnc.talker",
-    *(f"cnc.talker.{name}" for name in ("clock", "lateness", "marking", "offsets", "talker")),
+    *(
+        f"cnc.talker.{name}"
+        for name in (
+            "clock",
+            "error_queue",
+            "lateness",
+            "launch",
+            "marking",
+            "offsets",
+            "qdiscs",
+            "talker",
+        )
+    ),
 }
 
 

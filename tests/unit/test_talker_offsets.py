@@ -253,11 +253,11 @@ def stated(file):
     return file.read({"eth0": STATION})["eth0"][StatedLateness].by_stream
 
 
-def reported(file):
+def reported(file, what="lateness"):
     """The leaves of the first stream in each table, by state of the table."""
     state = file.read({"eth0": STATION})["eth0"]
     published = operational(state, ReportContext(lambda _clock: NOW_NS))[TALKER]["published"]
-    return {each["state"]: each["stream"][0].get("lateness") for each in published}
+    return {each["state"]: each["stream"][0].get(what) for each in published}
 
 
 def test_what_a_talker_says_is_reported_with_its_stream(file, path):
@@ -274,6 +274,18 @@ def test_too_few_periods_have_no_quantile(file, path):
     publish(file, asked(BEFORE))
     tell(path, {each: FIGURES[each] for each in ("format", "count", "maximum-ns")})
     assert reported(file)["running"] == {"count": "250000", "maximum-ns": "91000"}
+
+
+def test_frames_that_did_not_leave_at_their_time_are_reported(file, path):
+    publish(file, asked(BEFORE))
+    launches = {"format": "tsn-lateness/2", "missed": 3, "refused": 0}
+    for figures in (launches, {**FIGURES, **launches}):
+        tell(path, figures)
+        assert reported(file, "launches")["running"] == {
+            "missed-frames": "3",
+            "refused-frames": "0",
+        }
+        assert bool(reported(file)["running"]) == ("count" in figures)
 
 
 def test_nobody_but_published_streams_is_heard(file, path):
@@ -299,7 +311,9 @@ def test_what_was_said_a_day_ago_holds_no_more(file, path):
         "[" * 500,
         json.dumps(FIGURES)[:-1],
         json.dumps(FIGURES) + " " * 1024,
-        {**FIGURES, "format": "tsn-lateness/2"},
+        {**FIGURES, "format": "tsn-lateness/2"},  # without what the second version adds
+        {**FIGURES, "format": "tsn-lateness/2", "missed": 0, "refused": -1},
+        {**FIGURES, "format": "tsn-lateness/3"},
         {**FIGURES, "count": -1},
         {**FIGURES, "count": True},
         {**FIGURES, "count": 2**53 + 1},

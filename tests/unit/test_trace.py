@@ -14,9 +14,10 @@ import pytest
 from cnc.model import GateControlList, GateEntry, Plan, PortRef
 from cnc.planner import plan as compute
 from cnc.plans import file as planfile
+from cnc.talker.clock import tai_offset_ns
 from cnc.traffic.probe_filter import ETHERTYPE, Marks, probe_of
 from cnc.traffic.recording import Recording
-from cnc.traffic.sockets import PROBE, tai_offset_ns
+from cnc.traffic.sockets import PROBE
 from cnc.traffic.trace import captured, circumstances, table
 from cnc.traffic.trace.account import Account, Layer
 from cnc.traffic.trace.circumstances import CLOCK_READ_NS

@@ -16,7 +16,6 @@ from agent.mechanisms.gates.model import (
     GateConfig,
     GateEntry,
     GateSchedule,
-    QueueRange,
     Taprio,
     TaprioMode,
     TransmitQuotaState,
@@ -25,6 +24,7 @@ from agent.mechanisms.gates.transmit_quota import TRANSMIT_QUOTA, TransmitQuota
 from agent.model import Clock, OperStatus, PortConfig
 from agent.root_qdisc import RootQdisc
 from agent.switch import differences, plan, problems
+from agent.traffic_classes import QueueRange
 from tests.stack.recording_kernel import RecordingKernel, altered, configured, port
 
 # Entries of 30 µs, which the kernel refuses of a link that is down.

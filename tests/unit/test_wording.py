@@ -9,8 +9,9 @@ import pytest
 
 from agent import wording
 from agent.mechanisms.gates.diff import diff
-from agent.mechanisms.gates.model import GateEntry, GateSchedule, QueueRange, Taprio, TaprioMode
+from agent.mechanisms.gates.model import GateEntry, GateSchedule, Taprio, TaprioMode
 from agent.model import Clock
+from agent.traffic_classes import QueueRange
 from cnc import chart
 from cnc.cli import render
 from cnc.model import GateControlList, GateLimits, Plan, PortRef

@@ -23,6 +23,7 @@ OCTET_OPTIONS = {
     "cbs": frozenset[str](),  # it reckons in the time of a frame on the device (credits_from_len)
     "htb": frozenset({"rate", "ceil", "burst", "cburst", "quantum", "mtu"}),  # of its classes
     "netem": frozenset({"rate"}),
+    "etf": frozenset[str](),
 }
 
 

@@ -1,4 +1,5 @@
-"""taprio together with the qdiscs of its transmit queues, set so that the gates go on moving.
+"""The root of a port together with the qdiscs of its transmit queues, set so that gates go on
+moving.
 
 What the kernel needs (sch_taprio.c, Linux 6.12; measured in user-mode Linux):
 
@@ -8,6 +9,9 @@ What the kernel needs (sch_taprio.c, Linux 6.12; measured in user-mode Linux):
 * A deleted child leaves nothing: every frame of its queue is dropped. A queue that needs no child
   gets a pfifo, as taprio itself gives to all of them (taprio_init).
 * A child that keeps its kind is changed in place: nothing is grafted, and the gates do not notice.
+  An etf cannot be changed (sch_etf.c has no `change`): it is grafted like another kind.
+
+mqprio, the root of a port without gates, has no timer, and leaves as little of a deleted child.
 """
 
 from __future__ import annotations
@@ -19,20 +23,19 @@ from pyroute2.netlink.exceptions import NetlinkError
 from pyroute2.netlink.rtnl.tcmsg import plugins
 
 from agent.kernel.refusal import reason
-from agent.mechanisms.gates import taprio
+from agent.mechanisms.gates import roots, taprio
 from agent.mechanisms.gates.child_rates import scaled
 from agent.mechanisms.gates.model import Taprio
+from agent.mechanisms.gates.roots import Root
 from agent.model import AgentError
-from agent.root_qdisc import ChildQdisc
+from agent.root_qdisc import CHILD_MAJOR, HANDLE, ChildQdisc
 
 Children = Mapping[int, ChildQdisc]  # by transmit queue
-Tree = tuple[Taprio | None, Children]
+Tree = tuple[Root | None, Children]
 
-# One handle for the children that mechanisms ask for and one for a plain queue, both by queue:
-# with the handle that is there the kernel changes a qdisc in place, with another one it grafts.
-CHILD_MAJOR = 0x7A1
-PLAIN_MAJOR = 0x6A1
+PLAIN_MAJOR = 0x6A1  # of the handles of queues without a child, with the queue added
 PLAIN_KIND = "pfifo"
+UNCHANGEABLE = frozenset({"etf"})
 
 
 def replace(ipr: IPRoute, port: str, ifindex: int, before: Tree, after: Tree) -> None:
@@ -43,25 +46,25 @@ def replace(ipr: IPRoute, port: str, ifindex: int, before: Tree, after: Tree) ->
     root, children = _scaled(port, before)
     new_root, new_children = _scaled(port, after)
     if new_root is None:
-        taprio.change(ipr, port, ifindex, root, None)
+        roots.change(ipr, port, ifindex, root, None)
         return
-    in_place = root is not None and taprio.same_fixed_part(root, new_root)
+    in_place = root is not None and roots.same_fixed_part(root, new_root)
     if not in_place:
         # The qdisc is another one afterwards, without children.
-        taprio.change(ipr, port, ifindex, root, new_root)
+        roots.change(ipr, port, ifindex, root, new_root)
     below = children if in_place else {}
     # Those that were touched, as they are now; what is refused leaves its queue as it was.
     now = dict(below)
     try:
         is_grafted = _change_children(ipr, port, ifindex, now, new_children)
         if is_grafted or (in_place and root != new_root):
-            taprio.change(ipr, port, ifindex, new_root, new_root)
+            roots.change(ipr, port, ifindex, new_root, new_root)
     except BaseException:
         if not in_place:
-            taprio.change(ipr, port, ifindex, new_root, root)
+            roots.change(ipr, port, ifindex, new_root, root)
             now = {}
         if root and _change_children(ipr, port, ifindex, now, children):
-            taprio.change(ipr, port, ifindex, root, root)
+            roots.change(ipr, port, ifindex, root, root)
         raise
 
 
@@ -73,13 +76,13 @@ def restart(ipr: IPRoute, port: str, ifindex: int, root: Taprio, children: Child
     _, children = _scaled(port, (root, children))
     taprio.restart(ipr, port, ifindex, root)
     if _change_children(ipr, port, ifindex, {}, children):
-        taprio.change(ipr, port, ifindex, root, root)
+        roots.change(ipr, port, ifindex, root, root)
 
 
 def _scaled(port: str, tree: Tree) -> Tree:
     """The same, with the children's rates in the octets that frames count for below this root."""
     root, children = tree
-    emulated = root.emulated if root else None
+    emulated = root.emulated if isinstance(root, Taprio) else None
     try:
         return root, {queue: scaled(child, emulated) for queue, child in children.items()}
     except AgentError as refusal:
@@ -98,8 +101,9 @@ def _change_children(
         old, new = now.get(queue), after.get(queue)
         if old == new:
             continue
-        is_grafted |= old is None or new is None or old.kind != new.kind
-        if old and new and old.kind != new.kind:
+        is_changed = bool(old and new and old.kind == new.kind and new.kind not in UNCHANGEABLE)
+        is_grafted |= not is_changed
+        if old and new and not is_changed:
             _set(ipr, port, ifindex, queue, None)
             del now[queue]
         _set(ipr, port, ifindex, queue, new)
@@ -118,7 +122,7 @@ def _set(ipr: IPRoute, port: str, ifindex: int, queue: int, child: ChildQdisc | 
     if kind not in plugins:  # pyroute2 would take the root for its parent
         raise AgentError(f"port {port}: pyroute2 has no plugin for the qdisc {kind}")
     major = (CHILD_MAJOR if child else PLAIN_MAJOR) + queue
-    parent = taprio.HANDLE | (queue + 1)
+    parent = HANDLE | (queue + 1)
     try:
         ipr.tc("replace", kind, ifindex, handle=major << 16, parent=parent, **options)
     except NetlinkError as refusal:

@@ -18,34 +18,20 @@ from agent.mechanisms.gates.model import (
     GateOperation,
     GateSchedule,
     GateState,
-    QueueRange,
     Taprio,
     TaprioMode,
 )
 from agent.mechanisms.gates.openings import MAX_MTU_OCTETS
 from agent.model import NS_PER_S, Clock, PortState
+from agent.traffic_classes import traffic_classes
 
 BRIDGE_GATE_TABLE = "ieee802-dot1q-sched-bridge:gate-parameter-table"
 INTERFACE_GATE_TABLE = "ieee802-dot1dc-sched-if:gate-parameter-table"
 
-PRIORITIES = 8  # of 802.1Q
-SKB_PRIORITIES = 16  # of a taprio priority map
 OPERATIONS = {f"ieee802-dot1q-sched:{operation}": operation for operation in GateOperation}
 
 # What a port can take: no part of what is asked of it.
 LIMITS = {"supported-list-max", "supported-cycle-max", "supported-interval-max"}
-
-# 802.1Q Table 8-5: row n-1 is the recommended class of priorities 0..7 on a port with n classes.
-RECOMMENDED_CLASSES = (
-    (0, 0, 0, 0, 0, 0, 0, 0),
-    (0, 0, 0, 0, 1, 1, 1, 1),
-    (0, 0, 0, 0, 1, 1, 2, 2),
-    (0, 0, 1, 1, 2, 2, 3, 3),
-    (0, 0, 1, 1, 2, 2, 3, 4),
-    (1, 0, 2, 2, 3, 3, 4, 5),
-    (1, 0, 2, 3, 4, 4, 5, 6),
-    (1, 0, 2, 3, 4, 5, 6, 7),
-)
 
 
 def configured(interface: Tree, state: PortState | None) -> GateConfig:
@@ -106,41 +92,17 @@ def _taprio(gates: Tree, bridge_port: Tree, running: Taprio | None) -> Taprio | 
         return None
     if _is_draft(gates):
         return running
-    classes = bridge_port.get("traffic-class", {}).get("traffic-class-table", {})
-    class_count = classes.get("number-of-traffic-classes", PRIORITIES)
-    own = bridge_port.get(TAPRIO, {})
+    classes, own = traffic_classes(bridge_port), bridge_port.get(TAPRIO, {})
+    class_count = len(classes.queues)
     _refuse_what_taprio_lacks(gates, class_count)
     return Taprio(
-        priority_map=_priority_map(classes, class_count),
-        queues=_queues(own.get("queue", []), class_count),
+        priority_map=classes.priority_map,
+        queues=classes.queues,
         mode=TaprioMode(own.get("mode", TaprioMode.SOFTWARE)),
         clock=Clock(own.get("clock", Clock.TAI)),
         schedule=_schedule(gates),
         max_sdu_octets=_max_sdu_octets(gates.get("queue-max-sdu-table", []), class_count),
     )
-
-
-def _priority_map(table: Tree, class_count: int) -> tuple[int, ...]:
-    """The class of each skb priority; those above 7 have no meaning in 802.1Q and go with 0."""
-    recommended = RECOMMENDED_CLASSES[class_count - 1]
-    classes = [table.get(f"priority{p}", recommended[p]) for p in range(PRIORITIES)]
-    return (*classes, *[classes[0]] * (SKB_PRIORITIES - PRIORITIES))
-
-
-def _queues(configured: Sequence[Tree], class_count: int) -> tuple[QueueRange, ...]:
-    if not configured:
-        return tuple(QueueRange(count=1, offset=t) for t in range(class_count))
-    ranges = {
-        queue["traffic-class"]: QueueRange(queue.get("count", 1), queue["offset"])
-        for queue in configured
-    }
-    if sorted(ranges) != list(range(class_count)):
-        listed = ", ".join(map(str, sorted(ranges)))
-        raise Refused(
-            f"taprio/queue lists the traffic classes {listed}; list each of 0..{class_count - 1}, "
-            "or none for one queue a class"
-        )
-    return tuple(ranges[t] for t in range(class_count))
 
 
 def _refuse_what_taprio_lacks(gates: Tree, class_count: int) -> None:

@@ -31,9 +31,10 @@ from agent.mechanisms.gates.model import (
     TaprioMode,
     TransmitQuotaState,
 )
+from agent.mechanisms.gates.roots import Root
 from agent.mechanisms.gates.taprio_dump import DumpedQdisc, LinkSpeed
 from agent.model import NS_PER_S, AgentError, PortConfig, PortState
-from agent.root_qdisc import ROOT, RootQdisc
+from agent.root_qdisc import CLASSES, ROOT, RootQdisc
 
 
 class GateAdapter(KernelAdapter):
@@ -134,10 +135,10 @@ class GateAdapter(KernelAdapter):
         children.replace(
             self._ipr, port, ifindex, (root, children_before), (new_root, children_after)
         )
-        if new_root is None:
-            self._sent.pop(ifindex, None)
-        else:
+        if isinstance(new_root, Taprio):
             self._sent[ifindex] = new_root
+        else:
+            self._sent.pop(ifindex, None)
 
     def restart(
         self, states: Sequence[PortState], present: Mapping[KernelObject, Sequence[Contribution]]
@@ -181,10 +182,10 @@ def _refusal(restart: Callable[[], None], state: PortState) -> dict[str, str]:
     return {}
 
 
-def _split(contributions: Sequence[Contribution]) -> tuple[Taprio | None, Children]:
-    root = next((each.content for each in contributions if each.place == ROOT), None)
-    below = (each.content for each in contributions if each.place != ROOT)
-    return root, {child.queue: child for child in below}
+def _split(contributions: Sequence[Contribution]) -> tuple[Root | None, Children]:
+    by_place = {each.place: each.content for each in contributions}
+    below = {content.queue: content for place, content in by_place.items() if place > ROOT}
+    return by_place.get(ROOT, by_place.get(CLASSES)), below
 
 
 def _is_offloaded(state: PortState) -> bool:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from agent.model import Clock, EmulatedLink
+from agent.traffic_classes import QueueRange
 
 NAME = "gates"
 
@@ -60,14 +61,6 @@ class GateSchedule:
             and self.entries == other.entries
             and (self.base_time_ns - other.base_time_ns) % self.cycle_time_ns == 0
         )
-
-
-@dataclass(frozen=True, slots=True)
-class QueueRange:
-    """The transmit queues `offset … offset+count-1` serve one traffic class."""
-
-    count: int
-    offset: int
 
 
 @dataclass(frozen=True, slots=True)

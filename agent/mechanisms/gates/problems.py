@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import combinations
 
 from agent.mechanisms.gates.diff import agrees
 from agent.mechanisms.gates.frame_lengths import FACTOR_MAX
@@ -19,9 +18,10 @@ from agent.mechanisms.gates.model import (
 )
 from agent.mechanisms.gates.openings import SLOWEST_LINK_BPS, longest_opening_ns, octet_ps
 from agent.model import Clock, EmulatedLink, PortConfig, PortState
+from agent.root_qdisc import foreign_root
+from agent.traffic_classes import SKB_PRIORITIES, queue_problems
 from agent.wording import counted
 
-PRIORITIES = 16  # Linux maps skb priorities 0..15 to traffic classes
 MAX_CLASSES = 8  # 802.1Q; Linux would take 16
 INT_MAX = 2**31 - 1  # the kernel's bound on a cycle
 
@@ -47,12 +47,9 @@ def problems(config: PortConfig, state: PortState) -> Iterator[str]:
 
 def _port_problems(taprio: Taprio, state: PortState) -> Iterator[str]:
     if state.foreign_qdisc:
-        yield (
-            f"its root qdisc {state.foreign_qdisc} was not set by this agent and is left alone; "
-            f"remove it first (tc qdisc del dev {state.name} root)"
-        )
+        yield foreign_root(state.name, state.foreign_qdisc)
     yield from _class_problems(taprio)
-    yield from _queue_problems(taprio, state.tx_queues)
+    yield from queue_problems(taprio.queues, state.tx_queues)
     yield from _max_sdu_problems(taprio)
     yield from _schedule_problems(taprio.schedule, len(taprio.queues), state.link_speed_bps)
     yield from _limit_problems(taprio, state)
@@ -80,32 +77,13 @@ def _class_problems(taprio: Taprio) -> Iterator[str]:
     classes = len(taprio.queues)
     if not 1 <= classes <= MAX_CLASSES:
         yield f"{counted(classes, 'traffic class')}; 1..{MAX_CLASSES} are possible"
-    if len(taprio.priority_map) != PRIORITIES:
-        yield f"{len(taprio.priority_map)} priorities are mapped; Linux needs {PRIORITIES}"
+    if len(taprio.priority_map) != SKB_PRIORITIES:
+        yield f"{len(taprio.priority_map)} priorities are mapped; Linux needs {SKB_PRIORITIES}"
     for priority, traffic_class in enumerate(taprio.priority_map):
         if not 0 <= traffic_class < classes:
             yield (
                 f"priority {priority} leads to traffic class {traffic_class}; "
                 f"the port has {classes} (0..{classes - 1})"
-            )
-
-
-def _queue_problems(taprio: Taprio, tx_queues: int) -> Iterator[str]:
-    needed = max((queue.offset + queue.count for queue in taprio.queues), default=0)
-    if needed > tx_queues:
-        yield (
-            f"needs {counted(needed, 'TX queue')}, has {tx_queues} "
-            "(the kernel: Multi-queue device is required); use an interface with more queues or "
-            "fewer traffic classes"
-        )
-    for traffic_class, queue in enumerate(taprio.queues):
-        if queue.count < 1:
-            yield f"traffic class {traffic_class} has no queue"
-    for (one, a), (other, b) in combinations(enumerate(taprio.queues), 2):
-        if a.offset < b.offset + b.count and b.offset < a.offset + a.count:
-            yield (
-                f"traffic classes {one} and {other} share TX queues "
-                f"({a.count}@{a.offset} and {b.count}@{b.offset})"
             )
 
 

@@ -19,10 +19,10 @@ from agent.mechanisms.gates import frame_lengths
 from agent.mechanisms.gates.model import UNKNOWN_LENGTHS, GateOperation, Taprio, TaprioMode
 from agent.mechanisms.gates.openings import fitting_sdu_octets
 from agent.model import AgentError, Clock
+from agent.root_qdisc import HANDLE
 
 tc_plugins.register()
 
-HANDLE = 0x7A0_0000  # 7a0:, by which the agent knows its own qdisc
 LOOPBACK_INDEX = 1
 
 FLAGS = {

@@ -12,16 +12,11 @@ from pyroute2.netlink.rtnl import TC_H_ROOT
 from agent.kernel.clock import CLOCK_IDS
 from agent.kernel.sched_taprio import SizeTable, size_table
 from agent.mechanisms.gates import frame_lengths, taprio
-from agent.mechanisms.gates.model import (
-    ClassCounters,
-    GateEntry,
-    GateSchedule,
-    QueueRange,
-    Taprio,
-    TaprioMode,
-)
+from agent.mechanisms.gates.model import ClassCounters, GateEntry, GateSchedule, Taprio, TaprioMode
 from agent.mechanisms.gates.openings import binding_max_sdu_octets
 from agent.model import AgentError, Clock, EmulatedLink
+from agent.root_qdisc import HANDLE
+from agent.traffic_classes import QueueRange
 
 _MODES = {flags: mode for mode, flags in taprio.FLAGS.items()}
 _CLOCKS = {clock_id: clock for clock, clock_id in CLOCK_IDS.items()}
@@ -77,7 +72,7 @@ def read(
     for message in ipr.get_qdiscs():
         if message["parent"] == TC_H_ROOT:
             roots.append(message)
-        elif message["parent"] & 0xFFFF_0000 == taprio.HANDLE:
+        elif message["parent"] & 0xFFFF_0000 == HANDLE:
             queue = (message["parent"] & 0xFFFF) - 1
             queues.setdefault(message["index"], {})[queue] = message
     return {
@@ -98,7 +93,9 @@ def _root_qdisc(
     kind, handle = message.get("TCA_KIND"), message["handle"]
     if handle == 0:  # the kernel's own default, which gives way to any other
         return DumpedQdisc(kind, None)
-    if kind != "taprio" or handle != taprio.HANDLE:
+    if (kind, handle) == ("mqprio", HANDLE):  # above children of a port without gates
+        return DumpedQdisc(kind, None)
+    if kind != "taprio" or handle != HANDLE:
         return DumpedQdisc(kind, f"{kind} {handle >> 16:x}:")
     options = message.get("TCA_OPTIONS")
     admin = options.get("TCA_TAPRIO_ATTR_ADMIN_SCHED")
@@ -199,7 +196,7 @@ def _hardware_counts(ipr: IPRoute, ifindex: int) -> dict[int, Any]:
     """What the driver counts of each transmit queue; a driver need not."""
     counts = {}
     for message in ipr.get_classes(ifindex):
-        if message["handle"] & 0xFFFF_0000 == taprio.HANDLE:
+        if message["handle"] & 0xFFFF_0000 == HANDLE:
             app = _stats2(message, "TCA_STATS_APP")
             if app is not None:
                 counts[(message["handle"] & 0xFFFF) - 1] = app

@@ -4,6 +4,11 @@ A program leaves the file `STREAM.PATH` in a directory beside the offsets:
 
     {"format": "tsn-lateness/1", "count": n, "maximum-ns": n, "quantile-ns": n}
 
+A program whose frames have a time of transmission adds those that did not leave. Nothing else is in
+it until the kernel has said when a frame left:
+
+    {"format": "tsn-lateness/2", "missed": n, "refused": n, "count": n, "maximum-ns": n}
+
 Only files of published streams are opened, and these programs may be anybody's: what is no small
 regular file with such numbers counts as none.
 """
@@ -21,12 +26,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from agent.mechanisms.talker_offsets.model import Transmission
+from agent.mechanisms.talker_offsets.model import Launches, Stated, Transmission
 from agent.wake_ups import WakeUps
 
 LOG = logging.getLogger(__name__)
 
-FORMAT = "tsn-lateness/1"
+FORMAT, FORMAT_OF_LAUNCHES = "tsn-lateness/1", "tsn-lateness/2"
 LAST_S = 24 * 3600  # what was said longer ago holds no more
 MAX_FILE_OCTETS = 1024
 _MAX_LATENESS_NS = LAST_S * 10**9
@@ -56,12 +61,12 @@ class LatenessFiles:
             for file in self._directory.iterdir():
                 file.unlink()
 
-    def stated(self, sent: Iterable[Transmission]) -> dict[tuple[str, int], WakeUps]:
+    def stated(self, sent: Iterable[Transmission]) -> dict[tuple[str, int], Stated]:
         """What was said of these, by name and path, in the last 24 hours."""
         found = ((each.name, each.path) for each in sent)
         return {key: said for key in found if (said := self._read(*key))}
 
-    def _read(self, stream: str, path: int) -> WakeUps | None:
+    def _read(self, stream: str, path: int) -> Stated | None:
         name = file_name(stream, path)
         try:
             descriptor = os.open(self._directory / name, _OPEN)
@@ -89,13 +94,20 @@ def file_name(stream: str, path: int) -> str:
     return f"{quote(stream, safe='')}.{path}"
 
 
-def decode(content: bytes) -> WakeUps:
+def decode(content: bytes) -> Stated:
     """What a talker says. Raises one of several errors if that is not as above."""
     if len(content) > MAX_FILE_OCTETS:
         raise ValueError(f"longer than {MAX_FILE_OCTETS} octets")
     document = json.loads(content)
-    if document["format"] != FORMAT:
-        raise ValueError(f"its format is not {FORMAT!r}")
+    if document["format"] == FORMAT:
+        return Stated(_lateness(document))
+    if document["format"] != FORMAT_OF_LAUNCHES:
+        raise ValueError(f"its format is neither {FORMAT!r} nor {FORMAT_OF_LAUNCHES!r}")
+    launches = Launches(*(_natural(document[key], _MAX_COUNT) for key in ("missed", "refused")))
+    return Stated(_lateness(document) if "count" in document else None, launches)
+
+
+def _lateness(document: dict[str, Any]) -> WakeUps:
     maximum_ns = _natural(document["maximum-ns"], _MAX_LATENESS_NS)
     quantile_ns = document.get("quantile-ns")
     return WakeUps(

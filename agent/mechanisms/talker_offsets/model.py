@@ -73,7 +73,25 @@ class OffsetState:
 
 
 @dataclass(frozen=True, slots=True)
-class StatedLateness:
-    """How late the talkers of a port say they are, by name and path of their streams."""
+class Launches:
+    """Frames with a time of transmission that did not leave, since their program was started: they
+    missed it in the qdisc, or were refused there."""
 
-    by_stream: Mapping[tuple[str, int], WakeUps] = field(default_factory=dict)
+    missed: int
+    refused: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stated:
+    """What a talker says: how late it sends, None: it does not know yet; `launches` is None where
+    its frames have no time of transmission."""
+
+    lateness: WakeUps | None
+    launches: Launches | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StatedLateness:
+    """What the talkers of a port say, by name and path of their streams."""
+
+    by_stream: Mapping[tuple[str, int], Stated] = field(default_factory=dict)

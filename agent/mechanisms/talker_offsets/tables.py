@@ -12,11 +12,11 @@ from agent.mechanisms.talker_offsets.model import (
     OffsetConfig,
     OffsetState,
     OffsetTable,
+    Stated,
     StatedLateness,
     Transmission,
 )
 from agent.model import Clock, PortConfig, PortState
-from agent.wake_ups import WakeUps
 
 NAME = "talker-offsets"
 TALKER = "tsn-end-station:talker"
@@ -127,9 +127,7 @@ def operational(state: PortState, _context: ReportContext) -> Node:
             "base-time-ns": str(table.base_time_ns),
             "stream": [
                 stream_node(each, str)
-                | _lateness_node(
-                    lateness.get((each.name, each.path)) if name == "running" else None
-                )
+                | _said_node(lateness.get((each.name, each.path)) if name == "running" else None)
                 for each in table.transmissions
             ],
         }
@@ -139,13 +137,20 @@ def operational(state: PortState, _context: ReportContext) -> Node:
     return {TALKER: {"published": published}} if published else {}
 
 
-def _lateness_node(said: WakeUps | None) -> Node:
+def _said_node(said: Stated | None) -> Node:
     if said is None:
         return {}
-    leaves = {"count": str(said.count), "maximum-ns": str(said.maximum_ns)}
-    if said.quantile_ns is not None:
-        leaves["quantile-ns"] = str(said.quantile_ns)
-    return {"lateness": leaves}
+    node: Node = {}
+    if its := said.lateness:
+        node["lateness"] = {"count": str(its.count), "maximum-ns": str(its.maximum_ns)}
+        if its.quantile_ns is not None:
+            node["lateness"]["quantile-ns"] = str(its.quantile_ns)
+    if launches := said.launches:
+        node["launches"] = {
+            "missed-frames": str(launches.missed),
+            "refused-frames": str(launches.refused),
+        }
+    return node
 
 
 def applied(

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from cnc.talker import be_punctual, sleep_until, tai_ns
+from cnc.talker.clock import tai_offset_ns
 from cnc.traffic.echo.sampling import Sampling
 from cnc.traffic.endpoint import (
     Outlet,
@@ -31,7 +32,6 @@ from cnc.traffic.endpoint import (
     wait_for_start,
     write_rows,
 )
-from cnc.traffic.sockets import tai_offset_ns
 
 CONTENT = struct.Struct("!?H")  # whether it is an echo, the number of the echo point
 NS_PER_MS = 1_000_000

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from cnc.talker import be_punctual, sleep_until, tai_ns
+from cnc.talker.clock import NS_PER_S, tai_offset_ns
 from cnc.traffic.endpoint import (
     REHEARSAL,
     REHEARSAL_NS,
@@ -34,7 +35,7 @@ from cnc.traffic.endpoint import (
 from cnc.traffic.ethernet import EthernetListener, EthernetOutlet
 from cnc.traffic.loop.parts import SAMPLE, controller_of, events, plant_of, references_of
 from cnc.traffic.probe_filter import Marks
-from cnc.traffic.sockets import NS_PER_S, UNCOUNTED, tai_offset_ns
+from cnc.traffic.sockets import UNCOUNTED
 
 NO_SAMPLE = 0xFFFFFFFF
 RUNS = 127  # so many runs have flow numbers of their own, two each, below that of rehearsals

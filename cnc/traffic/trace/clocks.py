@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from cnc.lab.kernels.offsets import RecordedClock, TrueOffsets
+from cnc.talker.clock import NS_PER_S, tai_offset_ns
 from cnc.traffic.flows import AnyFlow
 from cnc.traffic.frames import Delivery, Frame
 from cnc.traffic.pcapng import tai_comment
-from cnc.traffic.sockets import NS_PER_S, tai_offset_ns
 
 
 class Clock(Protocol):

@@ -18,8 +18,9 @@ from cnc.lab.running import Lab
 from cnc.model import NS_PER_S, PortRef
 from cnc.support.format import counted
 from cnc.talker import tai_ns
+from cnc.talker.clock import tai_offset_ns
 from cnc.traffic.probe_filter import HEADERS_OCTETS, Marks, probe_of
-from cnc.traffic.sockets import PROBE, tai_offset_ns
+from cnc.traffic.sockets import PROBE
 from cnc.traffic.tap import Tap
 from cnc.traffic.trace.passages import Passage, Passages
 

@@ -1,0 +1,120 @@
+"""Sends frames that leave at an instant, whenever the program hands them over before it.
+
+Each has its time of transmission (SO_TXTIME, SCM_TXTIME), and an etf qdisc keeps to it. What became
+of it is in the socket's error queue: it was refused, since its time had passed, it missed its time
+in the qdisc, or it left, and when.
+"""
+
+from __future__ import annotations
+
+import errno
+import socket
+import struct
+import time
+
+from cnc.talker.clock import NS_PER_S, tai_ns, tai_offset_ns
+from cnc.talker.error_queue import (
+    OPT_ID,
+    OPT_TSONLY,
+    ORIGIN_TXTIME,
+    SO_TIMESTAMPING,
+    SOFTWARE,
+    TX_SOFTWARE,
+    TXTIME_MISSED,
+    Report,
+    read_report,
+)
+from cnc.talker.lateness import Lateness
+from cnc.talker.qdiscs import LaunchRefusedError, launch_time
+
+_SO_TXTIME = 61  # asm-generic/socket.h
+_TXTIME_CONFIG = struct.Struct("=iI")  # struct sock_txtime: clock, flags
+_TXTIME = struct.Struct("=Q")
+_REPORT_ERRORS = 1 << 1  # SOF_TXTIME_REPORT_ERRORS
+_STAMPS = TX_SOFTWARE | SOFTWARE | OPT_ID | OPT_TSONLY
+LOOK_AGAIN_NS = NS_PER_S // 2  # whether a push has changed the qdisc
+
+
+class LaunchSocket:
+    """A socket whose frames, all of one `priority`, leave `interface` at instants of CLOCK_TAI.
+
+    `lateness` counts frames that did not leave, and has how late the others left; with hardware the
+    kernel does not see that. Not to be used by two threads.
+    """
+
+    def __init__(
+        self, sock: socket.socket, interface: str, priority: int, lateness: Lateness
+    ) -> None:
+        """Raises LaunchRefusedError where a time of transmission would be ignored, or is not
+        allowed (CLOCK_TAI needs CAP_NET_ADMIN), and OSError."""
+        self._sock = sock
+        self._interface, self._priority = interface, priority
+        self._lateness = lateness
+        self._launch = launch_time(interface, priority)
+        self._look_again_ns = tai_ns() + LOOK_AGAIN_NS
+        self._tai_offset_ns = tai_offset_ns()
+        self._sent = 0
+        self._due_ns: dict[int, int] = {}  # by the number that its stamp will have
+        if sock.family != socket.AF_PACKET:
+            # By another interface frames would meet another qdisc.
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, interface.encode())
+        sock.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPING, _STAMPS)
+        config = _TXTIME_CONFIG.pack(time.CLOCK_TAI, _REPORT_ERRORS)
+        try:
+            sock.setsockopt(socket.SOL_SOCKET, _SO_TXTIME, config)
+        except PermissionError as refusal:
+            raise LaunchRefusedError(
+                f"{interface}: a time of transmission by CLOCK_TAI needs CAP_NET_ADMIN: {refusal}"
+            ) from refusal
+        lateness.missed, lateness.refused = lateness.missed or 0, lateness.refused or 0
+
+    @property
+    def ahead_ns(self) -> int:
+        """How long before its instant the qdisc must have a frame."""
+        return self._launch.ahead_ns
+
+    def send(self, frame: bytes, instant_ns: int, address: object = None) -> None:
+        """Have a frame leave at an instant. Raises LaunchRefusedError once the qdisc is gone."""
+        self.drain()
+        now_ns = tai_ns()
+        if now_ns >= self._look_again_ns:
+            self._launch = launch_time(self._interface, self._priority)
+            self._look_again_ns = now_ns + LOOK_AGAIN_NS
+        time_ns = _TXTIME.pack(self._launch.txtime_ns(instant_ns))
+        ancillary = [(socket.SOL_SOCKET, _SO_TXTIME, time_ns)]
+        to = () if address is None else (address,)
+        try:
+            self._sock.sendmsg([frame], ancillary, 0, *to)
+        except OSError as refusal:  # the error queue says why
+            if refusal.errno != errno.ENOBUFS:
+                raise
+        if not self._launch.in_hardware:
+            self._forget(now_ns - NS_PER_S)
+            self._due_ns[self._sent] = instant_ns
+        self._sent += 1
+
+    def drain(self) -> None:
+        """Take what the kernel reports. `send` does so, too; who has sent the last frame waits
+        until it has left, and calls this."""
+        while report := read_report(self._sock):
+            self._take(report)
+
+    def _take(self, report: Report) -> None:
+        if report.origin == ORIGIN_TXTIME:
+            if report.code == TXTIME_MISSED:
+                self._lateness.missed = (self._lateness.missed or 0) + 1
+            else:
+                self._lateness.refused = (self._lateness.refused or 0) + 1
+            return
+        # A frame that crosses several interfaces of one kernel is stamped by each.
+        due_ns = self._due_ns.pop(report.number, None)
+        if due_ns is not None and report.stamp_ns is not None:
+            self._lateness.add(report.stamp_ns + self._tai_offset_ns - due_ns)
+
+    def _forget(self, before_ns: int) -> None:
+        """No stamp comes of frames that were due before: they did not leave."""
+        while self._due_ns:
+            number = next(iter(self._due_ns))
+            if self._due_ns[number] >= before_ns:
+                return
+            del self._due_ns[number]
