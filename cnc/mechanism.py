@@ -29,6 +29,7 @@ from cnc.model import (
     StoredPort,
     Stream,
     StreamAddress,
+    StreamPlan,
 )
 from cnc.support.wording import named
 
@@ -126,6 +127,13 @@ class Room(Protocol):
         ...
 
 
+class Admitted(NamedTuple):
+    """The streams that have a place without a planned instant, and why others have none."""
+
+    streams: Mapping[str, StreamPlan]
+    refused: Mapping[str, str]
+
+
 @dataclass(frozen=True, slots=True)
 class Admission:
     """What a plan allows for the mechanism. The judge computes it by itself.
@@ -137,7 +145,8 @@ class Admission:
     from `windows`, beside which it may leave. `impossible` is why it cannot do that to frames that
     come over a link from the talker, within a shared window of so many ns if that is not 0,
     `refused` by switch why a plan cannot be; `room` is the same while streams come and go, for
-    links by their numbers. A hook that is None does nothing.
+    links by their numbers. `admits` has which streams of cyclic classes have a place on these ways,
+    trees of ports, those first that come first. A hook that is None does nothing.
     """
 
     added_octets: Callable[[Stream], int] | None = None
@@ -147,6 +156,7 @@ class Admission:
     may_drop: Callable[[Intent, str, Collection[str]], bool] | None = None
     impossible: Callable[[Intent, Stream, Link, int], str | None] | None = None
     refused: Callable[[Plan], Mapping[str, str]] = lambda _plan: {}
+    admits: Callable[[Intent, Mapping[str, Sequence[Sequence[PortRef]]]], Admitted] | None = None
     room: Callable[[Intent, Collection[Link]], Room] | None = None
 
 

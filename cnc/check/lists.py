@@ -26,10 +26,11 @@ _CYCLE_MAX_NS = 2**31 - 1  # what the kernel's taprio can hold
 
 
 def periods_of(plan: Plan) -> defaultdict[PortRef, set[int]]:
-    """By port the periods of the streams that leave by it."""
+    """By port the periods of the streams that leave by it at planned times."""
     periods: defaultdict[PortRef, set[int]] = defaultdict(set)
     for name, planned in plan.streams.items():
-        if (stream := plan.intent.streams.get(name)) is not None:
+        stream = plan.intent.streams.get(name)
+        if stream is not None and not planned.is_cyclic:
             for hop in planned.hops:
                 periods[hop.egress].add(stream.period_ns)
     return periods

@@ -36,6 +36,8 @@ def transmissions_of(plan: Plan, travel: Travel) -> tuple[list[Transmission], li
                 paths.append(travel.along(stream, hops))
             except BrokenRoute as error:
                 violations.append(Violation("route", name, str(error)))
+        if planned.is_cyclic:
+            continue  # its mechanism judges when its frames arrive
         # The data are there to be sent when the first copy starts, on whatever path they arrive.
         start_ns = min(
             (t.offset_ns for path in paths for t in path if t.ingress is None), default=0

@@ -42,6 +42,8 @@ def build(
             *(part for each in KEYS for part in each.read(document, problems)),
         ),
     )
+    for each in KEYS:
+        intent = each.completed(intent)
     if not of_plan:
         refuse_preemption(document, problems)
     _check_classes(intent, problems)
@@ -97,7 +99,7 @@ def _class(name: str, its: shape.Class) -> TrafficClass:
         its.rate_bps,
         its.min_share_ppb,
         its.reserve_ppb or 0,
-        windows_are_given=its.share is not None,
+        windows_are_given=its.share is not None or any(each.gives_windows(its) for each in KEYS),
     )
 
 

@@ -191,8 +191,10 @@ def _check_access_links(intent: Intent, problems: Problems) -> None:
                 f"{counted(len(names), 'stream')} ({', '.join(names[:_NAMED_MAX])}{more})",
                 "at most 100%: longer periods, smaller payloads or a faster link",
             )
+        planned = [use.stream for use in uses if not intent.is_cyclic(use.stream)]
+        cycle_ns = lcm(*(stream.period_ns for stream in planned))
         if intent.network.gate_mode(link.source.node) is not None and cycle_ns > CYCLE_MAX_NS:
-            _refuse_cycle(link, [use.stream for use in uses], cycle_ns, problems)
+            _refuse_cycle(link, planned, cycle_ns, problems)
 
 
 def _access_links(intent: Intent) -> Iterator[tuple[Link, list[_Use]]]:

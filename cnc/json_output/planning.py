@@ -80,6 +80,9 @@ class PlannedStream(Document):
     its length in ns follows: all frames of the period have left by its end."""
     latency_bound_ns: int
     """From the start of sending to the last bit received."""
+    interval_ns: int | None = None
+    """Switches send in the next interval what they receive in one, and all offsets are 0. It is
+    there where the stream's class has `shaping: cqf`."""
 
 
 class StreamAddress(Document):
@@ -152,8 +155,8 @@ class PlanFile(Document):
 
     # Only described here: cnc.plans.file writes it, one line for each stream and port.
 
-    format: Literal["cnc-plan/3", "cnc-plan/5"]
-    """5 where frames share windows."""
+    format: Literal["cnc-plan/3", "cnc-plan/5", "cnc-plan/6"]
+    """5 where frames share windows, 6 where streams are forwarded once each interval."""
     intent: dict[str, Any]
     """The intent file as data; schedules/intent.schema.json describes it."""
     limits: dict[str, GateLimits] = Field(default_factory=dict)

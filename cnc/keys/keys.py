@@ -35,7 +35,9 @@ class Keys:
     `shapes` have its keys: `document[Shape]` reads those of the network, and so on. `read` are the
     parts of an intent that a document states; what is wrong with one by itself is added to the
     problems. `of_station` and `of_stream` are the same with what is stated of them here; `written`
-    are the keys by which a stream is read so, beside what a document says of all. `check`
+    are the keys by which a stream is read so, beside what a document says of all. `gives_windows`
+    is whether a class has windows that no stream asks for, and `completed` the intent with what
+    follows from all of it. `check`
     adds to the problems what does not fit together, once all is read. `founding` are the parts that
     a plan is made from, by what they are called where two plans are compared. `with_streams` are
     those parts of an intent that change where the streams of a document, which has no others, come
@@ -51,6 +53,8 @@ class Keys:
         lambda stream, _its, _document: stream
     )
     written: Callable[[Stream, Mapping[str, Any]], Mapping[str, Any]] = lambda _its, _document: {}
+    gives_windows: Callable[[shape.Class], bool] = lambda _its: False
+    completed: Callable[[Intent], Intent] = lambda intent: intent
     check: Callable[[shape.Document, Intent, Problems], None] = lambda _document, _its, _found: None
     founding: Mapping[str, type[Any]] = field(default_factory=dict)
     with_streams: Callable[[Intent, shape.Document, Collection[str]], Iterable[object]] = (

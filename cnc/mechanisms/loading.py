@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 NAMES = (
     "talker_offsets",
     "gates",
+    "cqf",
     "clock",
     "identification",
     "frer",

@@ -6,12 +6,12 @@ The judge adds that up by itself (`cnc.account`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any, NamedTuple
 
-from cnc.mechanism import Admission, Decided, Room
+from cnc.mechanism import Admission, Admitted, Decided, Room
 from cnc.mechanisms.loading import loaded
 from cnc.model import (
     NS_PER_S,
@@ -118,6 +118,15 @@ def closed_ports(intent: Intent) -> Collection[PortRef]:
 def refused(plan: Plan) -> dict[str, str]:
     """Why switches cannot do what follows from a plan; empty if they can."""
     return {where: why for each in _admissions() for where, why in each.refused(plan).items()}
+
+
+def admitted(intent: Intent, ways: Mapping[str, Sequence[Sequence[PortRef]]]) -> Admitted:
+    """Which streams of cyclic classes have a place on these ways, and why others have none."""
+    found = [each.admits(intent, ways) for each in _admissions() if each.admits and ways]
+    return Admitted(
+        {name: its for each in found for name, its in each.streams.items()},
+        {name: why for each in found for name, why in each.refused.items()},
+    )
 
 
 def decided(plan: Plan) -> Plan:

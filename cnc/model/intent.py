@@ -154,8 +154,12 @@ class Intent:
     def classes_with(self, role: ClassRole) -> list[TrafficClass]:
         return [c for c in self.classes.values() if c.role is role]
 
+    def is_cyclic(self, stream: Stream) -> bool:
+        """Whether its frames are forwarded once each interval, at no planned instant."""
+        return any(its.cyclic for its in map(self.classes.get, stream.traffic_classes) if its)
+
     def planned_classes(self) -> list[TrafficClass]:
-        """Those that streams may have."""
+        """Those whose frames have planned times."""
         return [c for c in self.classes_with(ClassRole.SCHEDULED) if not c.windows_are_given]
 
     def unplanned_classes(self) -> list[TrafficClass]:

@@ -70,6 +70,20 @@ class Forwarding(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class CyclicQueuing:
+    """Cyclic queuing and forwarding (802.1Q-2022 annex T): what a switch receives in an interval of
+    `interval_ns` it sends in the next. Intervals are counted on TAI from 1970.
+
+    Frames that are sent in even intervals have the queue of their class, those of odd intervals the
+    one of the class `odd`. In each interval the gate of one of both is open once, for `open_ns`.
+    """
+
+    interval_ns: int
+    open_ns: int
+    odd: str
+
+
+@dataclass(frozen=True, slots=True)
 class TrafficClass:
     """Frames that share a queue, and how they are told apart.
 
@@ -88,7 +102,7 @@ class TrafficClass:
     the time between two of them beyond what the streams need, for streams that come later.
 
     Where `windows_are_given`, a scheduled class has them as a share of each cycle. Its frames come
-    at any time, and none is a stream's.
+    at any time, and none is a stream's, unless it is `cyclic`.
     """
 
     name: str
@@ -102,6 +116,7 @@ class TrafficClass:
     min_share_ppb: int | None = None
     reserve_ppb: int = 0
     windows_are_given: bool = False
+    cyclic: CyclicQueuing | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,10 +81,14 @@ class StreamPlan:
     Each of `paths` is a tree, parents before children; streams that are sent twice have two.
     `latency_bound_ns` runs from the talker's first start to the last bit of the last frame of the
     period at the last listener, by whichever path it comes.
+
+    With an `interval_ns` its frames are forwarded once each interval (`CyclicQueuing`): no hop has
+    an instant, and every offset is 0. Its bound runs from when the talker has the burst to send.
     """
 
     paths: tuple[tuple[Hop, ...], ...]
     latency_bound_ns: int
+    interval_ns: int = 0
 
     @property
     def hops(self) -> tuple[Hop, ...]:
@@ -95,6 +99,11 @@ class StreamPlan:
     def talker_offsets_ns(self) -> tuple[int, ...]:
         """When the talker starts to send, from the start of each period: one for each path."""
         return tuple(path[0].offset_ns for path in self.paths)
+
+    @property
+    def is_cyclic(self) -> bool:
+        """Whether its frames are forwarded once each interval, at no planned instant."""
+        return self.interval_ns > 0
 
     @property
     def is_shared(self) -> bool:

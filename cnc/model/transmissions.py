@@ -31,6 +31,9 @@ class Transmission:
     three are None in a routed one. `is_untagged`: frames are sent as before the plan, without a tag
     and to the listener, and the first switch knows them; then all three are None, too. Frames with
     an `ethertype` carry no IP packets: then `ip_version` is None, and `dscps` are empty.
+
+    With an `interval_ns`, in which switches forward its frames, the talker may have its bursts at
+    any times that are a period apart; `offset_ns` is 0 then, which is one of those.
     """
 
     talker: str
@@ -52,6 +55,7 @@ class Transmission:
     frames: int = 1
     window_ns: int = 0
     ethertype: int | None = None
+    interval_ns: int = 0
 
     @property
     def address(self) -> StreamAddress | None:
@@ -105,6 +109,7 @@ def _transmission(plan: Plan, name: str, number: int, first: Hop) -> Transmissio
         frames=stream.frames,
         window_ns=first.window_ns,
         ethertype=stream.ethertype,
+        interval_ns=plan.streams[name].interval_ns,
     )
 
 

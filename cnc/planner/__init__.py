@@ -27,7 +27,7 @@ Pure functions: no I/O, no clock; the same intent and seed give the same plan ev
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
 from functools import partial
@@ -36,6 +36,7 @@ from math import lcm
 from cnc.errors import InputError, Unschedulable
 from cnc.loops import derive as loops
 from cnc.loops.model import Loops
+from cnc.mechanism import Admitted
 from cnc.mechanisms import terms
 from cnc.model import Intent, Plan, PortRef, Stream, StreamPlan
 from cnc.planner import addresses, explain, given, incremental, keeping
@@ -50,7 +51,7 @@ from cnc.planner.greedy import NoWait, Waiting
 from cnc.planner.incremental import Move, moves, other_foundation
 from cnc.planner.live import Changes, Live
 from cnc.planner.neighbourhood import Neighbourhood
-from cnc.planner.own_windows import HINT, loosen
+from cnc.planner.own_windows import HINT, Found, loosen
 from cnc.planner.ports import CYCLE_MAX_NS
 from cnc.planner.problem import Problem
 from cnc.planner.route import Member, Route
@@ -76,6 +77,9 @@ __all__ = [
 ALGORITHMS: dict[str, type[Algorithm]] = {
     algorithm.name: algorithm for algorithm in (Auto, NoWait, Waiting, Neighbourhood, Exact)
 }
+
+
+_Ways = dict[str, tuple[tuple[PortRef, ...], ...]]  # by stream: trees of ports
 
 
 @paused()
@@ -128,13 +132,15 @@ def _placed(
 ) -> Plan:
     """As `plan`, but for the loops."""
     assigned = addresses.assign(intent, addressed)
-    problem, impossible, floors, routed = _problem(intent, keep, seed)
+    problem, impossible, floors, routed, ways = _problem(intent, keep, seed)
+    admitted = terms.admitted(intent, ways)
+    impossible |= admitted.refused
     found = in_windows(problem, impossible, routed, chosen, budget, best_effort=best_effort)
     if not best_effort and not found.is_interrupted and not found.is_complete:
         ports = {f"port {port}": why for port, why in found.crowded.items()}
         summary = common_cause(intent, floors)
         raise Unschedulable(found.refused | ports, hint=HINT, summary=summary)
-    placed = found.streams
+    placed = {**found.streams, **admitted.streams}
     if detoured := addresses.crowded_out(intent, {}, _senders(placed)):
         raise Unschedulable(detoured, hint=HINT)
     assigned = addresses.for_moved(intent, assigned, placed, addressed)
@@ -142,7 +148,7 @@ def _placed(
         intent,
         placed,
         given.lists(intent) | found.lists.lists,
-        found.algorithm,
+        ", ".join(_how(found, admitted)),
         found.refused,
         found.recovery_ns,
         {name: address for name, address in assigned.items() if name in placed},
@@ -151,6 +157,14 @@ def _placed(
     if impossible := terms.refused(made):
         raise Unschedulable(impossible, hint=HINT)
     return made
+
+
+def _how(found: Found, admitted: Admitted) -> Iterator[str]:
+    """By what streams have their places."""
+    if found.streams or not admitted.streams:
+        yield found.algorithm
+    if admitted.streams:
+        yield "sums for each interval"
 
 
 def _algorithm(name: str, executor: Executor | None) -> Algorithm:
@@ -162,17 +176,24 @@ def _algorithm(name: str, executor: Executor | None) -> Algorithm:
 
 def _problem(
     intent: Intent, keep: Plan | None, seed: int
-) -> tuple[Problem, dict[str, str], list[Floor], dict[str, tuple[Tree, ...]]]:
+) -> tuple[Problem, dict[str, str], list[Floor], dict[str, tuple[Tree, ...]], _Ways]:
     """What is to be placed around what is kept, why some streams cannot be in windows of their own,
-    the floors of those that need more than their latency so, and all ways."""
+    the floors of those that need more than their latency so, and all ways; and those of streams
+    that have no instants, the kept ones first."""
     kept = _kept(intent, keep)
     router = Router(intent)
-    for name, planned in kept.items():
-        router.carry_hops(intent.streams[name], planned.hops)
-    wanted = [stream for name, stream in intent.streams.items() if name not in kept]
+    for name, its in kept.items():
+        router.carry_hops(intent.streams[name], its.hops)
+    ways = _ways_of_cyclic(kept)
+    kept = {name: its for name, its in kept.items() if name not in ways}
+    known = kept.keys() | ways.keys()
+    wanted = [stream for name, stream in intent.streams.items() if name not in known]
     trees, impossible = _routes(router, wanted)
     impossible |= _crowded_out(router, kept, trees)
     impossible |= _parting(router, kept, trees)
+    for name in [name for name in trees if intent.is_cyclic(intent.streams[name])]:
+        paths = trees.pop(name)
+        ways[name] = tuple(tuple(router.links[link].source for link in tree) for tree in paths)
     impossible |= _out_of_step(router, kept, trees)
     impossible |= given.without_place(router, trees)
     routed = dict(trees)
@@ -190,7 +211,7 @@ def _problem(
                 trees[name], reasons = (fastest,), []
         impossible.update((name, reason) for reason in reasons[:1])
     if not impossible and not kept:
-        return problem, impossible, [], routed  # the one that has added up the hops
+        return problem, impossible, [], routed, ways  # the one that has added up the hops
     floors = [
         floor(problem, route)
         for name in impossible.keys() & trees.keys()
@@ -202,7 +223,15 @@ def _problem(
     problem = replace(problem, trees=possible, kept=kept_placements)
     ran_loose = incremental.loose_ports(keep) if keep else frozenset[PortRef]()
     problem = loosen(problem, ran_loose & intent.network.links.keys())
-    return problem, impossible, floors, routed
+    return problem, impossible, floors, routed, ways
+
+
+def _ways_of_cyclic(kept: Mapping[str, StreamPlan]) -> _Ways:
+    return {
+        name: tuple(tuple(hop.egress for hop in path) for path in its.paths)
+        for name, its in kept.items()
+        if its.is_cyclic
+    }
 
 
 def _kept(intent: Intent, keep: Plan | None) -> dict[str, StreamPlan]:

@@ -46,6 +46,9 @@ intent wants it measured: the two clocks that were furthest apart, and over how 
 A hop has a `window_ns` where the frames share a window with those of other streams. Only files with
 such hops are of format 5.
 
+A stream has an `interval_ns` where switches forward its frames once each interval, and its hops
+have no instant: all their offsets are 0. Only files with such streams are of format 6.
+
 `decisions` are those of mechanisms that decide something beside all that: each under its own key,
 in a version of its own. Only files that have some are of format 4, and a program that does not know
 one refuses the file.
@@ -104,6 +107,7 @@ from cnc.support import gc_pause, whole_file
 FORMAT = "cnc-plan/3"
 _FORMAT_WITH_DECISIONS = "cnc-plan/4"
 _FORMAT_WITH_WINDOWS = "cnc-plan/5"
+_FORMAT_WITH_INTERVALS = "cnc-plan/6"
 _FORMAT_2 = "cnc-plan/2"
 _OLDER_FORMATS = ("cnc-plan/1",)  # not read any more
 # Keys under `defaults` of an intent whose default value has changed since format 2.
@@ -180,6 +184,7 @@ def of_document(data: Mapping[str, Any], source: str) -> Plan:
                     for path in stream.paths
                 ),
                 stream.latency_bound_ns,
+                stream.interval_ns or 0,
             )
             for name, stream in found.streams.items()
         },
@@ -291,6 +296,7 @@ def row(section: str, its: Any) -> Any:
                     for path in its.paths
                 ],
                 "latency_bound_ns": its.latency_bound_ns,
+                **({"interval_ns": its.interval_ns} if its.is_cyclic else {}),
             }
         case "gates":
             entries = [[f"{e.gate_states:#04x}", e.interval_ns] for e in its.entries]
@@ -326,6 +332,8 @@ def _text(plan: Plan) -> str:
 
 def _format(plan: Plan) -> str:
     """The oldest format that can say all that is in the plan."""
+    if any(its.is_cyclic for its in plan.streams.values()):
+        return _FORMAT_WITH_INTERVALS
     if any(its.is_shared for its in plan.streams.values()):
         return _FORMAT_WITH_WINDOWS
     decides = any(plan[each.part] != each.part() for each in terms.deciding())
@@ -395,7 +403,8 @@ def _document(text: str, source: str) -> dict[str, Any]:
     found = document.get("format", FORMAT)
     if found == _FORMAT_2:
         return _upgraded(document)
-    if found not in {FORMAT, _FORMAT_WITH_DECISIONS, _FORMAT_WITH_WINDOWS}:
+    known = {FORMAT, _FORMAT_WITH_DECISIONS, _FORMAT_WITH_WINDOWS, _FORMAT_WITH_INTERVALS}
+    if found not in known:
         older = found in _OLDER_FORMATS
         raise InputError(
             f"{source}: format: found {shown(found)}, expected {FORMAT!r}",

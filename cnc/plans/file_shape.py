@@ -181,6 +181,7 @@ class _Object(BaseModel):
 class _StreamObject(_Object):
     paths: Annotated[list[Annotated[list[_Hop], Field(min_length=1)]], Field(min_length=1)]
     latency_bound_ns: _Positive
+    interval_ns: _Positive | None = None
 
 
 class _GatesObject(_Object):

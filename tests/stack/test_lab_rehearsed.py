@@ -19,6 +19,7 @@ from tests.stack.lab_user import CHECKOUT, User
 SCHEDULES = CHECKOUT / "schedules"
 LINE3, BRIDGED = SCHEDULES / "line3.yaml", SCHEDULES / "guarded.yaml"
 SHARES, BESIDE = SCHEDULES / "shares3.yaml", SCHEDULES / "beside3.yaml"
+CYCLIC = SCHEDULES / "cqf4.yaml"
 GONE_LIMIT_S = 60
 
 
@@ -26,7 +27,7 @@ GONE_LIMIT_S = 60
 def user(tmp_path: Path) -> Iterator[User]:
     here = User(tmp_path)
     yield here
-    for lab in ("line3", "guarded", "shares3", "beside3"):
+    for lab in ("line3", "guarded", "shares3", "beside3", "cqf4"):
         here.cnc("lab", "down", lab)
 
 
@@ -83,6 +84,32 @@ def test_streams_beside_windows_that_are_given_are_pushed_compared_and_taken_bac
     assert "another gate control list" in differs.stdout
     assert "all switches confirmed" in user.does("rollback")
     assert "all as planned" in running(user, BESIDE)
+
+
+def test_intervals_and_their_stream_gates_are_pushed_compared_and_taken_back(user: User) -> None:
+    user.up(CYCLIC)
+    assert "all switches confirmed" in user.does("push", CYCLIC)
+    assert "no change" in user.does("push", CYCLIC)
+    assert "10 ports on 4 switches: all as planned" in running(user, CYCLIC)
+    assert "a push can go ahead" in user.does("doctor", CYCLIC)
+    way = user.does("path", "vibration", CYCLIC)
+    assert (
+        "priority 4 inside the switch if they come in an even interval of 2 ms, 5 in an odd" in way
+    )
+    changed = user.home / "changed.yaml"
+    changed.write_text(CYCLIC.read_text().replace("shaping: cqf", "shaping: {by: cqf, cycle: 1ms}"))
+    assert "all switches confirmed" in user.does("push", changed)
+    assert "10 ports on 4 switches: all as planned" in running(user, changed)
+    differs = user.cnc("status", CYCLIC)
+    assert differs.returncode == 1
+    assert "another gate control list" in differs.stdout
+    assert "interval of 1 ms, 5 in an odd one; planned" in " ".join(differs.stdout.split())
+    assert "all switches confirmed" in user.does("rollback")
+    assert "all as planned" in running(user, CYCLIC)
+    without = user.home / "without.yaml"
+    without.write_text(CYCLIC.read_text().partition("\nstreams:")[0] + "\nstreams: {}\n")
+    assert "all switches confirmed" in user.does("push", without)
+    assert "all as planned" in running(user, without)
 
 
 def running(user: User, intent: Path) -> str:

@@ -18,6 +18,7 @@ from cnc.mechanisms.frer.model import (
 )
 from cnc.mechanisms.identification.model import Inward, Outward, Translation, Translations
 from cnc.mechanisms.stream_filters.model import (
+    CyclicGate,
     FilteredStream,
     FixedGate,
     Policing,
@@ -86,6 +87,11 @@ _windows = st.sampled_from([1_000, 125_000, 1_000_000, 4_000_000]).flatmap(
         st.integers(1, 2**32 - 1),
     )
 )
+_intervals = st.builds(
+    CyclicGate,
+    st.sampled_from([1_000, 125_000, 1_000_000]),
+    *(st.integers(0, 7) for _ in ("even", "odd")),
+)
 _policings = st.sampled_from([Policing.COUNT, Policing.DROP])
 
 
@@ -110,17 +116,21 @@ def _filters(streams: Streams) -> st.SearchStrategy[StreamFilters]:
         unique_by=lambda its: its.of.destination_mac,
         min_size=1,
     )
+    of_none = st.builds(Strangers, _ports)
     of_strangers = st.lists(
         st.builds(
             StreamFilter,
-            st.builds(Strangers, _ports),
+            of_none,
             st.integers(0, 7),
             st.just(0),
             st.just(FixedGate.CLOSED),
             _policings,
+        )
+        | st.builds(
+            StreamFilter, of_none, st.integers(0, 7), st.just(0), _intervals, st.just(Policing.OFF)
         ),
         unique_by=lambda its: (its.of, its.priority),
-        max_size=2,
+        max_size=3,
     )
     # In one order, since that of streams, and that of strangers, means nothing.
     return st.builds(

@@ -29,7 +29,9 @@ NO_CONTROLLER_SIDE = {
     "received_priority": "forwarding sets priority-regeneration where it sets VLAN members",
     "sent_priority": "no plan needs pcp-encoding-table; preflight of forwarding reads it",
 }
-NO_AGENT_SIDE: dict[str, str] = {}
+NO_AGENT_SIDE = {
+    "cqf": "a switch has it by lists of gates, and by stream filters whose gates set priorities",
+}
 
 Imports = set[tuple[str, str]]
 

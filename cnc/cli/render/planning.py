@@ -96,7 +96,9 @@ def limits(stated: Mapping[PortRef, GateLimits]) -> None:
 def plan(computed: Plan, output: Path | None) -> None:
     several = any(computed.intent.streams[name].frames > 1 for name in computed.streams)
     sharing = any(placed.is_shared for placed in computed.streams.values())
-    own = "" if sharing or not computed.streams else ", each frame in a window of its own"
+    cyclic = any(placed.is_cyclic for placed in computed.streams.values())
+    is_own = computed.streams and not (sharing or cyclic)
+    own = ", each frame in a window of its own" if is_own else ""
     table = new_table(
         f"{computed.intent.name}: {_placed(computed)} placed by {computed.algorithm}{own}",
         "stream",
@@ -105,7 +107,7 @@ def plan(computed: Plan, output: Path | None) -> None:
         "path",
         ">period",
         *([">frames"] if several else []),
-        *(["windows"] if sharing else []),
+        *(["windows"] if sharing or cyclic else []),
         ">leaves talker at",
         ">latency bound",
         *([">bound if exact"] if sharing else []),
@@ -124,7 +126,7 @@ def plan(computed: Plan, output: Path | None) -> None:
             f"{stream.talker} → {', '.join(stream.listeners)} ({_hops(placed)})",
             duration(stream.period_ns),
             *([str(stream.frames)] if several else []),
-            *(["shared" if placed.is_shared else "exact"] if sharing else []),
+            *([_windows_of(placed)] if sharing or cyclic else []),
             ", ".join(_starts(computed, placed)),
             duration(placed.latency_bound_ns),
             *([f"≥ {duration(exact_ns[name])}" if name in exact_ns else ""] if sharing else []),
@@ -140,6 +142,12 @@ def plan(computed: Plan, output: Path | None) -> None:
         echo(
             "shared: the talker starts at the first instant, and its frames have left by the "
             "second; bound if exact: the least in a window of its own, if there is room for one\n"
+        )
+    if cyclic:
+        echo(
+            "every T: the talker sends at any time, a burst each period; each switch sends in the "
+            "next interval what it receives in one, so that the bound follows from the number of "
+            "switches (IEEE 802.1Q annex T)\n"
         )
     _print_windows(computed)
     _print_mechanisms(computed)
@@ -251,9 +259,18 @@ def _address(computed: Plan, stream: str) -> list[str]:
 def _starts(computed: Plan, placed: StreamPlan) -> Iterable[str]:
     """When the talker sends, once for each path, and until when at most in a window that it shares;
     in a bridged network a switch may copy a frame."""
+    if placed.is_cyclic:
+        return ["any time"]
     texts = [_start(path[0]) for path in placed.paths]
     bridged = computed.intent.network.forwarding is Forwarding.BRIDGED
     return dict.fromkeys(texts) if bridged else texts
+
+
+def _windows_of(placed: StreamPlan) -> str:
+    """By what its bound is one: an instant, a window that frames share, or intervals."""
+    if placed.is_cyclic:
+        return f"every {duration(placed.interval_ns)}"
+    return "shared" if placed.is_shared else "exact"
 
 
 def _start(first: Hop) -> str:
@@ -329,7 +346,8 @@ def _costs(planned: Plan) -> str:
     from cnc.planner.margin_cost import best_effort_shares, cost_ns  # noqa: PLC0415
 
     text = ""
-    alone = {name: its for name, its in planned.streams.items() if not its.is_shared}
+    instants = {name: its for name, its in planned.streams.items() if not its.is_cyclic}
+    alone = {name: its for name, its in instants.items() if not its.is_shared}
     if alone:
         costs_ns = {name: cost_ns(planned, its) for name, its in alone.items()}
         name = max(costs_ns, key=lambda each: costs_ns[each])
@@ -338,7 +356,7 @@ def _costs(planned: Plan) -> str:
             f": part of each latency bound, of {name} {duration(costs_ns[name])} "
             f"({duration(bound_ns - costs_ns[name])} without it)"
         )
-    if len(alone) < len(planned.streams):
+    if len(alone) < len(instants):
         text += "; of frames that share a window once for all of them"
     if shares := best_effort_shares(planned):
         port, share, without = shares

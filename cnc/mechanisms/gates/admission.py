@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cnc.mechanism import Admission
 from cnc.mechanisms.gates.given import GivenLists, operative
-from cnc.mechanisms.gates.runnable import obstacles, obstacles_of
+from cnc.mechanisms.runnable import obstacles, obstacles_of
 from cnc.model import GateControlList, GivenWindow, Intent, Plan, PortRef
 
 

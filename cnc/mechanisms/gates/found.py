@@ -5,7 +5,7 @@ from __future__ import annotations
 from cnc.mechanism import FoundLists
 from cnc.mechanisms.gates.given import GivenList, operative
 from cnc.mechanisms.gates.openings import longest_frame_octets
-from cnc.mechanisms.gates.runnable import obstacles
+from cnc.mechanisms.runnable import obstacles
 from cnc.model import GateControlList, Intent, PortRef
 
 

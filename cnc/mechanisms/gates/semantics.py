@@ -10,13 +10,13 @@ from cnc.keys.problems import KeyPath, Problems, one_of, shown
 from cnc.keys.units import DURATION
 from cnc.mechanisms.gates.given import GivenList, GivenLists, operative
 from cnc.mechanisms.gates.keys import GateControlList, GateStates, PortKeys
-from cnc.mechanisms.gates.runnable import obstacles
 from cnc.mechanisms.gates.share_semantics import (
     ENTRIES_MAX,
     check_shares,
     given_shares,
     shared_list,
 )
+from cnc.mechanisms.runnable import obstacles
 from cnc.model import GateEntry, GivenWindow, Intent, PortRef, Stream, TalkerInterference
 
 if TYPE_CHECKING:

@@ -7,15 +7,17 @@ from dataclasses import replace
 
 from cnc.mechanism import Names, Whose, described
 from cnc.mechanisms.stream_filters.model import (
+    CyclicGate,
     FilteredStream,
     FixedGate,
     Policing,
+    Strangers,
     StreamFilter,
     StreamFilters,
     WindowGate,
     normal,
 )
-from cnc.model import StreamAddress
+from cnc.model import PriorityAddress, StreamAddress
 from cnc.support.format import duration
 
 
@@ -40,7 +42,8 @@ def frames_of(its: StreamFilter | None, names: Names) -> str:
         return "frames"
     if address := its.address:
         return f"frames of {described(address, names)} at {its.of.port}"
-    return f"frames of no stream with priority {its.priority} at {its.of.port}"
+    of_none = "" if isinstance(its.gate, CyclicGate) else " of no stream"
+    return f"frames{of_none} with priority {its.priority} at {its.of.port}"
 
 
 def _configured(was: StreamFilter | None, now: StreamFilter | None) -> str:
@@ -66,6 +69,11 @@ def _does(its: StreamFilter) -> str:
         Policing.DROP: "violations are dropped",
     }[its.policing]
     gate = its.gate
+    if isinstance(gate, CyclicGate):
+        return (
+            f"all pass, with priority {gate.even} inside the switch if they come in an even "
+            f"interval of {duration(gate.interval_ns)}, {gate.odd} in an odd one"
+        )
     if gate is FixedGate.CLOSED and its.policing in _VIOLATIONS:
         return _VIOLATIONS[its.policing]
     if not isinstance(gate, WindowGate):
@@ -95,6 +103,13 @@ def filter_in_words(its: StreamFilters, address: StreamAddress, port: str) -> st
     the address; None where there is none."""
     of = FilteredStream(address.destination_mac, address.vlan_id, port)
     found = {each.priority: _does(normal(each)) for each in its.filters if each.of == of}
+    if isinstance(address, PriorityAddress) and not found:
+        its_class = (Strangers(port), address.priority)
+        found = {
+            each.priority: _does(each)
+            for each in its.filters
+            if isinstance(each.gate, CyclicGate) and (each.of, each.priority) == its_class
+        }
     if len(found) > 1:
         return "; ".join(f"with PCP {priority} {does}" for priority, does in found.items())
     return next(iter(found.values()), None)

@@ -15,6 +15,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from cnc.mechanisms.stream_filters.model import (
+    CyclicGate,
     FilterCapacity,
     FilteredStream,
     FixedGate,
@@ -33,8 +34,11 @@ def stream_filters(
     plan: Plan, switches: Collection[str] | None = None
 ) -> dict[str, tuple[StreamFilter, ...]]:
     """The filters of each of `switches`, of all where it is None, in the order in which they are
-    asked: those of streams, then those of strangers.
+    asked: those of streams, those of classes that are forwarded once each interval, then those of
+    strangers.
 
+    A class of the second kind has a filter at each port that its frames come in by, whose gate
+    gives them the queue of the next interval.
     A stream has a filter at each port of a switch that its talker sends to, if it is policed, or if
     strangers of its class are: then a filter without an effect of its own tells it from them. A
     scheduled class whose strangers are policed has a filter at each port to an end station.
@@ -115,15 +119,22 @@ def _by_rules(
 ) -> dict[str, tuple[StreamFilter, ...]]:
     """As `stream_filters`, however many a switch holds."""
     network = plan.intent.network
-    if network.forwarding is Forwarding.ROUTED or rules.is_off or not switches:
+    if network.forwarding is Forwarding.ROUTED or not switches:
         return dict.fromkeys(switches, ())
+    of_intervals = _of_intervals(plan)
+    if rules.is_off:
+        return {name: tuple(of_intervals[name]) for name in switches}
     of_streams: defaultdict[str, list[StreamFilter]] = defaultdict(list)
     for name in sorted(plan.streams):
         for switch, its in _of_stream(plan, rules, name):
             of_streams[switch].append(its)
     ports = _station_ports(network)
     return {
-        name: (*of_streams[name], *_of_strangers(plan, rules, ports.get(name, ())))
+        name: (
+            *of_streams[name],
+            *of_intervals[name],
+            *_of_strangers(plan, rules, ports.get(name, ())),
+        )
         for name in switches
     }
 
@@ -133,6 +144,8 @@ def _of_stream(plan: Plan, rules: PolicingRules, name: str) -> Iterator[tuple[st
     network = plan.intent.network
     stream, address = plan.intent.streams.get(name), plan.addresses.get(name)
     if stream is None or address is None:  # which the judge refuses
+        return
+    if plan.streams[name].is_cyclic:  # there is no time at which its frames are to come
         return
     classes = {its.number: its for its in plan.intent.classes.values()}
     sdu_octets = _sdu_octets(network, stream)
@@ -162,6 +175,31 @@ def _of_stream(plan: Plan, rules: PolicingRules, name: str) -> Iterator[tuple[st
                 policing=policing,
             ),
         )
+
+
+def _of_intervals(plan: Plan) -> defaultdict[str, list[StreamFilter]]:
+    """By switch the filters of classes that are forwarded once each interval: what comes in an even
+    one leaves in an odd one."""
+    links, classes = plan.intent.network.links, plan.intent.classes
+    ports = {
+        (links[hop.egress].target, hop.traffic_class)
+        for its in plan.streams.values()
+        if its.is_cyclic
+        for hop in its.hops
+        if hop.egress in links
+    }
+    found: defaultdict[str, list[StreamFilter]] = defaultdict(list)
+    for its in classes.values():
+        if its.cyclic is None or its.cyclic.odd not in classes:
+            continue
+        gate = CyclicGate(
+            its.cyclic.interval_ns, even=classes[its.cyclic.odd].priority, odd=its.priority
+        )
+        for port in sorted(port for port, number in ports if number == its.number):
+            found[port.node].append(
+                StreamFilter(Strangers(port.port), its.priority, 0, gate, Policing.OFF)
+            )
+    return found
 
 
 def _sdu_octets(network: Network, stream: Stream) -> int:

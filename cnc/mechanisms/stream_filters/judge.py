@@ -15,6 +15,7 @@ from cnc.account.frames import AddedOctets, Transmission
 from cnc.account.judge import Judge, Table, Told
 from cnc.account.violation import Violation
 from cnc.mechanisms.stream_filters.model import (
+    CyclicGate,
     FilterCapacity,
     FilteredStream,
     FixedGate,
@@ -65,7 +66,8 @@ def _table(plan: Plan, switch: str, told: BridgeForwarding) -> Table:
 
 def _asked_for(plan: Plan) -> bool:
     rules = plan.intent[PolicingRules]
-    return {rules.network, *rules.classes.values(), *rules.streams.values()} != {Policing.OFF}
+    asked = {rules.network, *rules.classes.values(), *rules.streams.values()}
+    return asked != {Policing.OFF} or any(its.is_cyclic for its in plan.streams.values())
 
 
 def _entry_ports(plan: Plan) -> set[PortRef]:
@@ -106,8 +108,12 @@ class _Filters:
         self._of_streams: defaultdict[_Key, list[tuple[int, StreamFilter]]] = defaultdict(list)
         self._of_strangers: defaultdict[PortRef, list[tuple[int, StreamFilter]]]
         self._of_strangers = defaultdict(list)
+        self._of_intervals: dict[tuple[PortRef, int], StreamFilter] = {}
         for switch, its in filters.items():
             for place, each in enumerate(its):
+                if isinstance(each.gate, CyclicGate):
+                    self._of_intervals[PortRef(switch, each.of.port), each.priority] = each
+                    continue
                 if isinstance(each.of, Strangers):
                     self._of_strangers[PortRef(switch, each.of.port)].append((place, each))
                 else:
@@ -128,6 +134,7 @@ class _Filters:
             )
             yield Violation("policing", str(key.port), text)
         yield from self._judge_strangers()
+        yield from self._judge_intervals()
 
     def _arrivals(
         self, transmissions: Iterable[Transmission]
@@ -248,6 +255,40 @@ class _Filters:
         elif earliest - opens > error or closes - 1 - latest > error:
             yield f"{text}, wider by more than the clock error of {error} ns"
 
+    def _judge_intervals(self) -> Iterator[Violation]:
+        """Whether frames that come in an interval get the queue of the next (802.1Q annex T), and
+        none is looked at by a filter before that."""
+        network, classes = self._plan.intent.network, self._plan.intent.classes
+        coming = {
+            (link.target, self._classes[hop.traffic_class])
+            for its in self._plan.streams.values()
+            for hop in its.hops
+            if its.is_cyclic and hop.traffic_class in self._classes
+            if (link := network.links.get(hop.egress)) and link.target.node in self._all
+        }
+        found = dict(self._of_intervals)
+        for port, its in sorted(coming, key=lambda each: each[0]):
+            each, queuing = found.pop((port, its.priority), None), its.cyclic
+            if queuing is None or queuing.odd not in classes:
+                continue  # which the judge of cyclic queuing reports
+            wanted = queuing.interval_ns, classes[queuing.odd].priority, its.priority
+            gate = each.gate if each else None
+            has = (gate.interval_ns, gate.even, gate.odd) if isinstance(gate, CyclicGate) else None
+            if has != wanted or (each and (each.max_sdu_octets or not _takes_all(each))):
+                text = (
+                    f"gives frames of class {its.name} by interval the queues {has}, annex T asks "
+                    f"for {wanted}: its length, that of even and that of odd ones"
+                )
+                yield Violation("cqf-queue", str(port), text)
+            if others := [
+                f for _, f in self._of_strangers.get(port, []) if f.priority == its.priority
+            ]:
+                text = f"has {len(others)} more filters for frames of class {its.name}"
+                yield Violation("cqf-queue", str(port), text)
+        for port, priority in found:
+            text = f"tells intervals apart for frames with priority {priority}, which none brings"
+            yield Violation("cqf-queue", str(port), text)
+
     def _judge_strangers(self) -> Iterator[Violation]:
         for port in sorted(self._of_strangers.keys() - self._entries):
             yield Violation(
@@ -268,6 +309,10 @@ class _Filters:
             for priority in found:
                 text = f"polices frames of no stream with priority {priority}, which no class has"
                 yield Violation("policing", str(port), text)
+
+
+def _takes_all(its: StreamFilter) -> bool:
+    return isinstance(its.of, Strangers) and its.policing is Policing.OFF
 
 
 def _key(switch: str, of: FilteredStream, priority: int) -> _Key:

@@ -97,7 +97,20 @@ class WindowGate:
     octets_max: int
 
 
-StreamGate = FixedGate | WindowGate
+@dataclass(frozen=True, slots=True)
+class CyclicGate:
+    """A stream gate that is always open, and tells intervals apart (802.1Q-2022 annex T).
+
+    Frames of intervals with an even number, counted on TAI from 1970, get the internal priority
+    value `even`, those of the others `odd`.
+    """
+
+    interval_ns: int
+    even: int
+    odd: int
+
+
+StreamGate = FixedGate | WindowGate | CyclicGate
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +167,8 @@ def normal(its: StreamFilter) -> StreamFilter:
     if isinstance(its.gate, WindowGate):
         start_ns = its.gate.start_ns % its.gate.period_ns
         return replace(its, gate=replace(its.gate, start_ns=start_ns))
-    if its.gate is FixedGate.OPEN and not its.max_sdu_octets:
+    is_open = its.gate is FixedGate.OPEN or isinstance(its.gate, CyclicGate)
+    if is_open and not its.max_sdu_octets:
         return replace(its, policing=Policing.OFF)
     return its
 

@@ -9,6 +9,7 @@ from cnc.mechanisms.stream_filters.admission import ADMISSION
 from cnc.mechanisms.stream_filters.compare import differences, without_lists
 from cnc.mechanisms.stream_filters.derive import beside, derive, exposed, joined
 from cnc.mechanisms.stream_filters.model import (
+    CyclicGate,
     FilteredStream,
     Strangers,
     StreamFilter,
@@ -66,7 +67,11 @@ def _refers_to(
 
 
 def _cycles_ns(its: StreamFilters) -> Iterator[int]:
-    return (each.gate.period_ns for each in its.filters if isinstance(each.gate, WindowGate))
+    for each in its.filters:
+        if isinstance(each.gate, WindowGate):
+            yield each.gate.period_ns
+        elif isinstance(each.gate, CyclicGate):
+            yield 2 * each.gate.interval_ns
 
 
 MECHANISM = Mechanism(
@@ -83,7 +88,10 @@ MECHANISM = Mechanism(
     ),
     switch=Switch(
         modules=(MODULE,),
-        kernel=Needs("police what end stations send", "state `policing: off`"),
+        kernel=Needs(
+            "police what end stations send, nor tell intervals apart",
+            "state `policing: off`, and no class with `shaping: cqf`",
+        ),
         yang=Needs("police what", "state `policing: off`"),
         concerned=lambda its, _names: "end stations send" if its.filters else "",
         refers_to=_refers_to,

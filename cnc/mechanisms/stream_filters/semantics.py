@@ -51,11 +51,18 @@ def _check(document: shape.Document, intent: Intent, problems: Problems) -> None
     if intent.network.forwarding is Forwarding.ROUTED:
         problems.refuse_routed(_stated(document), "nothing is policed")
         return
+    for name, stated in intent[PolicingRules].streams.items():
+        if name in intent.streams and intent.is_cyclic(intent.streams[name]):
+            problems.add(
+                ("streams", name, "policing"),
+                f"{stated}, and a class with shaping: cqf",
+                "no such key: its frames may come at any time",
+            )
     for name, stated in intent[PolicingRules].classes.items():
         if intent.classes[name].windows_are_given:
             problems.add(
                 ("classes", name, "policing"),
-                f"{stated}, and windows by share",
+                f"{stated}, and windows that are given, or shaping: cqf",
                 "no such key: frames of the class may come at any time",
             )
         elif (role := intent.classes[name].role) is not ClassRole.SCHEDULED:

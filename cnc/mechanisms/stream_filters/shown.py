@@ -9,6 +9,7 @@ from cnc.mechanism import AtHop, Lack, Names, Shown, stream_of
 from cnc.mechanisms.stream_filters.compare import filter_in_words
 from cnc.mechanisms.stream_filters.derive import uncounted
 from cnc.mechanisms.stream_filters.model import (
+    CyclicGate,
     FilterCapacity,
     FixedGate,
     Policing,
@@ -32,6 +33,15 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
+class Intervals:
+    """What priority frames get inside a switch, by the interval in which they come."""
+
+    interval_ns: int
+    even: int
+    odd: int
+
+
+@dataclass(frozen=True, slots=True)
 class FilterOfStream:
     """What a switch does with frames that it receives from an end station."""
 
@@ -46,8 +56,9 @@ class FilterOfStream:
     max_sdu_octets: int
     """The longest that passes, without MAC addresses, VLAN tag and EtherType; 0: any."""
     gate: FixedGate | None
-    """Of a gate that never changes; null: it has a window."""
+    """Of a gate that never changes; null: it has a window, or tells intervals apart."""
     window: Window | None
+    intervals: Intervals | None
     policing: Policing
     """What becomes of frames that do not pass."""
 
@@ -56,7 +67,9 @@ def _rows(its: StreamFilters, names: Names) -> Iterator[FilterOfStream]:
     for each in its.filters:
         of = each.address
         gate = each.gate
-        window = None
+        window = intervals = None
+        if isinstance(gate, CyclicGate):
+            intervals = Intervals(gate.interval_ns, gate.even, gate.odd)
         if isinstance(gate, WindowGate):
             window = Window(gate.period_ns, gate.start_ns, gate.open_ns, gate.octets_max)
         yield FilterOfStream(
@@ -68,6 +81,7 @@ def _rows(its: StreamFilters, names: Names) -> Iterator[FilterOfStream]:
             each.max_sdu_octets,
             gate if isinstance(gate, FixedGate) else None,
             window,
+            intervals,
             each.policing,
         )
 

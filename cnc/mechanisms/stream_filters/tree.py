@@ -9,7 +9,7 @@ holds is `interface` of tsn-linux, and so is `enforcement`, whether it drops fra
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from itertools import count
@@ -25,6 +25,7 @@ from cnc.mechanisms.composition import known_streams
 from cnc.mechanisms.handles import KnownStream
 from cnc.mechanisms.stream_filters.model import (
     CountedFrames,
+    CyclicGate,
     FilterCounts,
     FilteredStream,
     FixedGate,
@@ -132,6 +133,13 @@ def _gate(number: int, its: StreamGate, base_time_ns: int) -> Element:
         entries = [_interval(0, "open", its.open_ns, its.octets_max)]
         if closed_ns := its.period_ns - its.open_ns:
             entries.append(_interval(1, "closed", closed_ns))
+    elif isinstance(its, CyclicGate):
+        cycle_ns = 2 * its.interval_ns
+        start_ns = first_start_ns(base_time_ns, cycle_ns)
+        entries = [
+            _interval(index, "open", its.interval_ns, ipv=ipv)
+            for index, ipv in enumerate((its.even, its.odd))
+        ]
     else:
         cycle_ns, start_ns = _CLOSED_CYCLE_NS, base_time_ns
         entries = [_interval(0, "closed", cycle_ns)]
@@ -147,7 +155,9 @@ def _gate(number: int, its: StreamGate, base_time_ns: int) -> Element:
     return gate
 
 
-def _interval(index: int, state: str, length_ns: int, octets_max: int | None = None) -> Element:
+def _interval(
+    index: int, state: str, length_ns: int, octets_max: int | None = None, ipv: int | None = None
+) -> Element:
     limit = [] if octets_max is None else [_PSFP("interval-octet-max", str(octets_max))]
     return _PSFP(
         "gate-control-entry",
@@ -155,7 +165,7 @@ def _interval(index: int, state: str, length_ns: int, octets_max: int | None = N
         _PSFP("operation-name", "psfp:set-gate-and-ipv"),
         _PSFP("time-interval-value", str(length_ns)),
         _PSFP("gate-state-value", state),
-        _PSFP("ipv-spec", "null"),
+        _PSFP("ipv-spec", "null" if ipv is None else _PRIORITIES[ipv]),
         *limit,
     )
 
@@ -268,19 +278,46 @@ def _parsed_gate(row: Element, prefix: str) -> StreamGate | None:
         return FixedGate.OPEN  # its list waits for the clock
     if states == ("closed",):
         return FixedGate.CLOSED
+    return _repeating(row, prefix, entries)
+
+
+def _repeating(row: Element, prefix: str, entries: Sequence[Element]) -> StreamGate | None:
+    """The gate of entries that last for its cycle."""
     times = [row.find(f"p:{prefix}-{name}-time", _NAMESPACES) for name in ("cycle", "base")]
     cycle, base = times
-    octets_max = _LEAVES.text(entries[0], "interval-octet-max") if entries else None
-    is_known = states in {("open",), ("open", "closed")} and octets_max is not None
-    if not is_known or cycle is None or base is None:
+    if cycle is None or base is None:
         return None
     lengths_ns = [_number(entry, "time-interval-value") for entry in entries]
     period_ns = Fraction(_number(cycle, "numerator"), _number(cycle, "denominator") or 1) * NS_PER_S
     if sum(lengths_ns) != period_ns or not period_ns:
         return None
-    octets = reply.number(octets_max or "", "interval-octet-max")
     base_ns = _number(base, "seconds") * NS_PER_S + _number(base, "nanoseconds")
+    states = tuple(_LEAVES.text(entry, "gate-state-value") for entry in entries)
+    if states == ("open", "open"):
+        return _cyclic_gate(entries, lengths_ns, base_ns)
+    octets_max = _LEAVES.text(entries[0], "interval-octet-max") if entries else None
+    if states not in {("open",), ("open", "closed")} or octets_max is None:
+        return None
+    octets = reply.number(octets_max, "interval-octet-max")
     return WindowGate(int(period_ns), base_ns % int(period_ns), lengths_ns[0], octets)
+
+
+def _cyclic_gate(
+    entries: Sequence[Element], lengths_ns: Sequence[int], base_ns: int
+) -> CyclicGate | None:
+    """The gate of two entries that stay open; None where it does otherwise than tell intervals
+    apart."""
+    values = [_LEAVES.text(entry, "ipv-spec") for entry in entries]
+    limits = [_LEAVES.text(entry, "interval-octet-max") for entry in entries]
+    interval_ns, second_ns = lengths_ns
+    number, into_ns = divmod(base_ns, interval_ns)
+    if into_ns or interval_ns != second_ns or any(limits):
+        return None
+    priorities = [_PRIORITIES.index(its) for its in values if its in _PRIORITIES]
+    if len(priorities) != len(entries):
+        return None
+    even, odd = reversed(priorities) if number % 2 else priorities
+    return CyclicGate(interval_ns, even, odd)
 
 
 def _counts(row: Element, pending: Collection[int]) -> FilterCounts:

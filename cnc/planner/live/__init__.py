@@ -22,7 +22,7 @@ from collections.abc import Collection, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 
-from cnc.errors import Lack, Unschedulable
+from cnc.errors import InputError, Lack, Unschedulable
 from cnc.keys.written import keys_of
 from cnc.loops import derive as loops
 from cnc.loops.model import Loops
@@ -67,8 +67,14 @@ class Live:
         promised to the nanosecond leaves no room for the next ones. `with_room` gives the plan's
         own as much.
 
-        Raises `InputError` where the plan has other shared windows than this planner lays out, or
-        promises what it cannot account for."""
+        Raises `InputError` where the plan has other shared windows than this planner lays out,
+        promises what it cannot account for, or has a class whose streams have no instants."""
+        if cyclic := [its.name for its in plan.intent.classes.values() if its.cyclic]:
+            raise InputError(
+                "streams come and go one by one where all have planned times, and class "
+                f"{cyclic[0]} has shaping: cqf",
+                hint="plan all streams together: cnc plan INTENT --keep PLAN",
+            )
         self._recovery_step_ns = recovery_step_ns
         self._origin = plan
         self._plan: Plan | None = plan
