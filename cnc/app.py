@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from cnc.check import Judgement, Violation
     from cnc.mechanism import Exceeded
     from cnc.mechanisms import registry
-    from cnc.planner import Move
+    from cnc.planner import Move, what_if
     from cnc.plans import file as planfile
     from cnc.plans import transition
     from cnc.rollout import Finding, History, Rollout
@@ -37,6 +37,7 @@ else:
     intents = lazy_import("cnc.intent")
     planfile = lazy_import("cnc.plans.file")
     planner = lazy_import("cnc.planner")
+    what_if = lazy_import("cnc.planner.what_if")
     registry = lazy_import("cnc.mechanisms.registry")
     rollout = lazy_import("cnc.rollout")
     transition = lazy_import("cnc.plans.transition")
@@ -389,6 +390,21 @@ def sound(searched: Search) -> Judgement:
     if searched.is_interrupted:
         hint = "the search was interrupted before the plan was sound; let it finish"
     return check.require_sound(searched.plan, hint=hint)
+
+
+def bound_of(plan: Plan, stream: str) -> what_if.Bound:
+    """What the latency bound of a stream with a place is made of."""
+    return what_if.bound_of(plan, stream)
+
+
+def changes_for(plan: Plan, stream: str) -> list[what_if.Change]:
+    """With which single changes a stream that a plan refuses has a place beside the others, nearest
+    to what is asked first; each was tried by the planner, which takes as long as so many plans."""
+
+    def place(intent: Intent, keep: Plan | None) -> Plan:
+        return planner.plan(intent, keep=keep, best_effort=True)
+
+    return what_if.changes(plan, stream, place)
 
 
 def judge(plan: Plan) -> list[Violation]:

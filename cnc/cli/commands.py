@@ -84,6 +84,12 @@ _ALGORITHM_LINES = "\n".join(f"  {name:9} {what}" for name, what in planning.ALG
 )
 @click.option("--best-effort", is_flag=True, help="Accept a plan that leaves streams out.")
 @click.option(
+    "--explain",
+    metavar="STREAM",
+    help="Show what the latency bound of STREAM is made of; if it has no place, with which changes "
+    "it has one.",
+)
+@click.option(
     "--ask-switches",
     is_flag=True,
     help="Read the limits of each port from its switch, and how late its gates open; plan within "
@@ -114,6 +120,7 @@ def plan(  # noqa: PLR0917  one parameter an option
     running_file: Path | None,
     reoptimise: bool,
     best_effort: bool,
+    explain: str | None,
     ask_switches: bool,
     force_margin: bool,
     executor: str,
@@ -133,7 +140,11 @@ def plan(  # noqa: PLR0917  one parameter an option
         raise click.UsageError("--reoptimise needs --keep RUNNING.json to compare with")
     if force_margin and not ask_switches:
         raise click.UsageError("--force-margin needs --ask-switches: nothing else measures gates")
+    if explain is not None and (as_json or output):
+        raise click.UsageError("--explain is of one stream, without --json and -o")
+    best_effort |= explain is not None
     intent = app.load_intent(file, best_effort=best_effort)
+    _require_stream(intent, explain, file)
     running = _running(running_file, state_dir) if running_file else None
     if ask_switches:
         connect = connect_options(identity, known_hosts, timeout_s)
@@ -157,6 +168,9 @@ def plan(  # noqa: PLR0917  one parameter an option
         )
     judged = app.sound(searched)
     computed = judged.plan
+    if explain is not None:
+        _explain(computed, explain)
+        return
     text = app.dump_plan(computed, output)
     if as_json:
         echo(text, nl=False)
@@ -165,12 +179,29 @@ def plan(  # noqa: PLR0917  one parameter an option
         if running:
             render.difference(running, computed, anew=reoptimise)
         warn_of(computed, judged)
-    if searched.is_interrupted and computed.refused:
+    _require_end(searched)
+
+
+def _require_stream(intent: Intent, name: str | None, file: Path) -> None:
+    if name is not None and name not in intent.streams:
+        raise InputError(f"{file}: no stream {name}", hint="`cnc plan FILE` lists all streams")
+
+
+def _require_end(searched: app.Search) -> None:
+    if searched.is_interrupted and (refused := searched.plan.refused):
         raise CncError(
-            f"interrupted: the plan is INCOMPLETE, {len(computed.refused)} of "
-            f"{counted(len(intent.streams), 'stream')} without a place in it",
+            f"interrupted: the plan is INCOMPLETE, {len(refused)} of "
+            f"{counted(len(searched.plan.intent.streams), 'stream')} without a place in it",
             hint="plan again and let it finish, or use it only if you can do without them",
         )
+
+
+def _explain(computed: Plan, name: str) -> None:
+    if name in computed.streams:
+        render.bound(name, app.bound_of(computed, name))
+        return
+    render.no_place(computed, name, app.changes_for(computed, name))
+    raise click.exceptions.Exit(CncError.exit_code)
 
 
 def _running(file: Path, state_dir: Path) -> Plan:

@@ -15,6 +15,7 @@ from cnc.planner.problem import Problem
 from cnc.planner.route import Route
 from cnc.support.format import counted, duration, microseconds, rate
 
+CLOCK_ERROR = "clock error"  # a part of a latency
 _STEPS = (5, 2, 1)  # of what is proposed: 1, 2, 5, 10, 20, 50 … ns
 
 
@@ -50,6 +51,14 @@ class Part(NamedTuple):
         return self.each_ns * self.times
 
 
+class Named(NamedTuple):
+    """A part of a latency, in words; `by` is the key that states it, where there is one."""
+
+    what: str
+    takes_ns: int
+    by: str = ""
+
+
 class Floor(NamedTuple):
     """The least latency that this planner gives a stream on its way, and its parts.
 
@@ -81,9 +90,7 @@ class Floor(NamedTuple):
                 f"{rate(intent.control_rate_bps(self.flooded))} on average, the link has "
                 f"{rate(self.flooded.rate_bps)}. State a smaller `rate` of these classes"
             )
-        margin, error = self.gate_margin, self.clock_error
-        wire_ns = self.least_ns - margin.ns - error.ns - self.lateness_ns - self.processing_ns
-        wire_ns -= self.interference_ns + self.control_ns
+        named = self.parts(intent)
         what = "frame and cable take" if self.frames == 1 else "frames and cables take"
         sure_ns = self.sent_ns + self.processing_ns
         proved = (
@@ -95,23 +102,37 @@ class Floor(NamedTuple):
                 f"{us(sure_ns)}"
             )
         )
-        parts = [
-            (f"best effort of the talker itself {us(self.interference_ns)}", self.interference_ns),
-            (f"control frames in the way {us(self.control_ns)}", 1),
-            (f"late gates {us(margin.ns)} ({gate_margin(intent)})", margin.ns),
-            (
-                f"the talker's own lateness {us(self.lateness_ns)} (talker-lateness)",
-                self.lateness_ns,
-            ),
-            (f"switch processing {us(self.processing_ns)}", 1),
-            (f"clock error {us(error.ns)} ({clock_error(intent)})", 1),
+        others = [
+            f"{its.what} {us(its.takes_ns)}{f' ({its.by})' if its.by else ''}" for its in named
         ]
         return (
             f"needs at least {us(self.least_ns)} over {' → '.join(self.way)}, max-latency is "
-            f"{us(self.allowed_ns)}. Of this, {what} {us(wire_ns)}, "
-            f"{', '.join(text for text, part in parts if part)}. Raise max-latency to "
+            f"{us(self.allowed_ns)}. Of this, {what} {us(self.wire_ns)}, "
+            f"{', '.join(others)}. Raise max-latency to "
             f"{us(self.least_ns)} or lower one of these{proved}"
         )
+
+    @property
+    def wire_ns(self) -> int:
+        """What frames and cables take of it."""
+        stated_ns = self.gate_margin.ns + self.clock_error.ns + self.lateness_ns
+        return (
+            self.least_ns - stated_ns - self.processing_ns - self.interference_ns - self.control_ns
+        )
+
+    def parts(self, intent: Intent) -> list[Named]:
+        """What the figures of the intent take of it, but those that take nothing."""
+        margin, error = self.gate_margin, self.clock_error
+        found = [
+            Named("best effort of the talker itself", self.interference_ns),
+            Named("control frames in the way", self.control_ns),
+            Named("late gates", margin.ns, gate_margin(intent)),
+            Named("the talker's own lateness", self.lateness_ns, "talker-lateness"),
+            Named("switch processing", self.processing_ns),
+            Named(CLOCK_ERROR, error.ns, clock_error(intent)),
+        ]
+        optional = {"best effort of the talker itself", "late gates", "the talker's own lateness"}
+        return [its for its in found if its.takes_ns or its.what not in optional]
 
 
 def floor(problem: Problem, route: Route) -> Floor:

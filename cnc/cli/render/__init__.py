@@ -2,6 +2,7 @@
 
 from cnc.cli.render.comparison import plan_difference, streams
 from cnc.cli.render.doctor import diagnosis, findings
+from cnc.cli.render.explanation import bound, no_place
 from cnc.cli.render.history import other_plan, rollout, rollouts
 from cnc.cli.render.lab import captured, kernels_up, lab_status, lab_up, lab_without_gates
 from cnc.cli.render.output import INTERRUPTED, error, interrupted, misuse, warning
@@ -13,6 +14,7 @@ from cnc.cli.render.talkers import talkers
 
 __all__ = [
     "INTERRUPTED",
+    "bound",
     "captured",
     "chart",
     "diagnosis",
@@ -29,6 +31,7 @@ __all__ = [
     "limits",
     "misuse",
     "moves",
+    "no_place",
     "other_plan",
     "path",
     "plan",
