@@ -22,7 +22,7 @@ TIMES = frozenset(
             *("clock-error", "network", "neighbours"),
             "gate-margin",
             "gate-early",
-            "talker-lateness",
+            *("talker-lateness", "launch-error", "launch-delta"),
             "gate-interval-min",
         ),
         *("recovery", "disturbance"),

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 NAMES = (
     "talker_offsets",
+    "launch_time",
     "gates",
     "cqf",
     "clock",

@@ -162,7 +162,9 @@ class EndStation:
     `mac` is the address by which CUCs name it, and by which it takes frames of streams that
     switches translate; None: unknown.
     `lateness_ns` is how much later than planned its frames may start for reasons of the talker
-    itself, other frames apart; None: the gate margin of the network.
+    itself, other frames apart; None: the gate margin of the network. `lateness_key` is that by
+    which an operator states it. `program_lateness_ns` is that of a program whose frames are not,
+    where that is stated and does not count.
     `gate_mode` is how its ports run a gate control list that keeps its own best effort back while
     its streams are due; None: they have none.
     """
@@ -172,6 +174,8 @@ class EndStation:
     interference: TalkerInterference = TalkerInterference.NONE
     mac: str | None = None
     lateness_ns: int | None = None
+    lateness_key: str = "talker-lateness"
+    program_lateness_ns: int | None = None
     gate_mode: GateMode | None = None
 
 

@@ -173,10 +173,9 @@ def _too_unsteady(problem: Problem, route: Route) -> str | None:
         nearer = occupation - network.occupation_min_ns(link, stream.payload_octets)
         by_rate += (stream.frames - 1) * nearer
         talker = network.end_stations.get(link.source.node)
-        is_stated = talker is not None and talker.lateness_ns is not None
         late, key = ("late gates", gate_margin(intent))
-        if is_stated:
-            late, key = ("lateness", "talker-lateness")
+        if talker is not None and talker.lateness_ns is not None:
+            late, key = ("lateness", talker.lateness_key)
         error = 2 * problem.clocks.between_ns(link.source.node, listener)
         rest = least - margin - own - control - error - by_rate
         parts = [

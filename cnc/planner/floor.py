@@ -76,6 +76,7 @@ class Floor(NamedTuple):
     sent_ns: int
     gate_margin: Part
     lateness_ns: int
+    lateness_key: str
     interference_ns: int
     control_ns: int
     processing_ns: int
@@ -127,7 +128,7 @@ class Floor(NamedTuple):
             Named("best effort of the talker itself", self.interference_ns),
             Named("control frames in the way", self.control_ns),
             Named("late gates", margin.ns, gate_margin(intent)),
-            Named("the talker's own lateness", self.lateness_ns, "talker-lateness"),
+            Named("the talker's own lateness", self.lateness_ns, self.lateness_key),
             Named("switch processing", self.processing_ns),
             Named(CLOCK_ERROR, error.ns, clock_error(intent)),
         ]
@@ -141,7 +142,8 @@ def floor(problem: Problem, route: Route) -> Floor:
     legs = _slowest_path(route)
     links = [problem.links[route.legs[index].link] for index in legs]
     stream = problem.stream(route.member)
-    lateness = intent.network.end_stations[links[0].source.node].lateness_ns
+    talker = intent.network.end_stations[links[0].source.node]
+    lateness = talker.lateness_ns
     own = interference_ns(intent, links[0])
     waited_out = sum(not route.legs[index].late_ns for index in legs[1:])
     network = intent.network
@@ -156,6 +158,7 @@ def floor(problem: Problem, route: Route) -> Floor:
         sent_ns=sent + sum(link.propagation_ns for link in links),
         gate_margin=Part(intent.network.gate_margin_ns, len(links) - (lateness is not None)),
         lateness_ns=lateness or 0,
+        lateness_key=talker.lateness_key,
         interference_ns=own,
         control_ns=sum(problem.control_ns(link, stream) for link in links),
         processing_ns=sum(

@@ -13,6 +13,7 @@ from cnc import intent as intents
 from cnc.data_tree.tree import GatesReport, KernelSchedule, PortReport, TalkerReport
 from cnc.errors import RolloutError
 from cnc.lab.rehearsal import Rehearsal, rehearsal
+from cnc.mechanisms.launch_time.model import KernelLaunch, LaunchMode, LaunchReport
 from cnc.model import (
     EndStation,
     Plan,
@@ -47,10 +48,16 @@ class Network:
     history: History
 
     def plan(
-        self, moved_us: int, *, managed: bool = True, frames: int = 1, gates: bool = False
+        self,
+        moved_us: int,
+        *,
+        managed: bool = True,
+        frames: int = 1,
+        gates: bool = False,
+        launch: dict[str, str] | None = None,
     ) -> Plan:
         """With the stream "moved" at this place at the earliest, of so many frames in a period;
-        the port of t1 has `gates` or none."""
+        the port of t1 has `gates` or none, and these keys of a `launch` time."""
         addresses = addresses_of(self.running)
         if not managed:
             del addresses["t1"]
@@ -63,6 +70,8 @@ class Network:
         }
         if gates:
             document["end-stations"]["t1"]["gates"] = "software"
+        if launch:
+            document["end-stations"]["t1"] |= launch
         return compute(intents.from_document(document, "stations"))
 
     def port(self) -> PortReport:
@@ -231,6 +240,52 @@ def test_a_list_of_a_station_is_taken_back_with_all_others(network: Network):
         network.push(network.plan(0, gates=True), listener=fail)
     assert committed[0]
     assert network.port()[GatesReport].newest is None
+
+
+@pytest.mark.parametrize("gates", [False, True])
+def test_a_launch_time_comes_changes_and_goes_with_the_plans(network: Network, gates: bool):
+    def shown() -> dict[int, KernelLaunch]:
+        return dict(network.port()[LaunchReport].by_priority)
+
+    network.push(network.plan(0, gates=gates))
+    software = network.plan(0, gates=gates, launch={"launch-time": "software"})
+    (change,) = network.push(software).changes
+    assert change.why == "launch time: none becomes software, delta 500 µs, priorities 6"
+    assert shown() == {6: KernelLaunch(LaunchMode.SOFTWARE, 500_000)}
+    assert not network.push(software).changes
+    (port,) = (
+        each for each in status(software, connect=network.running.connect) if each.port.node == "t1"
+    )
+    assert port.agrees
+    hardware = {"launch-time": "hardware", "launch-delta": "200us"}
+    network.push(network.plan(0, gates=gates, launch=hardware))
+    assert shown() == {6: KernelLaunch(LaunchMode.HARDWARE, 200_000)}
+    network.push(software, what="rollback")
+    assert shown() == {6: KernelLaunch(LaunchMode.SOFTWARE, 500_000)}
+    network.push(network.plan(0, gates=gates))
+    assert shown() == {}
+
+
+def test_a_launch_time_is_taken_back_with_all_others(network: Network):
+    network.push(network.plan(600))
+
+    def fail(event: object) -> None:
+        if isinstance(event, StepBegun) and event.step is Step.VERIFY:
+            assert network.port()[LaunchReport].by_priority
+            raise RolloutError("the operator's machine fails", hint=None)
+
+    with pytest.raises(RolloutError, match="no switch was changed"):
+        network.push(network.plan(0, launch={"launch-time": "software"}), listener=fail)
+    assert not network.port()[LaunchReport].by_priority
+
+
+def test_status_tells_of_a_launch_time_that_is_not_there(network: Network):
+    network.push(network.plan(0))
+    with_launch = network.plan(0, launch={"launch-time": "software"})
+    ports = status(with_launch, connect=network.running.connect)
+    (port,) = (each for each in ports if each.port.node == "t1")
+    assert not port.agrees
+    assert "launch time of priority 6 is none, expected software, delta 500 µs" in port.verdict
 
 
 def test_status_and_doctor_include_the_station(network: Network):

@@ -24,7 +24,7 @@ SCHEDULES = Path(__file__).parents[2] / "schedules"
 ID = RolloutId("0e1f3ac2-6f0c-4c6b-9f0c-2d0f6a5a7d11", "operator@cnc", "2026-11-23T09:00:00Z")
 BASE_NS = 1_000_000_000_000
 # Ports with gates and without, bridges with all that they can be asked for, and an end station
-# whose port has gates and talkers.
+# whose port has gates, talkers and a launch time.
 NETWORKS = ("line3", "bridged5", "guarded", "managed")
 
 
@@ -34,7 +34,7 @@ def planned(name: str) -> Plan:
         return plan(intents.load(SCHEDULES / f"{name}.yaml"))
     document = yaml.safe_load((SCHEDULES / "guarded.yaml").read_text())
     document["end-stations"] = dict.fromkeys(document["end-stations"]) | {
-        "plc": {"management": "10.99.0.9", "gates": "software"}
+        "plc": {"management": "10.99.0.9", "gates": "software", "launch-time": "hardware"}
     }
     return plan(intents.from_document(document, name))
 

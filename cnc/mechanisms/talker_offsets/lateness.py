@@ -80,21 +80,22 @@ def refuse_refuted(intent: Intent, measured: Mapping[PortRef, WakeUps]) -> None:
     """
     for station, (port, worst) in sorted(latest(measured).items()):
         text = f"{port} sends up to {figures(worst, SENT)}"
+        key = intent.network.end_stations[station].lateness_key
         if intent.states_lateness(station):
             lateness_ns = intent.network.lateness_ns(station)
             stream = next(_dropped(intent, station), None)
             if stream and not covers(lateness_ns, worst):
                 raise InputError(
-                    f"talker-lateness of {station}: found {in_intent(lateness_ns)}, but "
+                    f"{key} of {station}: found {in_intent(lateness_ns)}, but "
                     f"{text}, and policing drops later frames of {stream}",
-                    hint=too_small_hint(worst),
+                    hint=too_small_hint(worst, key),
                 )
         elif station in intent.measured_lateness:
             shortest = min(_streams(intent, station), default=None)
             if shortest and shortest[0] <= intent.network.lateness_ns(station):
                 raise InputError(
                     f"{text}, and stream {shortest[1]} has a period of {duration(shortest[0])}",
-                    hint=f"state `talker-lateness` of {station}, less than the period: later "
+                    hint=f"state `{key}` of {station}, less than the period: later "
                     "frames are then out of their window; or let the talker be punctual "
                     "(be_punctual, PREEMPT_RT) and start it again",
                 )
@@ -111,11 +112,11 @@ def drops_late_frames(intent: Intent, station: str) -> bool:
     return next(_dropped(intent, station), None) is not None
 
 
-def too_small_hint(measured: WakeUps) -> str:
-    """What to do about a lateness that talkers exceed."""
+def too_small_hint(measured: WakeUps, key: str) -> str:
+    """What to do about a lateness that talkers exceed, which an operator states by this key."""
     needed = in_intent(rounded_up(measured.maximum_ns))
     return (
-        f"state `talker-lateness: {needed}`, or leave it out and let `cnc plan --ask-switches` or "
+        f"state `{key}: {needed}`, or leave it out and let `cnc plan --ask-switches` or "
         "`cnc push INTENT` take what is measured; or `policing: count`; a talker with real-time "
         "priority (be_punctual) on a real-time kernel is earlier, and counts anew once it is "
         "started again"

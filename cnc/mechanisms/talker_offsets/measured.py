@@ -43,7 +43,7 @@ def _exceeded(running: Intent, now: Intent, stated: StatedPorts) -> Iterator[Exc
                 f"talkers of {port} were measured up to {figures(measured, SENT)}; "
                 f"the running plan allows for {duration(allowed_ns)}",
                 None if running.states_lateness(station) else now.network.lateness_ns(station),
-                lateness.too_small_hint(measured),
+                lateness.too_small_hint(measured, _key(running, station)),
             )
 
 
@@ -82,12 +82,16 @@ def _on_ports(intent: Intent) -> OnPorts:
             remark = ""
             if lateness.drops_late_frames(intent, ref.node):
                 remark = ": policing drops frames that are later"
-            hint = lateness.too_small_hint(worst)
+            hint = lateness.too_small_hint(worst, _key(intent, ref.node))
             return Finding(*ref, Check.LATENESS, Verdict.WARNING, f"{text}{remark}", hint)
 
         return OnPort(text, is_allowed, finding)
 
     return on_port
+
+
+def _key(intent: Intent, station: str) -> str:
+    return intent.network.end_stations[station].lateness_key
 
 
 MEASURED = Measured(

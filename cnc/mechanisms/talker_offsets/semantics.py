@@ -81,15 +81,20 @@ def _check_lateness(intent: Intent, problems: Problems) -> None:
     for stream in intent.streams.values():
         talker = intent.network.end_stations.get(stream.talker)
         lateness_ns = talker.lateness_ns if talker else None
-        if lateness_ns is None or lateness_ns < stream.period_ns or stream.talker in reported:
+        if (
+            talker is None
+            or lateness_ns is None
+            or lateness_ns < stream.period_ns
+            or stream.talker in reported
+        ):
             continue
         reported.add(stream.talker)
         stations = intent.document["end-stations"]
         station = stations.get(stream.talker) if isinstance(stations, dict) else None
-        is_own = isinstance(station, dict) and "talker-lateness" in station
+        is_own = isinstance(station, dict) and talker.lateness_key in station
         where = ("end-stations", stream.talker) if is_own else ("defaults",)
         problems.add(
-            (*where, "talker-lateness"),
+            (*where, talker.lateness_key),
             DURATION.format(lateness_ns),
             f"less than {DURATION.format(stream.period_ns)}, the period of stream {stream.name} "
             f"of {stream.talker}",

@@ -115,7 +115,7 @@ def _early_ns(asked: Asked, talker: str, intent: Intent) -> int:
             Failure.FEATURE,
             f"jitter {jitter_ns} ns, earlier or later: the plan has room for {known_ns} ns of "
             f"lateness of {talker}",
-            f"write `talker-lateness: {2 * jitter_ns}ns` of {talker} in the intent file",
+            f"write `{station.lateness_key}: {2 * jitter_ns}ns` of {talker} in the intent file",
         )
     return jitter_ns
 

@@ -1,0 +1,1 @@
+"""Frames of end stations that leave at the time that their program states."""
