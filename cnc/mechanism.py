@@ -324,11 +324,12 @@ class AtPlace(Generic[_Part]):
     Why a place has to be changed is `needs_change`, which looks at what is stored and reported;
     `configured` is how what is stored differs, `differs` how the kernel does, from a base time that
     is known or any; `drifted` is how the kernel differs from what is stored of it, which is this
-    part; `since` is how it does otherwise than before. `waits`: it does what an agent does that
-    waits for its clock; `pends`: some of it begins at a base time to come. `does` says what a port,
-    or a bridge, does that does all of it; None: nothing, which is `idle`. `previous` is what was
-    stored in place of a part. `kept` is how the history has a part; None: as its first format had
-    it. What is stored of a part with `kept` is of the part's type, and is written likewise.
+    part; `since` is how it does otherwise than before. `lost` names frames that did not leave for
+    it, and how many. `waits`: it does what an agent does that waits for its clock; `pends`: some of
+    it begins at a base time to come. `does` says what a port, or a bridge, does that does all of
+    it; None: nothing, which is `idle`. `previous` is what was stored in place of a part. `kept` is
+    how the history has a part; None: as its first format had it. What is stored of a part with
+    `kept` is of the part's type, and is written likewise.
 
     Before a change, `examine` checks a place, `examine_node` a node by what is asked of its places
     and by its agent, and `examine_network` all of these places of a plan together.
@@ -350,6 +351,7 @@ class AtPlace(Generic[_Part]):
     reported: Callable[[Reply, Collection[str]], Mapping[str, object]]
     of_bridges: bool = False
     kept: Kept[_Part] | None = None
+    lost: Callable[[PortReport], str | None] = lambda _report: None
     pends: Callable[[PortReport], bool] = lambda _report: False
     cycles_ns: Callable[[_Part], Iterator[int]] = lambda _part: iter(())
     leaving: Callable[

@@ -71,16 +71,25 @@ class ClassTraffic:
     sent_octets: int | None = None
 
 
+class Launches(NamedTuple):
+    """Frames with a time of transmission that did not leave: they missed it, or were refused."""
+
+    missed: int
+    refused: int
+
+
 @dataclass(frozen=True, slots=True)
 class TalkerReport:
     """What an end station publishes to its talkers: now, and from a base time to come.
 
-    `lateness` is how late they say they send, by name and path of the stream.
+    `lateness` is how late they say they send, by name and path of the stream, `launches` which of
+    their frames did not leave at their time.
     """
 
     running: TalkerTable | None = None
     pending: TalkerTable | None = None
     lateness: Mapping[tuple[str, int], WakeUps] = field(default_factory=dict)
+    launches: Mapping[tuple[str, int], Launches] = field(default_factory=dict)
 
     @property
     def newest(self) -> TalkerTable | None:

@@ -287,6 +287,8 @@ def _port_status(
     if gated and gated.dscp_priorities and gates.unclassified:
         verdict += f"; {gates.unclassified}"
         hints.append(CLASSIFY_BRIDGED)
+    lost = [place.lost(report) for place, _ in asked_at(desired)] if report else []
+    verdict += "".join(f"; {text}" for text in lost if text)
     for trouble in troubles:
         verdict += f"; {trouble.text}"
         hints.append(trouble.followed.hint)

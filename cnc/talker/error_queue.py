@@ -13,7 +13,7 @@ from cnc.talker.clock import NS_PER_S
 SO_TIMESTAMPING = 37
 TX_SOFTWARE, SOFTWARE, OPT_ID, TX_SCHED, OPT_TSONLY = 1 << 1, 1 << 4, 1 << 7, 1 << 8, 1 << 11
 LEFT, SCHEDULED = 0, 1  # SCM_TSTAMP_SND, SCM_TSTAMP_SCHED
-ORIGIN_TXTIME = 6
+ORIGIN_TIMESTAMPING, ORIGIN_TXTIME = 4, 6
 TXTIME_MISSED = 2  # the code of a frame that missed its time; the other is of an invalid one
 
 _SOL_PACKET = 263

@@ -16,6 +16,7 @@ from cnc.talker.clock import NS_PER_S, tai_ns, tai_offset_ns
 from cnc.talker.error_queue import (
     OPT_ID,
     OPT_TSONLY,
+    ORIGIN_TIMESTAMPING,
     ORIGIN_TXTIME,
     SO_TIMESTAMPING,
     SOFTWARE,
@@ -54,6 +55,8 @@ class LaunchSocket:
         self._look_again_ns = tai_ns() + LOOK_AGAIN_NS
         self._tai_offset_ns = tai_offset_ns()
         self._sent = 0
+        self._has_stamps = False
+        self._refused = self._lost = 0
         self._due_ns: dict[int, int] = {}  # by the number that its stamp will have
         if sock.family != socket.AF_PACKET:
             # By another interface frames would meet another qdisc.
@@ -66,7 +69,7 @@ class LaunchSocket:
             raise LaunchRefusedError(
                 f"{interface}: a time of transmission by CLOCK_TAI needs CAP_NET_ADMIN: {refusal}"
             ) from refusal
-        lateness.missed, lateness.refused = lateness.missed or 0, lateness.refused or 0
+        lateness.missed = lateness.refused = 0
 
     @property
     def ahead_ns(self) -> int:
@@ -85,7 +88,7 @@ class LaunchSocket:
         to = () if address is None else (address,)
         try:
             self._sock.sendmsg([frame], ancillary, 0, *to)
-        except OSError as refusal:  # the error queue says why
+        except OSError as refusal:  # a qdisc has refused the frame
             if refusal.errno != errno.ENOBUFS:
                 raise
         if not self._launch.in_hardware:
@@ -104,17 +107,29 @@ class LaunchSocket:
             if report.code == TXTIME_MISSED:
                 self._lateness.missed = (self._lateness.missed or 0) + 1
             else:
-                self._lateness.refused = (self._lateness.refused or 0) + 1
-            return
+                self._refused += 1
+                self._count()
+        elif report.origin == ORIGIN_TIMESTAMPING and report.stamp_ns is not None:
+            self._left(report.number, report.stamp_ns + self._tai_offset_ns)
+
+    def _left(self, number: int, left_ns: int) -> None:
         # A frame that crosses several interfaces of one kernel is stamped by each.
-        due_ns = self._due_ns.pop(report.number, None)
-        if due_ns is not None and report.stamp_ns is not None:
-            self._lateness.add(report.stamp_ns + self._tai_offset_ns - due_ns)
+        if (due_ns := self._due_ns.pop(number, None)) is not None:
+            self._has_stamps = True
+            self._lateness.add(left_ns - due_ns)
 
     def _forget(self, before_ns: int) -> None:
         """No stamp comes of frames that were due before: they did not leave."""
         while self._due_ns:
             number = next(iter(self._due_ns))
             if self._due_ns[number] >= before_ns:
-                return
+                break
             del self._due_ns[number]
+            self._lost += self._has_stamps  # else the driver of the interface makes none
+        self._count()
+
+    def _count(self) -> None:
+        """A qdisc above the etf, such as gates in whose windows the time of transmission does not
+        lie, refuses a frame without a report."""
+        missed = self._lateness.missed or 0
+        self._lateness.refused = max(self._refused, self._lost - missed)

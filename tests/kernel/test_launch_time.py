@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+import heapq
 import socket
 import struct
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from agent.kernel.ports import KernelPorts
-from agent.mechanisms import MECHANISMS
+from agent.mechanisms import MECHANISMS, mechanisms
 from agent.mechanisms.gates.model import GateConfig, GateState
 from agent.mechanisms.launch_time.desired import configured as launch_configured
 from agent.mechanisms.launch_time.model import LaunchTime
+from agent.mechanisms.talker_offsets.model import OffsetConfig, OffsetTable, Transmission
+from agent.mechanisms.talker_offsets.tables import in_order
 from agent.model import AgentError, PortConfig
 from agent.switch import Switch
 from agent.traffic_classes import QueueRange, TrafficClasses
-from cnc.talker import LaunchRefusedError, LaunchSocket, sleep_until, tai_ns
+from cnc.talker import LaunchRefusedError, LaunchSocket, OffsetFile, sleep_until, tai_ns
 from cnc.talker.clock import tai_offset_ns
 from cnc.talker.lateness import Lateness
 from tests.kernel.conftest import FAR, SO_RCVBUFFORCE, SO_TIMESTAMPNS, inside
@@ -160,9 +165,17 @@ def qdiscs() -> list[str]:
     return sorted(line for line in shown.splitlines() if "etf" in line or "root" in line)
 
 
-@pytest.mark.parametrize("with_gates", [False, True])
-def test_frames_leave_at_their_times(bring, sender, lateness, with_gates: bool):
-    bring(asked(), with_gates=with_gates)
+# With gates each time of transmission has to lie within an entry, not at its begin, and so has the
+# end of its frame. Whole cycles later than the instant it is in the entry of the instant.
+DELTA_WITH_GATES_NS = CYCLE_NS + 1
+WITH_OR_WITHOUT_GATES = pytest.mark.parametrize(
+    ("with_gates", "delta_ns"), [(False, DELTA_NS), (True, DELTA_WITH_GATES_NS)]
+)
+
+
+@WITH_OR_WITHOUT_GATES
+def test_frames_leave_at_their_times(bring, sender, lateness, with_gates: bool, delta_ns: int):
+    bring(asked(delta_ns=delta_ns), with_gates=with_gates)
     time.sleep(0.01)
     launch = LaunchSocket(sender.socket, "p1", PRIORITY, lateness)
     due, arrived = launched(sender, launch, range(0, CYCLE_NS, 37))
@@ -175,7 +188,8 @@ def test_gates_go_on_when_launch_times_come_change_and_go(bring, switch, sender,
     bring(LaunchTime(), with_gates=True)
     time.sleep(0.01)
     running = switch.read()["p1"][GateState].running
-    for its in (asked(), asked(delta_ns=500_000)):
+    for delta_ns in (DELTA_WITH_GATES_NS, DELTA_WITH_GATES_NS + CYCLE_NS):
+        its = asked(delta_ns=delta_ns)
         bring(its, with_gates=True)
         time.sleep(0.005)
         assert switch.read()["p1"][LaunchTime] == its
@@ -253,6 +267,21 @@ def test_frames_that_miss_their_time_in_the_queue_are_counted(bring, sender, lat
     assert not sender.arrivals()
 
 
+def test_a_time_that_no_entry_of_the_gates_holds_is_refused_and_counted(bring, sender, lateness):
+    bring(asked(), with_gates=True)
+    time.sleep(0.01)
+    launch = LaunchSocket(sender.socket, "p1", PRIORITY, lateness)
+    begin_ns = (tai_ns() // CYCLE_NS + 20) * CYCLE_NS
+    launch.send(frame(0), begin_ns)
+    # Its time of transmission, with the delta, is that at which the entry begins.
+    launch.send(frame(1), begin_ns + 400_000 - DELTA_NS)
+    sleep_until(begin_ns + 2 * NS_PER_S)
+    launch.send(frame(2), begin_ns + 3 * NS_PER_S)
+    assert (lateness.refused, lateness.missed) == (1, 0)
+    sleep_until(begin_ns + 4 * NS_PER_S)
+    assert sender.arrivals().keys() == {0, 2}
+
+
 def test_a_qdisc_that_another_program_removes_or_changes_is_set_again(bring, switch):
     bring(asked(), with_gates=False)
     for command in ("qdisc del dev p1 root", "qdisc del dev p1 parent 7a0:2"):
@@ -271,3 +300,87 @@ def test_the_root_of_another_program_is_left_alone(bring):
 def test_queues_follow_the_traffic_classes():
     two = TrafficClasses((0, 1, *[0] * 14), (QueueRange(1, 0), QueueRange(1, 1)))
     assert asked().classes == two
+
+
+STREAMS = 1000
+PERIOD_NS = 100 * CYCLE_NS
+STEP_NS = PERIOD_NS // STREAMS
+LEAD_NS = 5 * CYCLE_NS
+
+
+def table(base_time_ns: int, shift: int) -> OffsetTable:
+    """All streams of the station, in an order of their own, with one instant each."""
+    return OffsetTable(
+        base_time_ns,
+        in_order(
+            [
+                Transmission(
+                    *(f"s{number}", 1, PERIOD_NS, (number * 7919 + shift) % STREAMS * STEP_NS),
+                    *(46, PRIORITY, None, ("l1",)),
+                )
+                for number in range(STREAMS)
+            ]
+        ),
+    )
+
+
+def send_all(file: OffsetFile, launch: LaunchSocket, until_ns: int) -> dict[int, int]:
+    """A program that sends all streams, each when the agent says; when frames are due."""
+    due: dict[int, int] = {}
+    begin_ns = tai_ns() + LEAD_NS
+    departures: list[tuple[int, int, int]] = []
+
+    def next_of(stream: int, earliest_ns: int) -> None:
+        found = file.offsets().departure(f"s{stream}", earliest_ns)
+        assert found
+        heapq.heappush(departures, (found.instant_ns, stream, found.period_begin_ns))
+
+    for stream in range(STREAMS):
+        next_of(stream, begin_ns)
+    while departures[0][0] < until_ns:
+        instant_ns, stream, period_begin_ns = heapq.heappop(departures)
+        sleep_until(instant_ns - LEAD_NS)
+        due[len(due)] = instant_ns
+        launch.send(frame(len(due) - 1), instant_ns)
+        next_of(stream, period_begin_ns + 1)
+    sleep_until(until_ns + LEAD_NS)
+    launch.drain()
+    return due
+
+
+@pytest.fixture
+def push(ports, two_classes, tmp_path) -> Iterator[Callable[..., None]]:
+    """Ask p1 for offsets of the streams, and the rest as `bring` does."""
+    opened = KernelPorts(mechanisms(tmp_path))
+    switch = Switch(opened)
+
+    def apply(shift: int, launch: LaunchTime, *, with_gates: bool) -> None:
+        gates = two_classes((0x2, 400_000), (0x3, 600_000)) if with_gates else None
+        base_time_ns = (tai_ns() // PERIOD_NS + 4) * PERIOD_NS
+        offsets = OffsetConfig(table(base_time_ns, shift))
+        switch.apply({"p1": PortConfig("p1", (GateConfig(gates), launch, offsets))})
+
+    yield apply
+    opened.close()
+
+
+@WITH_OR_WITHOUT_GATES
+def test_1000_streams_leave_at_their_times_also_after_a_push(
+    push, sender, tmp_path, with_gates, delta_ns
+):
+    lateness = Lateness(tmp_path / "all.1")
+    bring = partial(push, launch=asked(delta_ns=delta_ns), with_gates=with_gates)
+    bring(0)
+    begin_ns = tai_ns() + 5 * PERIOD_NS
+    sleep_until(begin_ns)
+    file = OffsetFile(tmp_path / "offsets.json")
+    launch = LaunchSocket(sender.socket, "p1", PRIORITY, lateness)
+    moving = threading.Timer(PERIOD_NS / NS_PER_S, bring, [317])
+    moving.start()
+    due = send_all(file, launch, begin_ns + 12 * PERIOD_NS)
+    moving.join()
+    phases = {at % PERIOD_NS for at in due.values()}
+    assert len(due) > 11 * STREAMS
+    assert phases == {step * STEP_NS for step in range(STREAMS)}
+    assert_on_time(due, sender.arrivals())
+    assert lateness.missed == lateness.refused == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,18 +11,20 @@ import yaml
 
 from cnc import intent as intents
 from cnc.check import judge
-from cnc.data_tree.tree import PortReport
-from cnc.errors import InputError
+from cnc.data_tree.tree import Launches, PortReport, TalkerReport
+from cnc.errors import InputError, Unschedulable
+from cnc.mechanisms.launch_time.entries import delta_ns, refused
 from cnc.mechanisms.launch_time.model import (
     KernelLaunch,
     Launch,
     LaunchMode,
     LaunchReport,
     PortLaunch,
+    StationLaunch,
 )
 from cnc.mechanisms.launch_time.place import AT_PLACE
 from cnc.mechanisms.launch_time.registration import MECHANISM
-from cnc.model import Plan, TalkerStreams
+from cnc.model import GateControlList, GateEntry, Plan, TalkerStreams
 from cnc.model.parts import PlaceParts
 from cnc.planner import plan
 from cnc.switch.payload import desired_nodes, with_former
@@ -43,10 +46,10 @@ def planned(**t1: Any) -> Plan:
     return plan(intents.from_document(document(**t1), "line3"))
 
 
-def refusal(**t1: Any) -> str:
-    with pytest.raises(InputError) as refused:
+def refusal_of(**t1: Any) -> str:
+    with pytest.raises(InputError) as caught:
         intents.from_document(document(**t1), "line3")
-    return str(refused.value)
+    return str(caught.value)
 
 
 def figures(of: Plan) -> list[str]:
@@ -73,7 +76,7 @@ def report(**by_priority: KernelLaunch) -> PortReport:
     ],
 )
 def test_what_has_no_effect_or_cannot_be_is_refused(keys, problem):
-    assert problem in refusal(**keys)
+    assert problem in refusal_of(**keys)
 
 
 def test_all_priorities_of_a_station_get_it_at_the_port_where_streams_leave():
@@ -82,6 +85,34 @@ def test_all_priorities_of_a_station_get_it_at_the_port_where_streams_leave():
     assert launch
     assert set(launch.priorities) == {each.priority for each in asked[TalkerStreams].streams}
     assert (launch.mode, launch.delta_ns) == (LaunchMode.SOFTWARE, 500_000)
+
+
+def test_beside_gates_times_are_in_the_entries_of_the_instants():
+    gated = planned(**LAUNCHED, gates="software")
+    launch = desired_nodes(gated, ["t1"])["t1"]["eth0"][PortLaunch].configuration
+    assert launch
+    (cycle_ns,) = (its.cycle_ns for port, its in gated.gates.items() if port.node == "t1")
+    assert launch.delta_ns == cycle_ns + 1
+    assert 0 in gated.streams["torque"].talker_offsets_ns
+
+
+def test_a_time_at_which_an_entry_begins_is_refused():
+    keys = {**LAUNCHED, "gates": "software", "launch-time": "hardware"}
+    with pytest.raises(Unschedulable, match="a frame of torque that leaves at 0 ns is not within"):
+        planned(**keys)
+    found = document(**keys)
+    found["streams"]["torque"]["window"] = {"earliest": "1us"}
+    launch = desired_nodes(plan(intents.from_document(found, "line3")), ["t1"])["t1"]["eth0"]
+    assert launch[PortLaunch].configuration.delta_ns == 500_000
+
+
+def test_a_delta_of_cycles_beyond_what_the_kernel_takes_is_refused():
+    gates = GateControlList(2**31, (GateEntry(0xFF, 2**31),))
+    assert delta_ns(StationLaunch(LaunchMode.SOFTWARE), gates) == 2**31 + 1
+    gated = planned(**LAUNCHED, gates="software")
+    (port,) = (each for each in gated.gates if each.node == "t1")
+    found = refused(replace(gated, gates={port: gates}))
+    assert "a delta of whole cycles of t1/eth0 is 2147483649 ns" in found["t1"]
 
 
 def test_a_station_without_the_key_keeps_what_another_client_configures():
@@ -155,6 +186,14 @@ def test_frames_that_were_discarded_are_no_other_launch_time():
     before, now = report(p3=SHOWN), report(p3=SHOWN._replace(discarded_frames=9))
     assert AT_PLACE.since(before, now) is None
     assert AT_PLACE.since(before, report()) == "the launch time is not the same as before"
+
+
+def test_frames_that_did_not_leave_are_told():
+    said = {("motion", 1): Launches(3, 1), ("torque", 1): Launches(0, 0)}
+    its = PortReport(PlaceParts.of(TalkerReport(launches=said)))
+    text = "frames did not leave: motion (3 missed their time, 1 refused)"
+    assert AT_PLACE.lost(its) == text
+    assert AT_PLACE.lost(PortReport()) is None
 
 
 @pytest.mark.parametrize("part", [ASKED, PortLaunch()])

@@ -34,7 +34,7 @@ def planned(name: str) -> Plan:
         return plan(intents.load(SCHEDULES / f"{name}.yaml"))
     document = yaml.safe_load((SCHEDULES / "guarded.yaml").read_text())
     document["end-stations"] = dict.fromkeys(document["end-stations"]) | {
-        "plc": {"management": "10.99.0.9", "gates": "software", "launch-time": "hardware"}
+        "plc": {"management": "10.99.0.9", "gates": "software", "launch-time": "software"}
     }
     return plan(intents.from_document(document, name))
 

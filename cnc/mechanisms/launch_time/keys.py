@@ -31,5 +31,6 @@ class StationKeys(Shape):
     launch_delta_ns: Annotated[Duration | None, After("launch-error")] = Field(
         None,
         description="in hardware how long before its time the device has a frame; in software how "
-        "late a frame may be that is sent, later ones are discarded; a duration, default: 500us",
+        "late a frame may be that is sent, later ones are discarded, beside gates the next whole "
+        "number of cycles; a duration, default: 500us",
     )

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 DEFAULT_DELTA_NS = 500_000
+DELTA_MAX_NS = 2**31 - 1  # struct tc_etf_qopt
 
 
 class LaunchMode(StrEnum):

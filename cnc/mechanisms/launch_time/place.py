@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 
-from cnc.data_tree.tree import PortReport
+from cnc.data_tree.tree import PortReport, TalkerReport
 from cnc.mechanism import AtPlace, Kept
+from cnc.mechanisms.launch_time.entries import delta_ns
 from cnc.mechanisms.launch_time.model import (
     Launch,
     LaunchReport,
@@ -17,6 +18,7 @@ from cnc.mechanisms.launch_time.tree import edit, reported, stored, told
 from cnc.model import Plan, PortRef, PortSettings, StoredPort
 from cnc.model.transmissions import transmissions
 from cnc.support.format import duration
+from cnc.support.wording import named
 
 
 def derive(plan: Plan, nodes: Collection[str]) -> dict[PortRef, PortLaunch]:
@@ -30,13 +32,14 @@ def derive(plan: Plan, nodes: Collection[str]) -> dict[PortRef, PortLaunch]:
         if port in priorities:
             priorities[port].add(sent.priority)
     return {
-        port: PortLaunch(
-            Launch(stations[port.node].mode, stations[port.node].delta_ns, tuple(sorted(its)))
-            if its
-            else None
-        )
+        port: PortLaunch(_launch(plan, port, its) if its else None)
         for port, its in priorities.items()
     }
+
+
+def _launch(plan: Plan, port: PortRef, priorities: set[int]) -> Launch:
+    its = plan.intent[LaunchTimes].stations[port.node]
+    return Launch(its.mode, delta_ns(its, plan.gates.get(port)), tuple(sorted(priorities)))
 
 
 def leaving(
@@ -98,6 +101,16 @@ def since(before: PortReport, now: PortReport) -> str | None:
     return None if one == other else "the launch time is not the same as before"
 
 
+def lost(report: PortReport) -> str | None:
+    """Frames that did not leave, by what their talkers say since they were started."""
+    found = [
+        f"{name} ({its.missed} missed their time, {its.refused} refused)"
+        for (name, _), its in sorted(report[TalkerReport].launches.items())
+        if its.missed or its.refused
+    ]
+    return f"frames did not leave: {named(found)}" if found else None
+
+
 def _words(its: PortLaunch) -> str:
     launch = its.configuration
     if launch is None:
@@ -140,5 +153,6 @@ AT_PLACE = AtPlace(
     stored=stored,
     reported=reported,
     told=told,
+    lost=lost,
     kept=Kept("launch-time", Row, _rows, _part),
 )

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from cnc.finding import Check
-from cnc.mechanism import Figure, Measured, Registered
+from cnc.mechanism import Admission, Figure, Measured, Registered
 from cnc.mechanisms.launch_time.model import LaunchTimes
 from cnc.model import Plan
 from cnc.support.format import counted, duration
 from cnc.support.lazy import lazy_import
 
+_ENTRIES = lazy_import("cnc.mechanisms.launch_time.entries")
 _PLACE = lazy_import("cnc.mechanisms.launch_time.place")
 _SEMANTICS = lazy_import("cnc.mechanisms.launch_time.semantics")
 
@@ -38,6 +39,11 @@ def _figures(plan: Plan) -> Iterator[Figure]:
         yield Figure(f"launch error of {name}", late_ns, source)
 
 
+def _refused(plan: Plan) -> Mapping[str, str]:
+    found: Mapping[str, str] = _ENTRIES.refused(plan)
+    return found
+
+
 MECHANISM = Registered(
     name="launch_time",
     measured=Measured(
@@ -46,6 +52,7 @@ MECHANISM = Registered(
         kept=lambda intent, _then: intent,
         figures=_figures,
     ),
+    admission=Admission(refused=_refused),
     at_place=lambda: _PLACE.AT_PLACE,
     keys=lambda: _SEMANTICS.KEYS,
 )

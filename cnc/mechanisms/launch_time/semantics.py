@@ -10,13 +10,16 @@ from cnc.keys.keys import Keys, Level
 from cnc.keys.problems import Problems
 from cnc.keys.units import DURATION
 from cnc.mechanisms.launch_time.keys import StationKeys
-from cnc.mechanisms.launch_time.model import DEFAULT_DELTA_NS, LaunchTimes, StationLaunch
+from cnc.mechanisms.launch_time.model import (
+    DEFAULT_DELTA_NS,
+    DELTA_MAX_NS,
+    LaunchTimes,
+    StationLaunch,
+)
 from cnc.model import EndStation, Intent
 
 if TYPE_CHECKING:
     from cnc.keys import shape
-
-_DELTA_MAX_NS = 2**31 - 1  # struct tc_etf_qopt
 
 
 def _read(document: shape.Document, _problems: Problems) -> Iterator[LaunchTimes]:
@@ -69,11 +72,11 @@ def _check(document: shape.Document, _intent: Intent, problems: Problems) -> Non
                 f"{own.launch_time} without management",
                 "management as well, the address at which a push brings it, or no launch-time",
             )
-        if own.launch_delta_ns is not None and not 0 < own.launch_delta_ns <= _DELTA_MAX_NS:
+        if own.launch_delta_ns is not None and not 0 < own.launch_delta_ns <= DELTA_MAX_NS:
             problems.add(
                 (*path, "launch-delta"),
                 DURATION.format(own.launch_delta_ns),
-                f"more than 0 ns, and {DURATION.format(_DELTA_MAX_NS)} at most",
+                f"more than 0 ns, and {DURATION.format(DELTA_MAX_NS)} at most",
             )
 
 

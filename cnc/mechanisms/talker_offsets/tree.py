@@ -8,7 +8,7 @@ from lxml.builder import ElementMaker
 
 from cnc.data_tree import reply
 from cnc.data_tree.reply import Element, Reply
-from cnc.data_tree.tree import END_STATION, INTERFACES, NETCONF, TalkerReport
+from cnc.data_tree.tree import END_STATION, INTERFACES, NETCONF, Launches, TalkerReport
 from cnc.data_tree.wake_ups import wake_ups
 from cnc.mechanism import PlaceEdit
 from cnc.model import (
@@ -18,7 +18,6 @@ from cnc.model import (
     TalkerStream,
     TalkerStreams,
     TalkerTable,
-    WakeUps,
 )
 from cnc.model.transmissions import Transmission, transmissions
 
@@ -142,14 +141,17 @@ def talker_report(interface: Element) -> TalkerReport:
     }
     tables = {state: _table(each) for state, each in published.items()}
     running = published.get("running")
-    lateness = {} if running is None else dict(_lateness(running))
-    return TalkerReport(tables.get("running"), tables.get("pending"), lateness)
-
-
-def _lateness(table: Element) -> Iterator[tuple[tuple[str, int], WakeUps]]:
-    for stream in reply.entries(table, "e:stream", _NAMESPACES):
-        if said := wake_ups(stream, "lateness", END_STATION):
-            yield (_LEAVES.required(stream, "name"), _LEAVES.number(stream, "path")), said
+    lateness, launches = {}, {}
+    for stream in () if running is None else reply.entries(running, "e:stream", _NAMESPACES):
+        key = _LEAVES.required(stream, "name"), _LEAVES.number(stream, "path")
+        if late := wake_ups(stream, "lateness", END_STATION):
+            lateness[key] = late
+        if stream.find("e:launches", _NAMESPACES) is not None:
+            launches[key] = Launches(
+                _LEAVES.number(stream, "launches/missed-frames"),
+                _LEAVES.number(stream, "launches/refused-frames"),
+            )
+    return TalkerReport(tables.get("running"), tables.get("pending"), lateness, launches)
 
 
 def _table(parent: Element) -> TalkerTable:
