@@ -36,6 +36,24 @@ _STAMPS = TX_SOFTWARE | SOFTWARE | OPT_ID | OPT_TSONLY
 LOOK_AGAIN_NS = NS_PER_S // 2  # whether a push has changed the qdisc
 
 
+def allow_txtime(sock: socket.socket, interface: str) -> None:
+    """Let frames of a socket have a time of transmission. Raises LaunchRefusedError where the
+    program may not state one."""
+    config = _TXTIME_CONFIG.pack(time.CLOCK_TAI, _REPORT_ERRORS)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, _SO_TXTIME, config)
+    except PermissionError as refusal:
+        raise LaunchRefusedError(
+            f"{interface}: a time of transmission by CLOCK_TAI needs CAP_NET_ADMIN: {refusal}"
+        ) from refusal
+
+
+def send_at(sock: socket.socket, frame: bytes, txtime_ns: int, address: object = None) -> None:
+    """Send a frame with this time of transmission. Raises OSError."""
+    ancillary = [(socket.SOL_SOCKET, _SO_TXTIME, _TXTIME.pack(txtime_ns))]
+    sock.sendmsg([frame], ancillary, 0, *(() if address is None else (address,)))
+
+
 class LaunchSocket:
     """A socket whose frames, all of one `priority`, leave `interface` at instants of CLOCK_TAI.
 
@@ -62,14 +80,18 @@ class LaunchSocket:
             # By another interface frames would meet another qdisc.
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, interface.encode())
         sock.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPING, _STAMPS)
-        config = _TXTIME_CONFIG.pack(time.CLOCK_TAI, _REPORT_ERRORS)
-        try:
-            sock.setsockopt(socket.SOL_SOCKET, _SO_TXTIME, config)
-        except PermissionError as refusal:
-            raise LaunchRefusedError(
-                f"{interface}: a time of transmission by CLOCK_TAI needs CAP_NET_ADMIN: {refusal}"
-            ) from refusal
+        allow_txtime(sock, interface)
         lateness.missed = lateness.refused = 0
+
+    @property
+    def missed(self) -> int:
+        """How many frames missed their time in the qdisc."""
+        return self._lateness.missed or 0
+
+    @property
+    def refused(self) -> int:
+        """How many were refused: their time had passed, or gates do not allow it."""
+        return self._lateness.refused or 0
 
     @property
     def ahead_ns(self) -> int:
@@ -83,11 +105,8 @@ class LaunchSocket:
         if now_ns >= self._look_again_ns:
             self._launch = launch_time(self._interface, self._priority)
             self._look_again_ns = now_ns + LOOK_AGAIN_NS
-        time_ns = _TXTIME.pack(self._launch.txtime_ns(instant_ns))
-        ancillary = [(socket.SOL_SOCKET, _SO_TXTIME, time_ns)]
-        to = () if address is None else (address,)
         try:
-            self._sock.sendmsg([frame], ancillary, 0, *to)
+            send_at(self._sock, frame, self._launch.txtime_ns(instant_ns), address)
         except OSError as refusal:  # a qdisc has refused the frame
             if refusal.errno != errno.ENOBUFS:
                 raise

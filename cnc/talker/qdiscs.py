@@ -75,6 +75,21 @@ def launch_time(interface: str, priority: int) -> LaunchTime:
     return LaunchTime(delta_ns, bool(flags & _ETF_OFFLOAD))
 
 
+def refuse_launch(interface: str, priority: int) -> None:
+    """Raise LaunchRefusedError where an etf would discard frames without a time of transmission."""
+    if _has_interface(interface) and _etf(interface, priority) is not None:
+        raise LaunchRefusedError(
+            f"{interface}: frames of priority {priority} need a time of transmission, since the "
+            "etf qdisc there discards others: have the talker launch them (--launch), or push an "
+            "intent without `launch-time` of this end station"
+        )
+
+
+def _has_interface(name: str) -> bool:
+    """Offsets may be of a node in memory (`tsn-agent --rehearse`)."""
+    return name in {its for _, its in socket.if_nameindex()}
+
+
 def _etf(interface: str, priority: int) -> tuple[int, int, int] | None:
     """The options of the etf below the root for this priority; None: there is none."""
     index = socket.if_nametoindex(interface)

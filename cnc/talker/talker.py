@@ -9,6 +9,7 @@ from cnc.talker.clock import NS_PER_S, sleep_until, tai_ns
 from cnc.talker.lateness import Lateness
 from cnc.talker.launch import LaunchSocket
 from cnc.talker.offsets import Departure, OffsetFile, OffsetsError, StreamOffset
+from cnc.talker.qdiscs import refuse_launch
 
 # A push tells of a new offset seconds before its base time: who looks again this long before a
 # frame is to leave has heard of it. It costs a wake-up more for periods longer than this.
@@ -85,6 +86,12 @@ class Talker:
         self._is_launching = True
         self._lead_ns += launch.ahead_ns
         return launch
+
+    def refuse_launch(self) -> None:
+        """Raise LaunchRefusedError where frames without a time of transmission are discarded."""
+        if found := self._file.offsets().sender(self._stream, self._path):
+            interface, stream = found
+            refuse_launch(interface, stream.priority)
 
     def _departures(self) -> Iterator[Departure]:
         earliest_ns = tai_ns() + self._lead_ns

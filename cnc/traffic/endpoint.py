@@ -80,13 +80,13 @@ class Outlet(SendingSocket):
             self.socket.connect((flow["destination"], PORT))
         self._filling = bytes(flow["payload_octets"] - IP_AND_UDP_OCTETS[version] - PROBE.size)
 
-    def send_probe(self, number: int, seq: int, content: bytes = b"") -> None:
-        """Send a packet with these two numbers in it, and with `content` behind them."""
+    def send_probe(
+        self, number: int, seq: int, content: bytes = b"", due_ns: int | None = None
+    ) -> None:
+        """Send a packet with these two numbers in it, and with `content` behind them, that is due
+        at an instant, or now."""
         packet = PROBE.pack(number, seq) + content + self._filling[len(content) :]
-        if self._destination:
-            self.socket.sendto(packet, self._destination)
-        else:
-            self.socket.send(packet)
+        self.transmit(packet, due_ns, self._destination)
 
 
 class PacketListener:
@@ -120,7 +120,13 @@ def outlet_of(flow: dict[str, Any]) -> Outlet | EthernetOutlet:
     What an untagged flow is sent as is in `sending`.
     """
     sent = {**flow, **(flow.get("sending") or {})}
-    return Outlet(sent) if "ip_version" in sent else EthernetOutlet(sent)
+    outlet = Outlet(sent) if "ip_version" in sent else EthernetOutlet(sent)
+    path = flow.get("offsets")
+    found = OffsetFile(Path(path)).offsets().sender(flow["name"]) if path else None
+    if found:
+        interface, stream = found
+        outlet.launch(interface, stream.priority)
+    return outlet
 
 
 def talk(spec: dict[str, Any]) -> None:
@@ -195,28 +201,36 @@ class Sent:
 def keep_to(
     outlets: Sequence[Outlet | EthernetOutlet], start_ns: int, end_ns: int, *, stamps: bool
 ) -> Sent:
-    """Send every frame at its instant."""
+    """Send every frame at its instant. One with a time of transmission, which the kernel keeps to,
+    counts as sent then, unless the program is later than that."""
     sent = Sent()
     now_ns = start_ns
-    for planned_ns, number, seq, told in heapq.merge(
-        *(timeline(n, outlet.flow, start_ns, end_ns) for n, outlet in enumerate(outlets))
+    for wake_ns, number, seq, told in heapq.merge(
+        *(ahead(timeline(n, its.flow, start_ns, end_ns), its) for n, its in enumerate(outlets))
     ):
+        planned_ns = wake_ns + outlets[number].lead_ns
         if stamps:
-            spare = (planned_ns - now_ns) // READING_A_STAMP_NS
+            spare = (wake_ns - now_ns) // READING_A_STAMP_NS
             for outlet in outlets:
                 while spare > 0 and outlet.read_stamp():
                     spare -= 1
         by = outlets[number]
         if told and told.destination_mac and isinstance(by, EthernetOutlet):
             by.send_to((told.destination_mac, told.vlan_id, told.priority), seq)
-        sleep_until(planned_ns)
+        sleep_until(wake_ns)
         now_ns = tai_ns()
-        by.send_probe(by.flow["id"], seq)
-        sent.append(number, seq, planned_ns, now_ns)
+        by.send_probe(by.flow["id"], seq, due_ns=planned_ns)
+        sent.append(number, seq, planned_ns, max(now_ns, planned_ns))
     return sent
 
 
 Timeline = Iterator[tuple[int, int, int, "StreamOffset | None"]]
+
+
+def ahead(timeline: Timeline, outlet: Outlet | EthernetOutlet) -> Timeline:
+    """The same with the instants at which its program has to send."""
+    lead_ns = outlet.lead_ns
+    return ((due_ns - lead_ns, number, seq, told) for due_ns, number, seq, told in timeline)
 
 
 def timeline(number: int, flow: dict[str, Any], start_ns: int, end_ns: int) -> Timeline:

@@ -73,10 +73,13 @@ class EthernetOutlet(SendingSocket):
         source = octets_of(stated) if stated else self.socket.getsockname()[4]
         self._header = octets_of(mac) + source + tag + struct.pack("!H", self._ethertype)
 
-    def send_probe(self, number: int, seq: int, content: bytes = b"") -> None:
-        """Send a frame with these two numbers in it, and with `content` behind them."""
+    def send_probe(
+        self, number: int, seq: int, content: bytes = b"", due_ns: int | None = None
+    ) -> None:
+        """Send a frame with these two numbers in it, and with `content` behind them, that is due at
+        an instant, or now."""
         payload = PROBE.pack(number, seq) + content + self._filling[len(content) :]
-        self.socket.send(self._header + payload)
+        self.transmit(self._header + payload, due_ns)
 
 
 class Arrival(NamedTuple):

@@ -11,7 +11,7 @@ import struct
 from array import array
 from collections import defaultdict
 
-from cnc.talker.clock import tai_offset_ns
+from cnc.talker.clock import tai_ns, tai_offset_ns
 from cnc.talker.error_queue import (
     LEFT,
     OPT_ID,
@@ -23,6 +23,8 @@ from cnc.talker.error_queue import (
     TX_SOFTWARE,
     read_report,
 )
+from cnc.talker.launch import allow_txtime, send_at
+from cnc.talker.qdiscs import LaunchRefusedError, LaunchTime, launch_time
 
 PROBE = struct.Struct("!HI")  # flow number, sequence number
 UNCOUNTED = 0xFF00  # flow numbers from here on are of frames that no record has
@@ -35,6 +37,7 @@ SOL_PACKET = 263
 TIMESPEC = struct.Struct("@qq")
 STAMP_FLAGS = TX_SCHED | TX_SOFTWARE | SOFTWARE | OPT_ID | OPT_TSONLY
 _NO_STAMP = 0
+LEAD_NS = 2_000_000  # in which the program of a talker wakes up on a loaded machine
 
 RECEIVE_BUFFER_OCTETS = 64 << 20
 # A few frames, so that a talker blocks until frames have been sent.
@@ -56,6 +59,32 @@ class SendingSocket:
         # By kind, and by sequence number: objects would take 200 octets each.
         self._stamps: defaultdict[int, array[int]] = defaultdict(lambda: array("q"))
         self._tai_offset_ns = tai_offset_ns()
+        self._launch: LaunchTime | None = None
+
+    @property
+    def lead_ns(self) -> int:
+        """How long before its instant a frame is to be sent: 0 where its program keeps to that."""
+        return LEAD_NS + self._launch.ahead_ns if self._launch else 0
+
+    def launch(self, interface: str, priority: int) -> None:
+        """Give all further frames a time of transmission, if the interface has frames of this
+        priority keep to one."""
+        with contextlib.suppress(LaunchRefusedError):
+            self._launch = launch_time(interface, priority)
+            allow_txtime(self.socket, interface)
+
+    def transmit(
+        self, frame: bytes, due_ns: int | None = None, address: tuple[str, int] | None = None
+    ) -> None:
+        """Send a frame that is due at an instant, or now. Raises OSError."""
+        if self._launch is None:
+            if address:
+                self.socket.sendto(frame, address)
+            else:
+                self.socket.send(frame)
+            return
+        instant_ns = tai_ns() if due_ns is None else due_ns
+        send_at(self.socket, frame, self._launch.txtime_ns(instant_ns), address)
 
     def stamp(self) -> None:
         """Have the kernel number all further frames, and time-stamp each."""

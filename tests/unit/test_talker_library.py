@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from agent.mechanisms.talker_offsets.file import encode
 from agent.mechanisms.talker_offsets.lateness import decode
-from agent.mechanisms.talker_offsets.model import OffsetState, OffsetTable, Transmission
+from agent.mechanisms.talker_offsets.model import Launches, OffsetState, OffsetTable, Transmission
 from agent.wake_ups import WakeUps
 from cnc.talker import OffsetFile, Offsets, OffsetsError, Talker, lateness, mark, talker
 from cnc.talker.__main__ import main
@@ -290,6 +290,25 @@ def send(path, clock, *late_ns, note=lambda _talks: None):
     running.close()
 
 
+def test_a_talker_whose_frames_are_launched_tells_which_did_not_leave(tmp_path):
+    measured = Lateness(tmp_path / "motor.1")
+    measured.missed, measured.refused = 2, 1
+    measured.write()
+    stated = decode((tmp_path / "motor.1").read_bytes())
+    assert (stated.lateness, stated.launches) == (None, Launches(2, 1))
+    measured.add(40)
+    measured.write()
+    assert decode((tmp_path / "motor.1").read_bytes()).lateness == WakeUps(1, 40, None)
+
+
+def test_departures_with_a_lead_come_so_long_before_their_instants(path, clock):
+    publish(path, table(sent(100_000)))
+    running = Talker(OffsetFile(path), "motor", lead_ns=3 * MS).departures()
+    for _ in range(3):
+        departure = next(running)
+        assert clock.now_ns == departure.instant_ns - 3 * MS
+
+
 @pytest.mark.usefixtures("heard")
 def test_a_talker_tells_the_agent_how_late_it_sent(path, clock):
     publish(path, table(sent(0)))
@@ -412,6 +431,15 @@ def test_the_example_sends_frames_of_the_planned_size_and_measures_itself(path):
     assert {len(each) for each in frames} == {100 - 28}
     assert done.stdout.startswith("motor: 3 frames, ")
     assert "us at most" in done.stdout
+
+
+def test_the_example_launches_no_frame_that_the_kernel_would_not_keep_to(path, capsys):
+    """The loopback has no qdisc."""
+    document = {"lo": OffsetState(table(sent(0, 20 * MS)))}
+    path.write_bytes(encode(document))
+    arguments = ["motor", "127.0.0.1", "--launch", "--frames", "1", "--offsets", str(path)]
+    assert main(arguments) == 1
+    assert "lo: frames of priority 5 meet no etf qdisc" in capsys.readouterr().err
 
 
 def test_the_example_says_what_it_lacks_and_fails(path, capsys):
