@@ -517,10 +517,12 @@ class Shown(Generic[_Part]):
     A document has the `rows` of a part, of type `row`, under `key`, if there are any. `at_hop`
     compares a part with the planned one for a stream and a port; what the switch does is in a
     document under `hop_key`, and in the column `hop_column` of a table, or in a line below where
-    that is None. `key_text` and `hop_text` describe these keys in the JSON schemas. `guards` are
-    what a switch does for single streams, for the page: stream, key and value, of which the page
-    has a list; under `told` it shows texts as they are. `table` is what a plan has switches do for
-    streams; None: nothing. `lack` is what switches do without by a plan; None: nothing.
+    that is None; `at_hop_of_class` is the same of all frames of a priority, where it does nothing
+    for the stream alone. `key_text` and `hop_text` describe these keys in the JSON schemas.
+    `guards` are what a switch does for single streams, for the page: stream, key and value, of
+    which the page has a list; under `told` it shows texts as they are. `table` is what a plan has
+    switches do for streams; None: nothing. `lack` is what switches do without by a plan; None:
+    nothing.
     """
 
     key: str
@@ -531,6 +533,9 @@ class Shown(Generic[_Part]):
     hop_text: str
     hop_column: str | None
     at_hop: Callable[[_Part, _Part, StreamAddress, str], AtHop]
+    at_hop_of_class: Callable[[_Part, _Part, int, str], AtHop] = (
+        lambda _part, _planned, _priority, _port: AtHop(None)
+    )
     guards: Callable[[_Part, str], Iterator[tuple[StreamAddress, str, object]]] = (
         lambda _part, _switch: iter(())
     )

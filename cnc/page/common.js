@@ -71,3 +71,8 @@ function onceAFrame(draw) {
     });
   };
 }
+
+/* The ports that frames of a stream leave by; of one without a place none. */
+function portsOf({ ports, hops }) {
+  return ports ?? (hops || []).map((hop) => hop[PORT]);
+}

@@ -29,7 +29,8 @@ latest end whatever comes between; it lies in its queue from some time between t
 last bit is at the far end by `received`; `parent` is the place of the hop before, or -1. Of a
 stream that shares windows both ends are that of its window, which opens at the offset. All count
 from the start of the stream's period. They are the times that `cnc.check` works with, so a path
-with a broken route has none, and the verdict has the reason. A port with a cycle of 0 has no gates.
+with a broken route has none, and the verdict has the reason. A stream with an "interval_ns", in
+which switches forward its frames, has no hops but "ports". A port with a cycle of 0 has no gates.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ from cnc.check.streams import judge_streams
 from cnc.loops.model import Loops
 from cnc.mechanisms.registry import MEASURED
 from cnc.mechanisms.terms import client_octets
-from cnc.model import Plan, PortRef, Stream
+from cnc.model import Plan, PortRef, Stream, StreamPlan
 from cnc.page.guards import guards
 from cnc.page.layout import positions
 from cnc.plans.shared_windows import shared_windows
@@ -210,7 +211,24 @@ class _Data:
             **self._guards.get(stream.name, {}),
             "hops": hops,
             "ways": self._ways(stream, hops),
+            **self._cyclic(planned, stream),
         }
+
+    def _cyclic(self, planned: StreamPlan, stream: Stream) -> dict[str, Any]:
+        """The way of a stream that has no instants; nothing of another."""
+        if not planned.is_cyclic:
+            return {}
+        links = self._network.links
+        ways = []
+        for path in planned.paths:
+            before = {links[hop.egress].target.node: hop.egress.node for hop in path}
+            for listener in stream.listeners:
+                way = [listener]
+                while (node := before.get(way[-1])) is not None:
+                    way.append(node)
+                ways.append([self._node_number[node] for node in reversed(way)])
+        ports = [self._port_number[hop.egress] for hop in planned.hops]
+        return {"interval_ns": planned.interval_ns, "ports": ports, "ways": ways}
 
     def _jitter(self, stream: Stream) -> dict[str, int]:
         """Its greatest bound at any listener and its limit; nothing without a limit."""

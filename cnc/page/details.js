@@ -80,11 +80,18 @@ function streamDetails(number) {
     element("h2", {}, stream.name),
     element("p", {}, facts),
     ...forwardingTexts(stream).map((text) => element("p", { class: "forwarding" }, text)),
-    element("table", {}, element("thead", {}, head), element("tbody", {}, ...rows)),
-    element("p", {}, "µs after the start of the period, clock error included"),
+    ...(stream.interval_ns ? [element("p", {}, intervalText(stream))] : [
+      element("table", {}, element("thead", {}, head), element("tbody", {}, ...rows)),
+      element("p", {}, "µs after the start of the period, clock error included"),
+    ]),
     ...guardTexts(stream).map((text) => element("p", { class: "guard" }, text)),
     ...loopTexts(stream).map((text) => element("p", { class: "loop" }, text)),
   ];
+}
+
+/* How switches forward frames that have no instants. */
+function intervalText({ interval_ns }) {
+  return `cyclic queuing: each switch sends in the next interval of ${duration(interval_ns)} what it receives in one`;
 }
 
 /* What switches know its frames by, where they bridge. */

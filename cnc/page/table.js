@@ -153,7 +153,7 @@ function pathText(stream) {
 }
 
 function streamWords(stream) {
-  const ports = (stream.hops || []).map((hop) => plan.ports[hop[PORT]].name);
+  const ports = portsOf(stream).map((port) => plan.ports[port].name);
   const ends = nodeNames([stream.talker, ...stream.listeners]);
   return [stream.name, stream.class, ...ends, ...ports, pathText(stream), stream.address?.mac ?? ""].join(" ");
 }

@@ -69,7 +69,7 @@ function arrange() {
 
 function portsShown() {
   if (selection.stream !== null && byId("only").checked) {
-    return [...new Set(plan.streams[selection.stream].hops.map((hop) => hop[PORT]))];
+    return [...new Set(portsOf(plan.streams[selection.stream]))];
   }
   return Array.from({ length: plan.rows }, (_, number) => number);
 }
@@ -265,7 +265,7 @@ function followStream(stream, from) {
   if (stream === null) return;
   const { hops } = plan.streams[stream];
   if (byId("only").checked) timeline.pane.scrollTop = 0;
-  else scrollToPort(hops.length ? hops[0][PORT] : 0);
+  else scrollToPort(portsOf(plan.streams[stream])[0] ?? 0);
   if (from !== "table" || !hops.length) return;
   const start = Math.min(...hops.map((hop) => hop[OFFSET])), end = Math.max(...hops.map((hop) => hop[RECEIVED]));
   show(start - (end - start) * 0.1, end + (end - start) * 0.25);

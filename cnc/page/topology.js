@@ -159,7 +159,7 @@ function dragTopology(event) {
 }
 
 function markWay(stream) {
-  const ports = new Set(stream === null ? [] : plan.streams[stream].hops.map((hop) => hop[PORT]));
+  const ports = new Set(stream === null ? [] : portsOf(plan.streams[stream]));
   const nodes = new Set([...ports].flatMap((port) => [plan.ports[port].node, plan.ports[port].to]));
   topology.svg.classList.toggle("chosen", stream !== null);
   topology.halves.forEach((mark, port) => mark.classList.toggle("on-way", ports.has(port)));

@@ -10,7 +10,7 @@ from math import gcd, lcm
 from typing import NamedTuple, Protocol
 
 from cnc.errors import InputError
-from cnc.mechanisms.terms import may_be_dropped, start_delay_ns
+from cnc.mechanisms.terms import given_windows, may_be_dropped, start_delay_ns
 from cnc.model import (
     ClassRole,
     GateControlList,
@@ -56,11 +56,19 @@ def unchanged(intent: Intent, running: Plan) -> dict[str, StreamPlan]:
             f"the running plan was made for another {what} than {intent.name} has now",
             hint="its offsets may no longer hold: plan again without --keep",
         )
+    given = _given_otherwise(intent, running)
     return {
         name: planned
         for name, planned in running.streams.items()
-        if name in intent.streams and _change(intent, running, name) is None
+        if name in intent.streams and _change(intent, running, name, given) is None
     }
+
+
+def _given_otherwise(intent: Intent, running: Plan) -> frozenset[PortRef]:
+    """The ports that have other windows than before that are given, beside which frames leave."""
+    before, after = given_windows(running.intent), given_windows(intent)
+    ports = before.keys() | after.keys()
+    return frozenset(port for port in ports if before.get(port) != after.get(port))
 
 
 def other_foundation(intent: Intent, running: Plan) -> str | None:
@@ -71,8 +79,9 @@ def other_foundation(intent: Intent, running: Plan) -> str | None:
     return None
 
 
-def _change(intent: Intent, running: Plan, name: str) -> str | None:
-    """What a stream of both rests on that has changed, in words; None if nothing has."""
+def _change(intent: Intent, running: Plan, name: str, given: Collection[PortRef]) -> str | None:
+    """What a stream of both rests on that has changed, in words; None if nothing has. `given` are
+    the ports with other windows that are given."""
     before, after = running.intent, intent
     if one := _differing(before, after, name):
         return f"its {one} changed"
@@ -84,6 +93,8 @@ def _change(intent: Intent, running: Plan, name: str) -> str | None:
     hops = running.streams[name].hops
     if _clocks(before, hops) != _clocks(after, hops):
         return "what its clocks may differ changed"
+    if port := next((hop.egress for hop in hops if hop.egress in given), None):
+        return f"the windows that {port} is given changed"
     ports = (hop.egress for hop in hops)
     changed = next((port for port in ports if not _is_same(before, after, port)), None)
     return changed and f"{changed} changed"
@@ -233,7 +244,7 @@ def planned_placements(problem: Problem, kept: Mapping[str, StreamPlan]) -> dict
     number = {link.source: index for index, link in enumerate(problem.links)}
     found = {}
     for name, planned in kept.items():
-        for path, hops in enumerate(planned.paths):
+        for path, hops in enumerate(() if planned.is_cyclic else planned.paths):
             member = Member(name, path)
             tree: Tree = tuple(number[hop.egress] for hop in hops)
             offsets = tuple(hop.offset_ns for hop in hops)
@@ -444,11 +455,12 @@ class Move(NamedTuple):
 def moves(running: Plan, plan: Plan) -> list[Move]:
     """What the talkers and listeners of a network notice when `plan` replaces `running`."""
     foundation = other_foundation(plan.intent, running)
+    given = _given_otherwise(plan.intent, running)
 
     def reason(name: str) -> str:
         if foundation:
             return f"{foundation} changed"
-        if change := _change(plan.intent, running, name):
+        if change := _change(plan.intent, running, name, given):
             return change
         if running.addresses.get(name) != plan.addresses.get(name):
             return f"sent to {plan.addresses.get(name)}"

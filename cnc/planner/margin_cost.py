@@ -12,7 +12,8 @@ def best_effort_shares(plan: Plan) -> tuple[PortRef, float, float] | None:
     """The port with the least time for best effort, the share of time that it has there, and the
     one that it would have beside the same offsets without the margin; None without any list for
     streams."""
-    planned = {hop.egress for its in plan.streams.values() for hop in its.hops}
+    instants = {name: its for name, its in plan.streams.items() if not its.is_cyclic}
+    planned = {hop.egress for its in instants.values() for hop in its.hops}
     shares = {
         port: _open_share(plan.intent, gates)
         for port, gates in plan.gates.items()
@@ -24,7 +25,7 @@ def best_effort_shares(plan: Plan) -> tuple[PortRef, float, float] | None:
     exact = plan.intent.with_gate_margin(0)
     crossing = {
         name: its
-        for name, its in plan.streams.items()
+        for name, its in instants.items()
         if any(hop.egress == fullest for hop in its.hops)
     }
     problem = Problem(exact, {})

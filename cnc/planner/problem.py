@@ -190,7 +190,9 @@ class Problem:
 
     @cached_property
     def _periods(self) -> list[int]:
-        own = {stream.period_ns for stream in self.intent.streams.values()}
+        own = {
+            its.period_ns for its in self.intent.streams.values() if not self.intent.is_cyclic(its)
+        }
         return sorted(own | self.other_periods_ns)
 
     def classes(self, route: Route) -> tuple[int, ...]:

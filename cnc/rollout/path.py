@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from cnc.data_tree.tree import BridgeReport
 from cnc.errors import InputError
+from cnc.mechanism import AtHop, Shown
 from cnc.mechanisms.composition import bridge_forwardings
 from cnc.mechanisms.registry import MECHANISMS
 from cnc.model import BridgeForwarding, Forwarding, Intent, Network, Plan, PortRef, StreamAddress
@@ -151,6 +152,7 @@ class _Walk:
         self._address = address_of(plan, stream)
         self._network = plan.intent.network
         self._stream = plan.intent.streams[stream]
+        self._priority = plan.class_of(stream).priority
         self._desired = bridge_forwardings(plan)
         self._windows = _windows(plan, stream)
         self._starts = list(
@@ -210,8 +212,8 @@ class _Walk:
         else:
             does = seen.bridge.forwarding
             at_hop = {
-                each.shown.hop_key: each.shown.at_hop(
-                    does[each.part], desired[each.part], self._address, ingress.port
+                each.shown.hop_key: self._at_hop(
+                    each.shown, does[each.part], desired[each.part], ingress.port
                 )
                 for each in MECHANISMS
             }
@@ -236,6 +238,13 @@ class _Walk:
         if deviation:
             self._deviations.append(f"{ingress.node}: {deviation}")
         return [port for port in cabled if port in self._network.links]
+
+    def _at_hop(self, shown: Shown[Any], does: object, planned: object, port: str) -> AtHop:
+        """What a mechanism does with the frames, else with all of their class."""
+        its = shown.at_hop(does, planned, self._address, port)
+        if its != AtHop(None):
+            return its
+        return shown.at_hop_of_class(does, planned, self._priority, port)
 
     def _compare_listeners(self) -> None:
         wanted = {*self._stream.listeners}

@@ -90,7 +90,7 @@ def test_intervals_and_their_stream_gates_are_pushed_compared_and_taken_back(use
     user.up(CYCLIC)
     assert "all switches confirmed" in user.does("push", CYCLIC)
     assert "no change" in user.does("push", CYCLIC)
-    assert "10 ports on 4 switches: all as planned" in running(user, CYCLIC)
+    assert "on 4 switches: all as planned" in running(user, CYCLIC)
     assert "a push can go ahead" in user.does("doctor", CYCLIC)
     way = user.does("path", "vibration", CYCLIC)
     assert (
@@ -99,7 +99,7 @@ def test_intervals_and_their_stream_gates_are_pushed_compared_and_taken_back(use
     changed = user.home / "changed.yaml"
     changed.write_text(CYCLIC.read_text().replace("shaping: cqf", "shaping: {by: cqf, cycle: 1ms}"))
     assert "all switches confirmed" in user.does("push", changed)
-    assert "10 ports on 4 switches: all as planned" in running(user, changed)
+    assert "on 4 switches: all as planned" in running(user, changed)
     differs = user.cnc("status", CYCLIC)
     assert differs.returncode == 1
     assert "another gate control list" in differs.stdout

@@ -15,6 +15,7 @@ from cnc.errors import InputError, Unschedulable
 from cnc.mechanisms.composition import bridge_forwardings
 from cnc.mechanisms.stream_filters.model import CyclicGate, StreamFilters
 from cnc.model import GateEntry, Plan, PortRef
+from cnc.page.data import page_data
 from cnc.planner import Live, plan
 from cnc.plans import file as planfile
 from tests.simulator.cyclic import Cyclic, disordered, late
@@ -463,3 +464,23 @@ def test_streams_do_not_come_and_go_one_by_one_yet():
     made = plan(intent_of())
     with pytest.raises(InputError, match="class sensors has shaping: cqf"):
         Live(made)
+
+
+def test_planned_frames_are_placed_again_where_the_interval_changes():
+    streams = {"a": stream(), "axis": stream("t2", **{"class": "axes"})}
+    before = plan(intent_of(streams=streams, shaping={"by": "cqf", "cycle": "2ms"}))
+    wanted = intent_of(streams=streams, shaping={"by": "cqf", "cycle": "500us"})
+    after = plan(wanted, keep=before)
+    assert not judge(after)
+    assert after.streams["a"].interval_ns == 500 * US
+
+
+def test_the_page_has_the_way_of_a_stream_without_instants():
+    streams = {"a": stream("t1", "l1", "l2")}
+    data = page_data(plan(intent_of(streams=streams, shaping={"by": "cqf", "cycle": "1ms"})))
+    (found,) = data["streams"]
+    names = [each["name"] for each in data["nodes"]]
+    ways = [[names[node] for node in way] for way in found["ways"]]
+    assert ways == [["t1", "s1", "s2", "s3", "l1"], ["t1", "s1", "s2", "s3", "l2"]]
+    assert len(found["ports"]) == 5
+    assert (found["interval_ns"], found["hops"]) == (MS, [])

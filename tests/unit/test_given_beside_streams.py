@@ -17,7 +17,7 @@ from cnc.check.change import Judged
 from cnc.errors import InputError, Unschedulable
 from cnc.mechanisms.gates.openings import openings
 from cnc.model import GateControlList, GateEntry, Intent, Plan, PortRef
-from cnc.planner import Live, plan
+from cnc.planner import Live, moves, plan
 from cnc.plans import file as planfile
 from tests.intent_documents import DEFAULTS, ROUTED_CLASSES, class_of
 
@@ -340,3 +340,12 @@ def test_whatever_is_planned_beside_shares_is_sound(
             for turn in range(0, gates.cycle_ns, period):
                 due = (hop.offset_ns + turn) % gates.cycle_ns
                 assert not any(start <= due < end for start, end in by_share)
+
+
+def test_a_kept_stream_is_placed_again_where_windows_that_are_given_change():
+    before = plan(intent_of(share="30%"))
+    wanted = intent_of(share="30%", after=f"{before.streams['axis'].hops[1].offset_ns}ns")
+    after = plan(wanted, keep=before)
+    assert not judge(after)
+    (moved,) = moves(before, after)
+    assert moved.reason == "the windows that s1/s2 is given changed"

@@ -17,7 +17,7 @@ from cnc.mechanisms.stream_filters.model import (
     WindowGate,
     normal,
 )
-from cnc.model import PriorityAddress, StreamAddress
+from cnc.model import StreamAddress
 from cnc.support.format import duration
 
 
@@ -98,18 +98,23 @@ def without_lists(desired: StreamFilters) -> StreamFilters:
     return StreamFilters(tuple(replace(its, gate=FixedGate.OPEN) for its in desired.filters))
 
 
+def intervals_in_words(its: StreamFilters, priority: int, port: str) -> str | None:
+    """What becomes of frames of a priority by the interval in which they come in; None where it is
+    the same in all."""
+    found = (
+        _does(each)
+        for each in its.filters
+        if isinstance(each.gate, CyclicGate)
+        and (each.of, each.priority) == (Strangers(port), priority)
+    )
+    return next(found, None)
+
+
 def filter_in_words(its: StreamFilters, address: StreamAddress, port: str) -> str | None:
     """What the filter of a stream does where its frames come in, or those of the streams that share
     the address; None where there is none."""
     of = FilteredStream(address.destination_mac, address.vlan_id, port)
     found = {each.priority: _does(normal(each)) for each in its.filters if each.of == of}
-    if isinstance(address, PriorityAddress) and not found:
-        its_class = (Strangers(port), address.priority)
-        found = {
-            each.priority: _does(each)
-            for each in its.filters
-            if isinstance(each.gate, CyclicGate) and (each.of, each.priority) == its_class
-        }
     if len(found) > 1:
         return "; ".join(f"with PCP {priority} {does}" for priority, does in found.items())
     return next(iter(found.values()), None)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from cnc.mechanism import AtHop, Lack, Names, Shown, stream_of
-from cnc.mechanisms.stream_filters.compare import filter_in_words
+from cnc.mechanisms.stream_filters.compare import filter_in_words, intervals_in_words
 from cnc.mechanisms.stream_filters.derive import uncounted
 from cnc.mechanisms.stream_filters.model import (
     CyclicGate,
@@ -89,7 +89,16 @@ def _rows(its: StreamFilters, names: Names) -> Iterator[FilterOfStream]:
 def _at_hop(
     does: StreamFilters, planned: StreamFilters, address: StreamAddress, port: str
 ) -> AtHop:
-    running, wanted = (filter_in_words(its, address, port) for its in (does, planned))
+    return _compared(*(filter_in_words(its, address, port) for its in (does, planned)))
+
+
+def _at_hop_of_class(
+    does: StreamFilters, planned: StreamFilters, priority: int, port: str
+) -> AtHop:
+    return _compared(*(intervals_in_words(its, priority, port) for its in (does, planned)))
+
+
+def _compared(running: str | None, wanted: str | None) -> AtHop:
     if running == wanted:
         return AtHop(running)
     return AtHop(running, f"stream filter: {running or 'none'}; planned: {wanted or 'none'}")
@@ -136,6 +145,7 @@ SHOWN = Shown(
     "where it\nhas none.",
     hop_column=None,
     at_hop=_at_hop,
+    at_hop_of_class=_at_hop_of_class,
     guards=_guards,
     lack=_lack,
 )
