@@ -35,6 +35,9 @@ FRER = "ieee802-dot1cb-frer:frer"
 # instance and the port.
 PTP = "ieee1588-ptp-tt:ptp"
 
+# The paths and settings of multipath TCP (tsn-multipath), with the path of the interface as `path`.
+MULTIPATH = "tsn-multipath:multipath"
+
 # All entries of that table, where the interface is a bridge.
 STREAM_IDENTITIES = "stream-identities"
 
@@ -164,7 +167,7 @@ class Mechanism:
 
     name: str
     # The nodes under an interface that say that the mechanism is configured there; `BRIDGE`,
-    # `STREAM_IDENTITY`, `FRER` and `PTP`, too.
+    # `STREAM_IDENTITY`, `FRER`, `PTP` and `MULTIPATH`, too.
     subtrees: tuple[str, ...]
     # The interface's configuration → the part of PortConfig; raises `Refused`. What is configured
     # of the bridge that has the name of the interface is its child `BRIDGE`, and what names it in

@@ -2,11 +2,11 @@
 
 The tree is the RFC 7951 encoding of `ietf-interfaces` with its augmentations, of the bridges of
 `ieee802-dot1q-bridge`, of the Stream identity table of `ieee802-dot1cb-stream-identification`, of
-the tables of `ieee802-dot1cb-frer`, and of the instances of `ieee1588-ptp-tt`, as libyang prints it
-without implied defaults. (With them every interface would have a `bridge-port`: it is a
-non-presence container.) Each mechanism reads its own part of it: a bridge is the interface that has
-its name, and an entry of a table belongs to each interface that it names. Entries of the Stream
-identity table belong to every bridge as well.
+the tables of `ieee802-dot1cb-frer`, of the instances of `ieee1588-ptp-tt`, and of the paths of
+`tsn-multipath`, as libyang prints it without implied defaults. (With them every interface would
+have a `bridge-port`: it is a non-presence container.) Each mechanism reads its own part of it: a
+bridge is the interface that has its name, and an entry of a table belongs to each interface that it
+names. Entries of the Stream identity table belong to every bridge as well.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from agent.mechanism import (
     BRIDGE,
     BRIDGES,
     FRER,
+    MULTIPATH,
     PTP,
     STREAM_IDENTITIES,
     STREAM_IDENTITY,
@@ -69,6 +70,10 @@ def _interfaces(tree: Tree) -> Iterable[Tree]:
         interfaces[name] = {"name": name, **interfaces.get(name, {}), FRER: tables}
     for name, instances in instances_by_port(tree).items():
         interfaces[name] = {"name": name, **interfaces.get(name, {}), PTP: instances}
+    multipath = tree.get(MULTIPATH, {})
+    for path in multipath.get("path", []):
+        name, its = path["interface"], {MULTIPATH: {**multipath, "path": path}}
+        interfaces[name] = {"name": name, **interfaces.get(name, {}), **its}
     return interfaces.values()
 
 

@@ -1,7 +1,7 @@
-"""The agent's sysrepo subscriptions: six for configuration, seven for operational data. And what
+"""The agent's sysrepo subscriptions: seven for configuration, eight for operational data. And what
 it says of its own accord.
 
-Configuration is under the roots of five modules. A commit that changes several is as many events;
+Configuration is under the roots of six modules. A commit that changes several is as many events;
 each sees its own module as it is to be and the others as they were. The callback reads the whole
 tree, which is several times faster than walking the changes. The id of a rollout is one more: a
 controller that sends what is configured already, for a kernel that does something else, changes
@@ -35,7 +35,7 @@ from agent.datastore.rollout import ROLLOUT_MODULE
 from agent.datastore.rollouts import AppliedRollouts
 from agent.datastore.watch import Watch
 from agent.events import AgentStarted
-from agent.mechanism import FRER, PTP, STREAM_IDENTITY, Tree
+from agent.mechanism import FRER, MULTIPATH, PTP, STREAM_IDENTITY, Tree
 from agent.model import AgentError, Refusal
 from agent.switch import Switch
 from agent.sysrepo import (
@@ -56,9 +56,10 @@ BRIDGES = "/ieee802-dot1q-bridge:bridges"
 STREAM_IDENTITIES = "/ieee802-dot1cb-stream-identification:stream-identity"
 FRER_TABLES = "/ieee802-dot1cb-frer:frer"
 PTP_INSTANCES = "/ieee1588-ptp-tt:ptp"
+PATHS = "/tsn-multipath:multipath"
 ROLLOUT = "/tsn-linux:rollout"
 CONFIGURATION = " | ".join(
-    (INTERFACES, BRIDGES, STREAM_IDENTITIES, FRER_TABLES, PTP_INSTANCES, ROLLOUT)
+    (INTERFACES, BRIDGES, STREAM_IDENTITIES, FRER_TABLES, PTP_INSTANCES, PATHS, ROLLOUT)
 )
 AGENT = "/tsn-linux:agent"
 LLDP = "/tsn-linux:lldp"
@@ -76,6 +77,7 @@ MODULES = (
     "ieee802-dot1as-gptp",
     "tsn-linux",
     "tsn-end-station",
+    "tsn-multipath",
 )
 # Nobody can subscribe while a commit waits for an agent that was killed. A commit of our NETCONF
 # server waits 20 s, and sysrepo gives up a subscription after 15 s.
@@ -166,6 +168,7 @@ class Datastore:
         self._subscribe(configuration, "ieee802-dot1cb-stream-identification", STREAM_IDENTITIES)
         self._subscribe(configuration, "ieee802-dot1cb-frer", FRER_TABLES)
         self._subscribe(configuration, "ieee1588-ptp-tt", PTP_INSTANCES)
+        self._subscribe(configuration, "tsn-multipath", PATHS)
         # `enabled` delivers the running datastore first, an empty one too: that is the reconcile.
         self._subscribe(configuration, "ietf-interfaces", INTERFACES, enabled=True)
 
@@ -220,6 +223,7 @@ class Datastore:
             ("ieee802-dot1cb-stream-identification", STREAM_IDENTITIES, STREAM_IDENTITY),
             ("ieee802-dot1cb-frer", FRER_TABLES, FRER),
             ("ieee1588-ptp-tt", PTP_INSTANCES, PTP),
+            ("tsn-multipath", PATHS, MULTIPATH),
         ):
             read = partial(self._of_switch_json, node)
             self._open.enter_context(provide(state, module, xpath, read, merge=False))

@@ -16,6 +16,7 @@ from agent.mechanisms.frer import frer
 from agent.mechanisms.gates import gates_with
 from agent.mechanisms.identification import IDENTIFICATION
 from agent.mechanisms.launch_time import LAUNCH_TIME
+from agent.mechanisms.multipath import multipath
 from agent.mechanisms.received_priority import RECEIVED_PRIORITY
 from agent.mechanisms.sent_priority import SENT_PRIORITY
 from agent.mechanisms.stream_filters import stream_filters
@@ -45,6 +46,7 @@ def mechanisms(state_dir: Path, *, shared_clock: bool = False) -> tuple[Mechanis
         LAUNCH_TIME,
         talker_offsets(state_dir / "offsets.json"),
         clock(state_dir / "ptp", shared_clock=shared_clock),
+        multipath(state_dir / "multipath.json"),
     )
     return (*ours, *_of_others({each.name for each in ours}))
 

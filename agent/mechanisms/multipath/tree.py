@@ -1,0 +1,121 @@
+"""The paths and settings of `tsn-multipath`: read for each port, and reported. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from agent.mechanism import MULTIPATH, Node, Tree
+from agent.mechanisms.multipath.model import (
+    Mode,
+    MultipathConfig,
+    MultipathState,
+    NodeState,
+    RoutedPath,
+    Values,
+)
+from agent.model import PortState
+
+LIMIT = 8  # of both limits, where nothing is configured: all that the kernel takes
+
+# The leaf of each setting that has one, by its name.
+LEAVES = {
+    "scheduler": ("scheduler",),
+    "congestion-control": ("tuning", "congestion-control"),
+    "no-metrics-save": ("tuning", "no-metrics-save"),
+    "maximum-receive-buffer": ("tuning", "maximum-buffer"),
+    "maximum-send-buffer": ("tuning", "maximum-buffer"),
+}
+FLAGS = {"enabled", "no-metrics-save"}  # of which the kernel says 0 or 1
+TEXTS = {"scheduler", "congestion-control"}
+
+
+def configured(interface: Tree, _state: PortState | None) -> MultipathConfig:
+    """`MULTIPATH` of an interface is the whole tree, with its `path` alone."""
+    node = interface.get(MULTIPATH)
+    if node is None:
+        return MultipathConfig()
+    mode = Mode(node.get("default-mode", Mode.HASSLE_FREE))
+    return MultipathConfig(_path(node["path"], mode), _settings(node, mode), mode)
+
+
+def _path(path: Tree, mode: Mode) -> RoutedPath:
+    """With or without an endpoint, and its flags.
+
+    The kernel refuses `fullmesh` beside `signal`. No mode takes `fullmesh` from an endpoint, nor
+    the endpoint from a path that is no backup: either closes the first subflow of connections that
+    began at its address, which is the only one while they have no other.
+    """
+    is_backup = path.get("backup", False)
+    if is_backup and mode is Mode.SINGLE_PATH:
+        return RoutedPath()
+    flags = {"signal"} if path.get("announce") else {"subflow", "fullmesh"}
+    if is_backup and mode is Mode.RELIABILITY:
+        flags.add("backup")
+    return RoutedPath(frozenset(flags))
+
+
+def _settings(node: Tree, mode: Mode) -> Values:
+    limits = node.get("limits", {})
+    subflows = 0 if mode is Mode.SINGLE_PATH else limits.get("subflows", LIMIT)
+    values = {
+        "enabled": _word(node.get("enabled", True)),
+        "subflows": _word(subflows),
+        "add-addr-accepted": _word(limits.get("add-addr-accepted", LIMIT)),
+    }
+    for name, (*parents, leaf) in LEAVES.items():
+        holder = node
+        for parent in parents:
+            holder = holder.get(parent, {})
+        if leaf in holder:
+            values[name] = _word(holder[leaf])
+    return tuple(sorted(values.items()))
+
+
+def _word(value: str | int) -> str:
+    return value if isinstance(value, str) else str(int(value))
+
+
+def operational(states: Iterable[PortState]) -> Node:
+    """What the kernel has of all this, whoever has made it; nothing where it has no multipath
+    TCP."""
+    listed = list(states)
+    node = next((each[NodeState] for each in listed if each[NodeState] != NodeState()), None)
+    paths = [_path_state(each) for each in listed if each[MultipathState] != MultipathState()]
+    found: Node = {"kernel": _kernel(node)} if node else {}
+    if paths:
+        found["path-state"] = paths
+    return {MULTIPATH: found} if found else {}
+
+
+def _path_state(state: PortState) -> Node:
+    its = state[MultipathState]
+    node: Node = {"interface": state.name, "managed": its.path is not None}
+    if its.path and its.path.lack:
+        node["lack"] = its.path.lack
+    if its.endpoints:
+        node["endpoint"] = [
+            {
+                "address": each.address,
+                "id": each.id,
+                "flags": " ".join(sorted(each.flags)),
+                "managed": each.is_ours,
+            }
+            for each in its.endpoints
+        ]
+    return node
+
+
+def _kernel(node: NodeState) -> Node:
+    found: Node = {"available-scheduler": list(node.schedulers)}
+    if node.congestion_controls:
+        found["available-congestion-control"] = list(node.congestion_controls)
+    for name, value in node.settings:
+        if name in TEXTS:
+            found[name] = value
+        else:
+            found[name] = value != "0" if name in FLAGS else int(value)
+    if node.counters:
+        found["counter"] = [
+            {"name": name, "value": str(count)} for name, count in sorted(node.counters.items())
+        ]
+    return found
