@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cnc.chart.drawing import svg
+from cnc.chart.drawing import View, svg
 from cnc.chart.terminal import text
 
-__all__ = ["svg", "text"]
+__all__ = ["View", "svg", "text"]

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from xml.sax.saxutils import escape
 
 from cnc.chart.axis import classes_of, open_times, ports_along_the_way, span_ns, tick_ns
+from cnc.errors import InputError
 from cnc.mechanisms.terms import client_octets
 from cnc.model import ClassRole, Hop, Plan, PortRef, Stream, TrafficClass
 from cnc.plans.shared_windows import SharedWindow, shared_windows
@@ -48,9 +49,23 @@ _STYLE = (
 )
 
 
-def svg(plan: Plan) -> str:
-    """The picture as text; well-formed XML, no script, nothing loaded from elsewhere."""
-    return _Drawing(plan).render()
+@dataclass(frozen=True, slots=True)
+class View:
+    """What of a plan a picture shows: these ports, or all; from one time to another of the cycle,
+    by default all of the longest; and whether with a title, its figures and a legend."""
+
+    ports: tuple[PortRef, ...] = ()
+    from_ns: int = 0
+    to_ns: int | None = None
+    has_title: bool = True
+
+
+def svg(plan: Plan, view: View | None = None) -> str:
+    """The picture as text; well-formed XML, no script, nothing loaded from elsewhere.
+
+    Raises InputError for a port that the plan does not use, and for no time at all.
+    """
+    return _Drawing(plan, view or View()).render()
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,16 +85,34 @@ class _Block(NamedTuple):
 
 
 class _Drawing:
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, view: View) -> None:
         self._plan = plan
         self._classes = classes_of(plan)
-        self._ports = ports_along_the_way(plan)
-        self._span_ns = span_ns(plan)
+        used = ports_along_the_way(plan)
+        if others := [port for port in view.ports if port not in used]:
+            raise InputError(
+                f"no stream or list of {plan.intent.name} has the port {others[0]}",
+                hint=f"it has {', '.join(map(str, used[:_NAMED_MAX]))}",
+            )
+        self._ports = [port for port in used if not view.ports or port in view.ports]
+        self._from_ns = view.from_ns
+        self._to_ns = span_ns(plan) if view.to_ns is None else view.to_ns
+        if self._from_ns >= self._to_ns:
+            raise InputError(
+                f"nothing is from {us(self._from_ns)} to {us(self._to_ns)} µs",
+                hint="--from a time before --to",
+            )
+        # A stream has its colour in each picture of a plan.
+        colors = {name: _STREAM[i % len(_STREAM)] for i, name in enumerate(sorted(plan.streams))}
+        shown = {*self._ports}
         self._color = {
-            name: _STREAM[i % len(_STREAM)] for i, name in enumerate(sorted(plan.streams))
+            name: color
+            for name, color in colors.items()
+            if any(hop.egress in shown for hop in plan.streams[name].hops)
         }
-        rows = -(-(len(self._classes) + len(plan.streams)) // _LEGEND_COLUMNS)
-        self._top = _TOP + rows * 20
+        self._has_title = view.has_title
+        rows = -(-(len(self._classes) + len(self._color)) // _LEGEND_COLUMNS)
+        self._top = _TOP + rows * 20 if view.has_title else 0
         self._lanes: dict[PortRef, list[_Lane]] = {}
         y = self._top
         for port in self._ports:
@@ -110,26 +143,40 @@ class _Drawing:
         return "\n".join(parts) + "\n"
 
     def _x(self, time_ns: int) -> float:
-        return _LEFT + time_ns * _TIME_WIDTH / self._span_ns
+        """Where a time is; at the edge, if it is beyond that."""
+        shown_ns = min(max(time_ns, self._from_ns), self._to_ns) - self._from_ns
+        return _LEFT + shown_ns * _TIME_WIDTH / (self._to_ns - self._from_ns)
 
     def _heading(self, name: str) -> Iterator[str]:
+        if not self._has_title:
+            return
         plan = self._plan
         yield f'<text x="24" y="34" class="title">{name}</text>'
         missing = f"{len(plan.refused)} without a place, " if plan.refused else ""
         facts = (
             f"{counted(len(plan.streams), 'stream')}, {missing}"
             f"{counted(len(plan.gates), 'gated port')}, "
-            f"{us(self._span_ns)} µs shown, planned by {plan.algorithm}"
+            f"{self._shown()} shown, planned by {plan.algorithm}"
         )
         yield f'<text x="24" y="54" class="fact">{escape(facts)}</text>'
         entries = [(f"{c.name} open", _OPEN[c.role]) for c in self._classes]
-        entries += [(stream, self._color[stream]) for stream in sorted(plan.streams)]
+        entries += sorted(self._color.items())
         column = (_WIDTH - 48) // _LEGEND_COLUMNS
         for index, (words, fill) in enumerate(entries):
             row, place = divmod(index, _LEGEND_COLUMNS)
             x, y = 24 + place * column, _TOP + row * 20
             yield f'<rect x="{x}" y="{y - 10}" width="14" height="12" rx="2" fill="{fill}"/>'
             yield f'<text x="{x + 20}" y="{y}">{escape(words)}</text>'
+
+    def _shown(self) -> str:
+        whole = f"{us(self._to_ns)} µs"
+        return f"{us(self._from_ns)} to {whole}" if self._from_ns else whole
+
+    def _turns(self, start_ns: int, end_ns: int, cycle_ns: int) -> Iterator[tuple[int, int]]:
+        """A time of each cycle, as often as some of it lies in the picture."""
+        first = -(-(self._from_ns - end_ns + 1) // cycle_ns)
+        for by in range(first * cycle_ns, self._to_ns - start_ns, cycle_ns):
+            yield start_ns + by, end_ns + by
 
     def _port_names(self) -> Iterator[str]:
         """Last, with a halo, so that grid and ways pass behind them."""
@@ -161,15 +208,12 @@ class _Drawing:
                     f"{escape(label)}</text>"
                 )
                 if c and gates:
-                    times = [
-                        (opens + start, close + start)
-                        for start in range(0, self._span_ns, gates.cycle_ns)
-                        for opens, close in open_times(gates, c.number)
-                    ]
-                    yield from (self._open(lane.y, c, opens, close) for opens, close in times)
+                    for opens, close in open_times(gates, c.number):
+                        for shown in self._turns(opens, close, gates.cycle_ns):
+                            yield self._open(lane.y, c, *shown)
 
     def _open(self, y: int, c: TrafficClass, opens_ns: int, close_ns: int) -> str:
-        x, end = self._x(opens_ns), self._x(min(close_ns, self._span_ns))
+        x, end = self._x(opens_ns), self._x(close_ns)
         return (
             f'<rect x="{x:.2f}" y="{y}" width="{max(end - x, 1):.2f}" height="{_LANE}" '
             f'fill="{_OPEN[c.role]}"><title>{escape(c.name)} open from {us(opens_ns)} to '
@@ -177,28 +221,34 @@ class _Drawing:
         )
 
     def _grid(self) -> Iterator[str]:
-        step = tick_ns(self._span_ns, _TICKS_MAX)
+        step = tick_ns(self._to_ns - self._from_ns, _TICKS_MAX)
         top, bottom = self._top + 2, self._bottom + 2
-        for at in range(0, self._span_ns + 1, step):
+        for at in range(-(-self._from_ns // step) * step, self._to_ns + 1, step):
             x = f"{self._x(at):.2f}"
             yield f'<path d="M{x} {top}V{bottom}" class="grid"/>'
-            unit = " µs" if at + step > self._span_ns else ""
+            unit = " µs" if at + step > self._to_ns else ""
             yield f'<text x="{x}" y="{bottom + 16}" class="small mid">{us(at)}{unit}</text>'
 
     def _ways(self) -> Iterator[str]:
-        """The ways of each stream's first frame."""
-        for name, planned in self._plan.streams.items():
-            for path in planned.paths:
-                yield from self._way(path, self._color[name])
+        """The ways of the first frame of each stream that lies in the picture."""
+        for name, color in self._color.items():
+            period_ns = self._plan.intent.streams[name].period_ns
+            for path in self._plan.streams[name].paths:
+                offsets_ns = [hop.offset_ns for hop in path if hop.egress in self._lanes]
+                if offsets_ns:
+                    turns = max(0, -(-(self._from_ns - min(offsets_ns)) // period_ns))
+                    yield from self._way(path, color, turns * period_ns)
 
-    def _way(self, path: tuple[Hop, ...], color: str) -> Iterator[str]:
+    def _way(self, path: tuple[Hop, ...], color: str, by_ns: int) -> Iterator[str]:
         links = self._plan.intent.network.links
         inbound: dict[str, Hop] = {}
         for hop in path:
             before = inbound.get(hop.egress.node)
             inbound[links[hop.egress].target.node] = hop
-            if before and hop.offset_ns <= self._span_ns:
-                x1, x2 = self._x(before.offset_ns), self._x(hop.offset_ns)
+            if before is None or not {before.egress, hop.egress} <= self._lanes.keys():
+                continue
+            if hop.offset_ns + by_ns <= self._to_ns:
+                x1, x2 = self._x(before.offset_ns + by_ns), self._x(hop.offset_ns + by_ns)
                 tops = [self._lane_y(its.egress, its.traffic_class) for its in (before, hop)]
                 y1, y2 = tops[0] + _LANE, tops[1]
                 yield f'<path d="M{x1:.2f} {y1}L{x2:.2f} {y2}" class="way" stroke="{color}"/>'
@@ -216,15 +266,15 @@ class _Drawing:
 
     def _frames(self) -> Iterator[str]:
         placed: defaultdict[int, list[_Block]] = defaultdict(list)  # by the lane's place
-        for name, planned in sorted(self._plan.streams.items()):
+        for name in sorted(self._color):
             stream = self._plan.intent.streams[name]
-            for hop in planned.hops:
-                if not hop.is_shared:
+            for hop in self._plan.streams[name].hops:
+                if not hop.is_shared and hop.egress in self._lanes:
                     placed[self._lane_y(hop.egress, hop.traffic_class)] += self._frames_of(
                         stream, hop
                     )
         for port, windows in shared_windows(self._plan).items():
-            for window in windows:
+            for window in windows if port in self._lanes else ():
                 placed[self._lane_y(port, window.traffic_class)] += self._blocks_of(port, window)
         for y, blocks in placed.items():
             blocks.sort()
@@ -248,14 +298,13 @@ class _Drawing:
         names = ", ".join(window.streams[:_NAMED_MAX])
         if len(window.streams) > _NAMED_MAX:
             names += f" and {len(window.streams) - _NAMED_MAX} more"
-        for start in range(window.opens_ns, self._span_ns, window.cycle_ns):
-            end = start + window.closes_ns - window.opens_ns
+        for start, end in self._turns(window.opens_ns, window.closes_ns, window.cycle_ns):
             title = f"{names} on {port}: window {us(start)} to {us(end)} µs"
             yield self._block(start, end - start, words, title, color)
 
     def _block(self, start_ns: int, length_ns: int, words: str, title: str, color: str) -> _Block:
         x = self._x(start_ns)
-        width = max(length_ns * _TIME_WIDTH / self._span_ns, _FRAME_MIN_WIDTH)
+        width = max(self._x(start_ns + length_ns) - x, _FRAME_MIN_WIDTH)
         return _Block(x, min(width, _WIDTH - _RIGHT - x), words, title, color)
 
     def _frames_of(self, stream: Stream, hop: Hop) -> Iterator[_Block]:
@@ -264,6 +313,7 @@ class _Drawing:
         link = network.links[hop.egress]
         octets = client_octets(network, stream, link)
         busy = stream.frames * network.occupation_ns(link, octets)
-        for start in range(hop.offset_ns % stream.period_ns, self._span_ns, stream.period_ns):
+        offset_ns = hop.offset_ns % stream.period_ns
+        for start, end in self._turns(offset_ns, offset_ns + busy, stream.period_ns):
             title = f"{stream.name} on {hop.egress}: planned at {us(start)} µs, {us(busy)} µs long"
-            yield self._block(start, busy, stream.name, title, self._color[stream.name])
+            yield self._block(start, end - start, stream.name, title, self._color[stream.name])

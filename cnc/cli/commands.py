@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,10 +19,11 @@ from cnc.cli.options import (
     connection,
     history_option,
     load,
+    quantity,
 )
 from cnc.cli.terminal import echo
 from cnc.errors import CncError, InputError, PlanRejected
-from cnc.model import Intent, Plan
+from cnc.model import Intent, Plan, PortRef
 from cnc.support import whole_file
 from cnc.support.format import counted
 from cnc.support.lazy import lazy_import
@@ -212,6 +214,13 @@ def _running(file: Path, state_dir: Path) -> Plan:
     raise InputError(f"{file} is an intent, and --keep takes a plan", hint="cnc plan -o PLAN.json")
 
 
+def _port(text: str) -> PortRef:
+    node, _, name = text.partition("/")
+    if not name:
+        raise click.UsageError(f"--port {text}: found no NODE/PORT, such as s1/s2")
+    return PortRef(node, name)
+
+
 @click.command()
 @click.argument("file", type=DOCUMENT)
 @click.option(
@@ -222,19 +231,46 @@ def _running(file: Path, state_dir: Path) -> Plan:
     type=click.Path(dir_okay=False, path_type=Path),
     help="Write a page to look around in: network, timeline, bounds. It needs no network.",
 )
+@click.option("--port", "ports", multiple=True, metavar="NODE/PORT", help="Of --svg: this port.")
+@click.option(
+    "--from",
+    "from_ns",
+    default="0ns",
+    callback=quantity("DURATION"),
+    help="Of --svg: from then on.",
+)
+@click.option("--to", "to_ns", callback=quantity("DURATION"), help="Of --svg: until then.")
+@click.option("--no-title", is_flag=True, help="Of --svg: without title, figures and legend.")
 @history_option
 @JSON
-def show(file: Path, svg: Path | None, html: Path | None, state_dir: Path, as_json: bool) -> None:
+def show(  # noqa: PLR0917  one parameter an option
+    file: Path,
+    svg: Path | None,
+    html: Path | None,
+    ports: tuple[str, ...],
+    from_ns: int,
+    to_ns: int | None,
+    no_title: bool,
+    state_dir: Path,
+    as_json: bool,
+) -> None:
     """Chart the gates of every port of FILE, a plan or an intent: in the terminal, as a picture,
     or as a page for a browser."""
     from cnc import chart, page  # noqa: PLC0415
 
+    view = chart.View(tuple(map(_port, ports)), from_ns, to_ns, has_title=not no_title)
+    if view != chart.View() and not svg:
+        raise click.UsageError("--port, --from, --to and --no-title are of --svg")
     with planning.shown_search() as listener:
         shown = app.plan_of(load(file, state_dir), listener=listener)
     judged = app.judgement(shown) if html else judged_to_warn(shown, as_json=as_json)
-    for target, draw in ((svg, chart.svg), (html, lambda plan: page.html(plan, judged))):
+    pictures: dict[Path | None, Callable[[], str]] = {
+        svg: lambda: chart.svg(shown, view),
+        html: lambda: page.html(shown, judged),
+    }
+    for target, draw in pictures.items():
         if target:
-            whole_file.write(target, draw(shown))
+            whole_file.write(target, draw())
             echo(f"wrote {target}")
     if judged and not as_json:
         _warn_of_lateness(judged)

@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 from cnc import chart
+from cnc.chart import View
 from cnc.chart.axis import tick_ns
 from cnc.chart.terminal import cells
-from cnc.model import Plan
+from cnc.errors import InputError
+from cnc.model import Plan, PortRef
 from cnc.plans import file as planfile
 
 LINE3 = Path(__file__).parent / "data" / "line3-plan.json"
@@ -170,3 +172,59 @@ def test_a_plan_without_streams_can_be_drawn(line3: Plan) -> None:
     empty = replace(line3, streams={}, gates={}, intent=replace(line3.intent, streams={}))
     assert chart.text(empty) == "nothing is scheduled\n"
     ET.fromstring(chart.svg(empty))  # noqa: S314 - our own text
+
+
+PORTS = (PortRef("s2", "s3"), PortRef("s3", "l1"))
+
+
+def drawn(plan: Plan, view: View) -> ET.Element:
+    return ET.fromstring(chart.svg(plan, view))  # noqa: S314  ours
+
+
+def words(picture: ET.Element) -> list[str]:
+    return ["".join(text.itertext()) for text in picture.iter(f"{SVG}text")]
+
+
+def test_a_view_has_its_ports_and_their_streams_alone(line3: Plan) -> None:
+    text = " ".join(words(drawn(line3, View(PORTS))))
+    assert "s2/s3" in text
+    assert "s1/s2" not in text
+    assert {name for name in line3.streams if name in text} == {
+        name for name, its in line3.streams.items() if {hop.egress for hop in its.hops} & {*PORTS}
+    }
+
+
+def test_a_view_of_some_time_has_what_lies_in_it_as_often_as_it_does(line3: Plan) -> None:
+    (port, gates), period_ns = next(iter(line3.gates.items())), 500_000
+
+    def frames(view: View) -> int:
+        titles = [title.text or "" for title in drawn(line3, view).iter(f"{SVG}title")]
+        return sum(title.startswith(f"torque on {port}") for title in titles)
+
+    assert frames(View((port,))) == gates.cycle_ns // period_ns
+    beyond = View((port,), gates.cycle_ns - period_ns, gates.cycle_ns + period_ns)
+    assert frames(beyond) == 2
+
+
+def test_nothing_of_a_view_is_beyond_its_edges(line3: Plan) -> None:
+    picture = drawn(line3, View(PORTS, 505_000, 535_000))
+    for each in picture.iter(f"{SVG}rect"):
+        if each.get("x"):
+            x, width = float(each.get("x", "")), float(each.get("width", ""))
+            assert 0 <= x <= x + width <= 1200 - 24 + 2
+    assert "505 to 535 µs shown" in " ".join(words(picture))
+
+
+def test_a_view_without_title_has_no_legend(line3: Plan) -> None:
+    text = words(drawn(line3, View(PORTS, has_title=False)))
+    assert "line3" not in text
+    assert "control open" not in text
+
+
+@pytest.mark.parametrize(
+    ("view", "why"),
+    [(View((PortRef("s9", "x"),)), "has the port s9/x"), (View((), 5, 5), "nothing is from")],
+)
+def test_a_view_of_nothing_is_refused(line3: Plan, view: View, why: str) -> None:
+    with pytest.raises(InputError, match=why):
+        chart.svg(line3, view)
