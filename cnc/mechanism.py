@@ -146,7 +146,8 @@ class Admission:
     come over a link from the talker, within a shared window of so many ns if that is not 0,
     `refused` by switch why a plan cannot be; `room` is the same while streams come and go, for
     links by their numbers. `admits` has which streams of cyclic classes have a place on these ways,
-    trees of ports, those first that come first. A hook that is None does nothing.
+    trees of ports, those first that come first, such that no bound of those rises to whom some
+    latency is promised. A hook that is None does nothing.
     """
 
     added_octets: Callable[[Stream], int] | None = None
@@ -156,7 +157,10 @@ class Admission:
     may_drop: Callable[[Intent, str, Collection[str]], bool] | None = None
     impossible: Callable[[Intent, Stream, Link, int], str | None] | None = None
     refused: Callable[[Plan], Mapping[str, str]] = lambda _plan: {}
-    admits: Callable[[Intent, Mapping[str, Sequence[Sequence[PortRef]]]], Admitted] | None = None
+    admits: (
+        Callable[[Intent, Mapping[str, Sequence[Sequence[PortRef]]], Mapping[str, int]], Admitted]
+        | None
+    ) = None
     room: Callable[[Intent, Collection[Link]], Room] | None = None
 
 

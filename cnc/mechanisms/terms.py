@@ -120,9 +120,16 @@ def refused(plan: Plan) -> dict[str, str]:
     return {where: why for each in _admissions() for where, why in each.refused(plan).items()}
 
 
-def admitted(intent: Intent, ways: Mapping[str, Sequence[Sequence[PortRef]]]) -> Admitted:
-    """Which streams of cyclic classes have a place on these ways, and why others have none."""
-    found = [each.admits(intent, ways) for each in _admissions() if each.admits and ways]
+def admitted(
+    intent: Intent,
+    ways: Mapping[str, Sequence[Sequence[PortRef]]],
+    promised_ns: Mapping[str, int],
+) -> Admitted:
+    """Which streams of cyclic classes have a place on these ways, and why others have none; no
+    bound rises of those to whom some latency is promised."""
+    found = [
+        each.admits(intent, ways, promised_ns) for each in _admissions() if each.admits and ways
+    ]
     return Admitted(
         {name: its for each in found for name, its in each.streams.items()},
         {name: why for each in found for name, why in each.refused.items()},

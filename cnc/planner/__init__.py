@@ -133,7 +133,7 @@ def _placed(
     """As `plan`, but for the loops."""
     assigned = addresses.assign(intent, addressed)
     problem, impossible, floors, routed, ways = _problem(intent, keep, seed)
-    admitted = terms.admitted(intent, ways)
+    admitted = terms.admitted(intent, ways, promised_ns={})
     impossible |= admitted.refused
     found = in_windows(problem, impossible, routed, chosen, budget, best_effort=best_effort)
     if not best_effort and not found.is_interrupted and not found.is_complete:

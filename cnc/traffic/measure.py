@@ -253,7 +253,9 @@ def _summary(
         )
         for received_ns, _ in arrivals:
             left_ns = received_ns - travel_ns
-            distances_ns.append(distance_to_open_ns(gates, flow.traffic_class, left_ns))
+            distances_ns.append(
+                min(distance_to_open_ns(gates, each, left_ns) for each in _queues(plan, flow))
+            )
     latencies = [latency_ns for _, latency_ns in arrivals]
     differences = list(_differences(frames, flow.frames))
     bound_ns = flow.latency_bound_ns
@@ -295,6 +297,17 @@ def _differences(frames: Iterable[Frame], in_a_period: int) -> Iterator[int]:
             if place in before:
                 yield abs(latency_ns - before[place])
             before[place] = latency_ns
+
+
+def _queues(plan: Plan, flow: AnyFlow) -> list[int]:
+    """The traffic classes whose queues frames of a flow leave by: in turn, if it is cyclic."""
+    classes = plan.intent.classes
+    odd = [
+        classes[its.cyclic.odd].number
+        for its in classes.values()
+        if its.cyclic and its.number == flow.traffic_class
+    ]
+    return [flow.traffic_class, *odd]
 
 
 def _link_to(network: Network, listener: str) -> Link | None:

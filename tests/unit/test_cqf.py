@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
+import yaml
 
 from cnc import intent as intents
 from cnc.check import judge
 from cnc.errors import InputError, Unschedulable
 from cnc.mechanisms.composition import bridge_forwardings
 from cnc.mechanisms.stream_filters.model import CyclicGate, StreamFilters
-from cnc.model import GateEntry, Plan, PortRef
+from cnc.model import GateEntry, Plan, PortRef, Stream
 from cnc.page.data import page_data
 from cnc.planner import Live, plan
 from cnc.plans import file as planfile
+from cnc.service.refused import CallRefused
 from tests.simulator.cyclic import Cyclic, disordered, late
 from tests.unit.cyclic_networks import document, intent_of, random_intent, stream
 from tests.unit.planner_networks import MS, US, seeded
+from tests.unit.service_network import CUC, ONE, Switches, service
 
 UP, TO_LISTENER = PortRef("s1", "up"), PortRef("s3", "l1")
 
@@ -340,7 +344,7 @@ MISTAKES: dict[str, tuple[str, Callable[[Any], Any]]] = {
     ),
     "a talker's burst alone": (
         f"{TALKER}.TalkerLink.access_ns",
-        lambda _own: lambda its: its.lateness_ns + 2 * max(its._work_ns.values()),
+        lambda _own: lambda its, _reserve=0: its.lateness_ns + 2 * max(its._work_ns.values()),
     ),
     "no jitter of bursts": (f"{LEDGER}.bursts_in_interval", lambda _own: lambda *_: 1),
     "no control in windows": (
@@ -460,10 +464,70 @@ def test_a_plan_file_has_the_intervals_of_its_streams(tmp_path):
     assert not judge(again)
 
 
-def test_streams_do_not_come_and_go_one_by_one_yet():
-    made = plan(intent_of())
-    with pytest.raises(InputError, match="class sensors has shaping: cqf"):
-        Live(made)
+class TestLive:
+    """Streams that come and go one by one."""
+
+    SHAPING: ClassVar[dict[str, str]] = {"by": "cqf", "cycle": "1ms"}
+
+    def live(self, reserve: str = "20%", **streams: dict[str, Any]) -> Live:
+        classes = {"sensors": {"reserve": reserve}} if reserve else {}
+        made = plan(intent_of(streams=streams, shaping=self.SHAPING, classes=classes))
+        return Live(made)
+
+    def wanted(self, **streams: dict[str, Any]) -> list[Stream]:
+        return list(intent_of(streams=streams, shaping=self.SHAPING).streams.values())
+
+    def test_one_is_admitted_while_bursts_of_its_talker_have_the_reserve_of_the_class(self):
+        live = self.live(a=stream())
+        promised = live.plan.streams["a"]
+        for number in range(60):
+            changes = live.add(self.wanted(**{f"new{number}": stream()}))
+            assert changes.gates == {}
+            assert changes.ports >= {PortRef("t1", "eth0"), UP, TO_LISTENER}
+        assert live.plan.streams["a"] == promised
+        assert not judge(live.plan)
+        with pytest.raises(Unschedulable, match="would come later than is promised"):
+            live.add(self.wanted(big=stream(frames=60)))
+        assert not judge(live.plan)
+
+    def test_without_a_reserve_others_of_a_talker_would_be_later_than_promised(self):
+        live = self.live(reserve="", a=stream())
+        with pytest.raises(Unschedulable, match="`reserve` of the class"):
+            live.add(self.wanted(b=stream()))
+        live.add(self.wanted(c=stream("t2")))
+        assert live.plan.streams.keys() == {"a", "c"}
+        assert not judge(live.plan)
+
+    def test_what_a_port_has_to_send_is_counted_as_streams_come_and_no_longer_as_they_go(self):
+        live = self.live(reserve="90%", **many(2))
+        come = self.wanted(**{f"new{n}": stream(f"t{1 + n % 2}") for n in range(214)})
+        live.add(come)
+        assert not judge(live.plan)
+        more = self.wanted(more=stream())
+        with pytest.raises(Unschedulable, match=r"more: s1/up: .* frames may come in one interval"):
+            live.add(more)
+        live.remove([come[0].name])
+        live.add(self.wanted(again=stream("t1")))
+        assert not judge(live.plan)
+
+    def test_planned_streams_come_and_go_beside_them(self):
+        live = self.live(a=stream())
+        before = live.plan
+        live.add(self.wanted(axis=stream("t2", **{"class": "axes"})))
+        assert not judge(live.plan)
+        live.add(self.wanted(b=stream()))
+        live.remove(["axis", "b"])
+        assert live.plan.streams == before.streams
+        assert live.plan.gates == before.gates
+        assert not judge(live.plan)
+
+    def test_a_planned_stream_that_makes_bursts_of_its_talker_later_than_promised_is_refused(self):
+        live = self.live(reserve="", a=stream())
+        with pytest.raises(Unschedulable, match="a, which runs: t1/eth0"):
+            live.add(self.wanted(axis=stream("t1", **{"class": "axes"})))
+        assert live.plan.streams.keys() == {"a"}
+        live.add(self.wanted(other=stream("t2", **{"class": "axes"})))
+        assert not judge(live.plan)
 
 
 def test_planned_frames_are_placed_again_where_the_interval_changes():
@@ -484,3 +548,27 @@ def test_the_page_has_the_way_of_a_stream_without_instants():
     assert ways == [["t1", "s1", "s2", "s3", "l1"], ["t1", "s1", "s2", "s3", "l2"]]
     assert len(found["ports"]) == 5
     assert (found["interval_ns"], found["hops"]) == (MS, [])
+
+
+def test_a_service_admits_streams_that_come_and_refuses_what_has_no_room(tmp_path):
+    file = tmp_path / "cyclic.yaml"
+    classes = {"sensors": {"reserve": "20%"}}
+    shaping = {"by": "cqf", "cycle": "1ms"}
+    file.write_text(yaml.safe_dump(document(shaping=shaping, classes=classes)))
+    switches = Switches()
+    long = "00-1B-21-00-00-01:00-09"
+
+    async def ask() -> None:
+        async with service(tmp_path, switches, file=file) as asking:
+            put = await asking.put(ONE, stream("t2"))
+            assert (put["state"], put["placed"]) == ("planned", True)
+            assert 3 * MS < put["status"]["latency_bound_ns"] < 4 * MS
+            await asking.until(ONE, "configured")
+            with pytest.raises(CallRefused, match="would come later than is promised"):
+                await asking.put(long, stream("t2", frames=400))
+            await asking.call("stream.delete", {"cuc": CUC, "stream_id": ONE})
+
+    asyncio.run(asyncio.wait_for(ask(), 60))
+    added = switches.plans[-1] if len(switches.plans[-1].streams) == 2 else switches.plans[0]
+    assert added.streams["a"].is_cyclic
+    assert all(not judge(each) for each in switches.plans)

@@ -48,10 +48,12 @@ class _Flow:
 
 @dataclass(slots=True)
 class _Talker:
-    """A link of a talker and the flows that leave by it, by period."""
+    """A link of a talker and the flows that leave by it, by period. `stated_ns` is what its bursts
+    may take to leave by what is promised already; 0: nothing is."""
 
     link: TalkerLink
     access_ns: int
+    stated_ns: int = 0
     flows: defaultdict[int, list[_Flow]] = field(default_factory=lambda: defaultdict(list))
     slack_ns: int = 1 << 62
     tightest: str = ""
@@ -63,17 +65,22 @@ class Ledger:
     def __init__(self, intent: Intent, cyclic: Cyclic) -> None:
         self._intent, self._cyclic = intent, cyclic
         self._end_ns = lead_ns(intent.network) + cyclic.queuing.open_ns
+        reserve = cyclic.even.reserve_ppb * cyclic.interval_ns
+        self._reserve_ns = reserve // 10**9
         self._windows: dict[PortRef, PortWindow] = {}
         self._loads: defaultdict[PortRef, Load] = defaultdict(Load)
         self._talkers: dict[PortRef, _Talker] = {}
 
-    def add(self, stream: Stream, ways: _Ways) -> str | None:
-        """Admit a stream that goes these ways; or the reason why it has no place."""
+    def add(self, stream: Stream, ways: _Ways, promised_ns: int | None) -> str | None:
+        """Admit a stream that goes these ways; or the reason why it has no place. With a promise
+        no bound of its talker rises any more."""
         flow = self._flow(stream, ways)
         talker = self._talker(flow)
         period_ns, work_ns = stream.period_ns, burst_ns(self._intent, stream, flow.first)
         talker.link.add(period_ns, work_ns)
-        access_ns = talker.link.access_ns()
+        if promised_ns is not None:
+            talker.stated_ns = max(talker.stated_ns, promised_ns - flow.beyond_ns)
+        access_ns = self._access_ns(talker)
         reason, loads = None, {}
         if access_ns is None:
             reason = (
@@ -107,6 +114,14 @@ class Ledger:
             for flows in talker.flows.values()
             for flow in flows
         }
+
+    def _access_ns(self, talker: _Talker) -> int | None:
+        """What bursts of a talker are stated to take: with the reserve of the class, or what is
+        promised, if that is enough."""
+        if not talker.stated_ns:
+            return talker.link.access_ns(self._reserve_ns)
+        least_ns = talker.link.access_ns()
+        return least_ns and max(least_ns, talker.stated_ns)
 
     def _flow(self, stream: Stream, ways: _Ways) -> _Flow:
         intent, network = self._intent, self._intent.network
@@ -146,6 +161,11 @@ class Ledger:
                 f"{duration(bound_ns)}, {duration(access_ns)} of it at {flow.first.source}, its "
                 f"max-latency is {duration(most_ns)}. What would help: a shorter cycle, a longer "
                 "max-latency, fewer switches on its way"
+            )
+        if talker.stated_ns and access_ns > talker.stated_ns:
+            return (
+                f"{flow.first.source}: behind its burst others of its talker would come later than "
+                "is promised. What would help: a `reserve` of the class in the next plan"
             )
         if access_ns > talker.slack_ns:
             return (
@@ -190,7 +210,7 @@ class Ledger:
         return None
 
 
-def admit(intent: Intent, ways: Mapping[str, _Ways]) -> Admitted:
+def admit(intent: Intent, ways: Mapping[str, _Ways], promised_ns: Mapping[str, int]) -> Admitted:
     """The streams of the class that have a place on these ways, in this order, and why others have
     none."""
     cyclic = cyclic_of(intent)
@@ -198,7 +218,7 @@ def admit(intent: Intent, ways: Mapping[str, _Ways]) -> Admitted:
         return Admitted({}, {})
     ledger, refused = Ledger(intent, cyclic), {}
     for name, its in ways.items():
-        if reason := ledger.add(intent.streams[name], its):
+        if reason := ledger.add(intent.streams[name], its, promised_ns.get(name)):
             refused[name] = reason
     return Admitted(ledger.plans(), refused)
 

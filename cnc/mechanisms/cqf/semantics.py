@@ -87,9 +87,10 @@ def _check(document: shape.Document, intent: Intent, problems: Problems) -> None
         if its.role is not ClassRole.SCHEDULED:
             found = f"{stated.by}, and the role {its.role}"
             problems.add(_path(name), found, "a class with the role scheduled")
-        for key, value in (("windows", its.windows), ("reserve", its.reserve_ppb)):
-            if value is not None:
-                problems.add(("classes", name, key), f"{key}, and shaping", "one of both")
+        if its.windows is not None:
+            problems.add(("classes", name, "windows"), "windows, and shaping", "one of both")
+        if its.reserve_ppb is not None and stated.odd_of is not None:
+            problems.add(("classes", name, "reserve"), "a reserve, and odd-of", "that of the other")
     cyclic = cyclic_of(intent)
     if cyclic is not None and problems.empty:
         _check_network(intent, cyclic, problems)

@@ -36,10 +36,10 @@ class TalkerLink:
         """Count the bursts of a stream; of one that is gone with negative work."""
         self._work_ns[period_ns] += work_ns
 
-    def access_ns(self) -> int | None:
-        """By when a burst has left, from the instant at which its talker is to have it; None: there
-        may be more and more of them."""
-        return _busy_ns(self._work_ns, self._held_up_ns, self._control.ns)
+    def access_ns(self, reserve_ns: int = 0) -> int | None:
+        """By when a burst has left, from the instant at which its talker is to have it, if so much
+        more is sent meanwhile; None: there may be more and more of them."""
+        return _busy_ns(self._work_ns, self._held_up_ns + reserve_ns, self._control.ns)
 
 
 def _busy_ns(

@@ -4,6 +4,7 @@
 not: it holds what runs, and asks it for a few streams at a time.
 
     changes    what a change is
+    cyclic     streams that switches forward once each interval
     own        streams whose frames have windows of their own
     places     their timetable
     lists      what their ports run
@@ -22,7 +23,7 @@ from collections.abc import Collection, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 
-from cnc.errors import InputError, Lack, Unschedulable
+from cnc.errors import Lack, Unschedulable
 from cnc.keys.written import keys_of
 from cnc.loops import derive as loops
 from cnc.loops.model import Loops
@@ -32,7 +33,8 @@ from cnc.model import LoopDelay, Plan, PortRef, Stream, StreamPlan, Windows
 from cnc.planner import explain, given
 from cnc.planner.addresses import LiveAddresses
 from cnc.planner.live.both import BothWindows
-from cnc.planner.live.changes import Changes
+from cnc.planner.live.changes import Changes, Come
+from cnc.planner.live.cyclic import CyclicStreams
 from cnc.planner.live.moving import may_move
 from cnc.planner.live.own import OwnWindows
 from cnc.planner.routing import Router
@@ -69,12 +71,6 @@ class Live:
 
         Raises `InputError` where the plan has other shared windows than this planner lays out,
         promises what it cannot account for, or has a class whose streams have no instants."""
-        if cyclic := [its.name for its in plan.intent.classes.values() if its.cyclic]:
-            raise InputError(
-                "streams come and go one by one where all have planned times, and class "
-                f"{cyclic[0]} has shaping: cqf",
-                hint="plan all streams together: cnc plan INTENT --keep PLAN",
-            )
         self._recovery_step_ns = recovery_step_ns
         self._origin = plan
         self._plan: Plan | None = plan
@@ -92,6 +88,9 @@ class Live:
         ports = terms.closed_ports(plan.intent)
         self._given = {port: gates for port, gates in plan.gates.items() if port in ports}
         others = {port: gates for port, gates in plan.gates.items() if port not in ports}
+        self._cyclic = CyclicStreams(plan)
+        instants = {name: its for name, its in plan.streams.items() if not its.is_cyclic}
+        plan = replace(plan, streams=instants)
         is_shared = any(planned.is_shared for planned in plan.streams.values())
         self._windows = _windows_of(replace(plan, gates=others), self._router, is_shared=is_shared)
         self._number = {link.source: number for number, link in enumerate(self._router.links)}
@@ -150,10 +149,15 @@ class Live:
         }
         if refused:
             raise Unschedulable(refused, lacks=dict.fromkeys(refused, Lack.WAY))
-        self._have_windows_for(streams)
+        planned = [stream for stream in streams if not self._cyclic.is_one(stream)]
+        self._have_windows_for(planned)
         self._router.join(streams)
         with ExitStack() as undo:
-            come = self._windows.add(streams, undo, self._movable, moving_at_most)
+            come = Come({}, {}, {}, {})
+            if planned:
+                come = self._windows.add(planned, undo, self._movable, moving_at_most)
+            cyclic = self._cyclic.add(streams, self._streams, self._router, undo)
+            come = come._replace(streams=come.streams | cyclic)
             come = come._replace(recovery_ns=_in_steps(come.recovery_ns, self._recovery_step_ns))
             closed = self._closed({stream.name: stream for stream in streams}, come.streams)
             new = {name: its for name, its in come.streams.items() if name not in come.moved}
@@ -165,7 +169,9 @@ class Live:
                 raise Unschedulable(refused, lacks=dict.fromkeys(refused, Lack.FILTERS))
             assigned = self._addresses.add(streams, _senders(new))
             undo.pop_all()
-        self._windows.accept(streams, come)
+        if planned:
+            self._windows.accept(planned, come)
+        self._cyclic.accept(cyclic)
         for stream in streams:
             self._streams[stream.name] = stream
             self._written[stream.name] = keys_of(stream, self._origin.intent.document)
@@ -199,7 +205,8 @@ class Live:
         """
         names = dict.fromkeys(names)
         gone = {name: self._planned[name] for name in names if name in self._planned}
-        gates = self._windows.remove(gone)
+        gates = self._windows.remove({n: its for n, its in gone.items() if not its.is_cyclic})
+        self._cyclic.remove(gone.keys(), self._streams, self._router)
         self._addresses.remove(_senders(gone))
         starts = self._starts(gone)
         for room in self._rooms:
@@ -236,7 +243,7 @@ class Live:
                 traffic_classes=(self._class_name[planned.paths[0][0].traffic_class],),
             )
             for name, planned in self._planned.items()
-            if may_move(self._streams[name]) and name not in closing
+            if may_move(self._streams[name]) and name not in closing and not planned.is_cyclic
         }
 
     def _closed(
@@ -290,7 +297,7 @@ class Live:
             Start(name, self._class_name[hop.traffic_class], self._number[hop.egress])
             for name, its in planned.items()
             for hop in its.hops
-            if hop.egress.node in stations
+            if hop.egress.node in stations and not its.is_cyclic
         }
 
 
