@@ -321,8 +321,9 @@ class AtPlace(Generic[_Part]):
     the clock. `edit` adds to the interfaces what sets these parts, by place, and returns what is
     set beside interfaces. `stored` and `reported` have by place what a reply has of it: values of
     types of its own, by which the other hooks find them in a `StoredPort` and a `PortReport`.
-    `filters` select what is configured of these bridges, `state` what is reported of them, and
-    `told` what an end station publishes of a port; `settings` what all bridges of a switch are set
+    `filters` select what is configured of these bridges, `state` what is reported of them, `told`
+    what an end station publishes of a port, and `of_stations` both of what it has beside its
+    ports; `settings` what all bridges of a switch are set
     to, which `bridges` reads.
 
     Why a place has to be changed is `needs_change`, which looks at what is stored and reported;
@@ -364,6 +365,7 @@ class AtPlace(Generic[_Part]):
     filters: Callable[[Collection[str]], list[Element]] = lambda _bridges: []
     state: Callable[[Collection[str]], list[Element]] = lambda _bridges: []
     told: Callable[[], list[Element]] = list
+    of_stations: Callable[[], list[Element]] = list
     settings: Callable[[], list[Element]] = list
     bridges: Callable[[Element], Mapping[str, BridgeReport]] = lambda _data: {}
     examine: Callable[[PortRef, _Part, PortReport | None, Around], Iterator[Finding]] = (

@@ -27,6 +27,7 @@ NAMES = (
     "frer",
     "stream_filters",
     "forwarding",
+    "multipath",
 )
 GROUP = "cnc.mechanisms"
 

@@ -154,8 +154,7 @@ class Device:
 
     def stored(self, ports: Collection[str]) -> StoredSwitch:
         """The running configuration of these ports, and the id of its rollout."""
-        parts = self._parts(ports)
-        wanted = filters.configuration_filter(parts["ports"], parts["bridges"])
+        wanted = filters.configuration_filter(**self._parts(ports))
         wanted.append(rollout_id_filter())
         with self._request("get-config"):
             data = _data(self._session.get_config("running", filter=wanted))

@@ -28,11 +28,18 @@ _LIMITS = (
 _COUNTERS = ("config-change-error", "queue-max-sdu-table")
 
 
-def configuration_filter(ports: Iterable[str], bridges: Collection[str] = ()) -> list[Element]:
-    """Everything configured of these interfaces, and of `bridges` how they forward frames. Gates
-    and talkers may be there by modules that not every server knows, and no filter may name."""
+def configuration_filter(
+    ports: Iterable[str], *, talker: bool = False, bridges: Collection[str] = ()
+) -> list[Element]:
+    """Everything configured of these interfaces, of `bridges` how they forward frames, and of the
+    station of a `talker` what it has beside. Gates and talkers may be there by modules that not
+    every server knows, and no filter may name."""
     beside = (each for place in at_places() for each in place.filters(bridges))
-    return [*_interfaces(ports), *beside]
+    return [*_interfaces(ports), *beside, *_of_stations(talker)]
+
+
+def _of_stations(talker: bool) -> list[Element]:
+    return [each for place in at_places() for each in place.of_stations()] if talker else []
 
 
 def state_filter(
@@ -79,7 +86,8 @@ def _state_filter(
     port = _bridge_port(of_gate_table, _TSNL("kernel"))
     told = (each for place in at_places() for each in place.told()) if talker else ()
     state = (each for place in at_places() for each in place.state(bridges))
-    return [*_interfaces(ports, _IF("oper-status"), port, *told), _TSNL("agent"), *state]
+    of_ports = _interfaces(ports, _IF("oper-status"), port, *told)
+    return [*of_ports, _TSNL("agent"), *state, *_of_stations(talker)]
 
 
 def _bridge_port(of_gate_table: Iterable[str], kernel: Element) -> Element:

@@ -128,8 +128,7 @@ class Subscription(Device):
         state = self._established(push.establish_periodic("operational", watched, period_s))
         if state is None:
             return None
-        parts = self._parts(ports)
-        stored = filters.configuration_filter(parts["ports"], parts["bridges"])
+        stored = filters.configuration_filter(**self._parts(ports))
         stored.append(rollout_id_filter())
         configuration = self._established(push.establish_on_change("running", stored))
         if configuration is None:

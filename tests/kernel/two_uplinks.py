@@ -3,7 +3,8 @@
     namespace "tsn-station"   w1 10.1.0.2 ══ veth ══ 10.1.0.1 f1   namespace "tsn-far"
                               w2 10.2.0.2 ══ veth ══ 10.2.0.1 f2   server at 10.1.0.1
 
-The station reaches everything by w1, and by w2 at a higher metric.
+The station reaches everything by w1, and by w2 at a higher metric. In virtual time cables have a
+rate: processors are so fast there that a sender without one would never let the clock go on.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from agent.datastore.desired import desired_ports
 from agent.kernel.ports import KernelPorts
 from agent.mechanisms.multipath import multipath
 from agent.switch import Applied, Switch
-from tests.kernel.conftest import FAR, inside, new_namespace
+from tests.kernel.conftest import FAR, VIRTUAL_TIME, inside, new_namespace
 
 STATION = "tsn-station"
 SERVER, PORT = "10.1.0.1", 5201
@@ -30,6 +31,7 @@ UPLINKS = ("w1", "w2")
 IPPROTO_MPTCP, SOL_MPTCP, MPTCP_INFO = 262, 284, 1
 SUBFLOWS_TOTAL = struct.Struct("=80xB")  # of struct mptcp_info
 RECEIVE_OCTETS = 1 << 20
+SHAPED = dict.fromkeys(UPLINKS, "rate 500mbit delay 1ms limit 10000") if VIRTUAL_TIME else {}
 _SENT = 8  # the column of /proc/net/dev
 
 
@@ -42,7 +44,7 @@ def ip(*words: str, namespace: str = STATION) -> list[str]:
 
 
 @contextmanager
-def two_uplinks(shaped: Mapping[str, str] | None = None) -> Iterator[None]:
+def two_uplinks(shaped: Mapping[str, str] = SHAPED) -> Iterator[None]:
     """The two namespaces; `shaped` has the words of netem for both directions of an uplink."""
     with new_namespace(STATION), new_namespace(FAR):
         for number, uplink in enumerate(UPLINKS, start=1):
@@ -52,7 +54,7 @@ def two_uplinks(shaped: Mapping[str, str] | None = None) -> Iterator[None]:
             for namespace, name, host in ((STATION, uplink, 2), (FAR, far, 1)):
                 ip("addr", "add", f"10.{number}.0.{host}/24", "dev", name, namespace=namespace)
                 ip("link", "set", "dev", name, "up", namespace=namespace)
-                if words := (shaped or {}).get(uplink):
+                if words := shaped.get(uplink):
                     tc = ["tc", "-n", namespace, "qdisc", "add", "dev", name, "root", "netem"]
                     subprocess.run([*tc, *words.split()], check=True)
         default_routes()

@@ -54,7 +54,7 @@ forwardings = st.builds(
 settings_of_ports = st.lists(
     st.sampled_from([each for each in composition.at_places() if not each.of_bridges]),
     min_size=1,
-    unique=True,
+    unique_by=lambda place: place.part,
 ).flatmap(
     lambda its: st.builds(PortSettings.of, *(st.from_type(each.part) for each in its)),
 )

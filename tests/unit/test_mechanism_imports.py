@@ -25,7 +25,6 @@ FOR_JUDGES = re.compile(r"cnc\.(model(\..*)?|account\..*|support(\..*)?)")
 NO_CONTROLLER_SIDE = {
     "bridged_classification": "its rules are those of classification, for frames of bridges",
     "classification": "a rollout sets the DSCP rules of a port together with its gates",
-    "multipath": "no plan has paths of TCP yet: NETCONF clients configure them",
     "received_priority": "forwarding sets priority-regeneration where it sets VLAN members",
     "sent_priority": "no plan needs pcp-encoding-table; preflight of forwarding reads it",
 }

@@ -11,6 +11,7 @@ from agent.mechanism import Contributions
 from agent.mechanisms.multipath.model import (
     DEFAULT_SCHEDULER,
     NAME,
+    EndpointState,
     Mode,
     MultipathConfig,
     MultipathState,
@@ -106,14 +107,23 @@ def problems(config: PortConfig, state: PortState) -> Iterator[str]:
 def applied(
     state: PortState, contents: Sequence[Any], _now_ns: Callable[[Clock], int]
 ) -> PortState:
-    """The port in memory with these contents: its path and the settings of all."""
+    """The port in memory with these contents: its path, or the settings that come with it.
+
+    It has one address (RFC 5737, 192.0.2.0/24).
+    """
     if not contents:
-        return state.with_part(MultipathState())
+        return state.with_part(MultipathState()).with_part(NodeState())
     (content,) = contents
     before = state[MultipathState]
-    if isinstance(content, RoutedPath):
-        return state.with_part(replace(before, path=content))
-    return state.with_part(replace(before, settings=content))
+    if not isinstance(content, RoutedPath):
+        settings: Values = content
+        node = NodeState(settings=settings)
+        return state.with_part(replace(before, settings=settings)).with_part(node)
+    flags = content.endpoint_flags
+    number = state.ifindex % 256
+    endpoint = EndpointState(f"192.0.2.{number}", number, flags or frozenset(), is_ours=True)
+    endpoints = () if flags is None else (endpoint,)
+    return state.with_part(replace(before, path=content, endpoints=endpoints))
 
 
 def _addresses(state: PortState) -> SoleContent:
