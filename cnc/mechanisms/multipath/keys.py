@@ -28,8 +28,8 @@ class PathKeys(Shape):
     )
     announce: Boolean = Field(
         False,
-        description="peers are told of its addresses, as a server does, instead of opening "
-        "subflows from them",
+        description="the station announces its addresses to peers, as a server does, instead of "
+        "opening subflows from them",
     )
 
 
