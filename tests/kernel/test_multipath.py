@@ -12,13 +12,14 @@ from agent.datastore.desired import desired_ports
 from agent.mechanisms.multipath.source_routes import PROTOCOL, TABLES
 from agent.model import AgentError
 from agent.switch import differences
-from tests.kernel.conftest import inside
+from tests.kernel.conftest import FAR, inside
 from tests.kernel.two_uplinks import (
     STATION,
     UPLINKS,
     agent,
     apply,
     default_routes,
+    goodput_bps,
     ip,
     sent_octets,
     transfer,
@@ -225,6 +226,13 @@ def test_a_table_follows_the_main_table_after_a_link_was_down(switch):
     assert any(f"default via 10.2.0.1 dev w2 table {second}" in line for line in routes())
 
 
+def test_a_gateway_outside_of_the_prefix_is_copied_as_it_is(switch):
+    ip("route", "add", "10.77.0.0/16", "via", "10.66.0.1", "dev", "w2", "onlink")
+    apply(switch, tree())
+    (copied,) = (line for line in routes() if line.startswith("10.77.0.0/16"))
+    assert copied == f"10.77.0.0/16 via 10.66.0.1 dev w2 table {table('w2')} onlink"
+
+
 def test_a_connection_uses_both_paths_when_they_come_and_one_when_they_go(switch):
     with transfer() as running:
         assert until(lambda: running.octets)
@@ -258,3 +266,18 @@ def test_a_backup_carries_nothing_until_the_mode_changes(switch):
         assert sent_octets("w2") - before < 100_000
         apply(switch, tree())
         assert until(lambda: sent_octets("w2") - before > 1_000_000)
+
+
+@pytest.mark.virtual_time
+def test_two_paths_together_carry_95_percent_of_what_each_carries_alone(record):
+    shaped = {"w1": "rate 54mbit delay 5ms limit 5000", "w2": "rate 100mbit delay 20ms limit 5000"}
+    tuning = {"maximum-buffer": 32_000_000}
+    with two_uplinks(shaped), agent(record) as switch:
+        with inside(FAR):
+            Path("/proc/sys/net/ipv4/tcp_rmem").write_text("4096 131072 32000000\n")
+        apply(switch, tree("w2", tuning=tuning, default_mode="single-path"))
+        alone_bps = [goodput_bps(server) for server in ("10.1.0.1", "10.2.0.1")]
+        apply(switch, tree("w2", tuning=tuning))
+        both_bps = goodput_bps("10.1.0.1")
+    print(f"alone {alone_bps} bit/s, together {both_bps} bit/s")
+    assert both_bps >= 0.95 * sum(alone_bps)

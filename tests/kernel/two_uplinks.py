@@ -108,8 +108,8 @@ class Transfer(NamedTuple):
 
 
 @contextmanager
-def transfer() -> Iterator[Transfer]:
-    """From the station to the server, until it is closed."""
+def transfer(server: str = SERVER) -> Iterator[Transfer]:
+    """From the station to this address of the server, until it is closed."""
     with ExitStack() as stack:
         with inside(FAR):
             listener = stack.enter_context(_socket())
@@ -118,7 +118,7 @@ def transfer() -> Iterator[Transfer]:
         listener.listen()
         with inside(STATION):
             sender = stack.enter_context(_socket())
-        sender.connect((SERVER, PORT))
+        sender.connect((server, PORT))
         accepted = stack.enter_context(listener.accept()[0])
         received: list[int] = []
         threads = [
@@ -134,6 +134,15 @@ def transfer() -> Iterator[Transfer]:
                 each.shutdown(socket.SHUT_RDWR)
             for thread in threads:
                 thread.join()
+
+
+def goodput_bps(server: str, seconds: int = 10) -> float:
+    """Of a transfer, in so many seconds once it has found its rate."""
+    with transfer(server) as running:
+        time.sleep(seconds)
+        before = running.octets
+        time.sleep(seconds)
+        return 8 * (running.octets - before) / seconds
 
 
 def _socket() -> socket.socket:

@@ -140,6 +140,11 @@ def test_what_the_kernel_has_is_reported_whoever_made_it(station):
     }
 
 
+def test_a_port_beside_the_paths_of_its_station_has_no_state_of_a_path(station):
+    state = station.read()["eth0"].with_part(MultipathState(settings=(("subflows", "8"),)))
+    assert operational([state]) == {}
+
+
 def test_a_machine_without_paths_reports_nothing(station):
     assert operational(station.read().values()) == {}
 

@@ -22,6 +22,9 @@ TABLES = 0x6D70_0000  # and the index of the port
 
 _MAIN = 254
 _SCOPE_UNIVERSE, _UNICAST = 0, 1
+_ONLINK = 4  # RTNH_F_ONLINK of linux/rtnetlink.h
+# Of routes that are not copied: a gateway of the other family, and what is put around packets.
+_OTHER_WAYS = ("RTA_VIA", "RTA_ENCAP")
 # IFA_F_TEMPORARY, IFA_F_DADFAILED, IFA_F_DEPRECATED and IFA_F_TENTATIVE of linux/if_addr.h; of
 # those of IPv4 the first means that another address has the same prefix.
 _UNFIT: dict[int, int] = {socket.AF_INET: 0, socket.AF_INET6: 0x01 | 0x08 | 0x20 | 0x40}
@@ -40,7 +43,8 @@ class Address(NamedTuple):
 
 
 class Route(NamedTuple):
-    """By one port, in whichever table. `scope` is that of IPv4, and `metric` the kernel's own."""
+    """By one port, in whichever table. `scope` is that of IPv4; `is_onlink`: the gateway is taken
+    for a neighbour."""
 
     family: int
     destination: str
@@ -48,6 +52,7 @@ class Route(NamedTuple):
     preferred_source: str | None
     scope: int
     metric: int | None
+    is_onlink: bool
 
 
 def addresses(ipr: IPRoute) -> dict[int, list[Address]]:
@@ -115,6 +120,8 @@ def _routes(ipr: IPRoute, ifindex: int, table: int) -> Iterator[Route]:
         for message in ipr.get_routes(family=family, table=table, oif=ifindex):
             if message["type"] != _UNICAST or message.get_attr("RTA_OIF") != ifindex:
                 continue
+            if any(message.get_attr(each) for each in _OTHER_WAYS):
+                continue
             destination = message.get_attr("RTA_DST")
             yield Route(
                 family,
@@ -123,6 +130,7 @@ def _routes(ipr: IPRoute, ifindex: int, table: int) -> Iterator[Route]:
                 message.get_attr("RTA_PREFSRC"),
                 message["scope"],
                 message.get_attr("RTA_PRIORITY"),
+                bool(message["flags"] & _ONLINK),
             )
 
 
@@ -137,6 +145,7 @@ def _request(ifindex: int, route: Route) -> dict[str, Any]:
         "gateway": route.gateway,
         "prefsrc": route.preferred_source,
         "priority": route.metric,
+        "flags": _ONLINK if route.is_onlink else None,
     }
     return {name: value for name, value in request.items() if value is not None}
 

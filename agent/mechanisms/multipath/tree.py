@@ -80,11 +80,15 @@ def operational(states: Iterable[PortState]) -> Node:
     TCP."""
     listed = list(states)
     node = next((each[NodeState] for each in listed if each[NodeState] != NodeState()), None)
-    paths = [_path_state(each) for each in listed if each[MultipathState] != MultipathState()]
+    paths = [_path_state(each) for each in listed if _has_any(each[MultipathState])]
     found: Node = {"kernel": _kernel(node)} if node else {}
     if paths:
         found["path-state"] = paths
     return {MULTIPATH: found} if found else {}
+
+
+def _has_any(its: MultipathState) -> bool:
+    return bool(its.path or its.endpoints)
 
 
 def _path_state(state: PortState) -> Node:
