@@ -3,6 +3,7 @@ connection makes of them."""
 
 from __future__ import annotations
 
+import itertools
 import time
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from tests.kernel.two_uplinks import (
     STATION,
     UPLINKS,
     agent,
+    applied_until,
     apply,
     default_routes,
     goodput_bps,
@@ -201,6 +203,42 @@ def test_another_agent_knows_what_a_killed_one_has_made(station, record):
         assert apply(second, tree()).steps == ()
         apply(second, {})
     assert (endpoints(), rules(), routes(), ip("mptcp", "limits")) == ([], [], [], AS_FOUND)
+
+
+RELIABLE = tree("w2", default_mode="reliability", tuning={"maximum-buffer": 12_000_000})
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [({}, RELIABLE), (tree(), RELIABLE), (RELIABLE, {})],
+    ids=["first", "change", "removal"],
+)
+def test_whenever_an_agent_is_killed_the_next_one_sets_all_or_leaves_nothing(
+    station, record, before, after
+):
+    buffers = sysctl("ipv4/tcp_rmem")
+    for moment in itertools.count():
+        with agent(record) as first:
+            apply(first, before)
+        was_killed = applied_until(moment, record, after)
+        with agent(record) as second:
+            apply(second, RELIABLE)
+            assert sorted(" ".join(each.split()[3:]) for each in endpoints()) == [
+                "subflow backup fullmesh dev w2",
+                "subflow fullmesh dev w1",
+            ]
+            assert (len(rules()), len(routes())) == (2, 4)
+            assert sysctl("ipv4/tcp_rmem")[2] == "12000000"
+        with agent(record) as first:
+            apply(first, before)
+        applied_until(moment, record, after)
+        with agent(record) as second:
+            apply(second, {})
+        assert (endpoints(), rules(), routes(), ip("mptcp", "limits")) == ([], [], [], AS_FOUND)
+        assert sysctl("ipv4/tcp_rmem") == buffers
+        if not was_killed:
+            break
+    assert moment > 1
 
 
 def test_settings_of_an_agent_that_was_killed_before_its_paths_return(station, record):

@@ -9,19 +9,23 @@ rate: processors are so fast there that a sender without one would never let the
 
 from __future__ import annotations
 
+import itertools
+import os
+import signal
 import socket
 import struct
 import subprocess
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from agent.datastore.desired import desired_ports
+from agent.kernel.mptcp_pm import MptcpPm
 from agent.kernel.ports import KernelPorts
-from agent.mechanisms.multipath import multipath
+from agent.mechanisms.multipath import multipath, source_routes
 from agent.switch import Applied, Switch
 from tests.kernel.conftest import FAR, VIRTUAL_TIME, inside, new_namespace
 
@@ -88,6 +92,47 @@ def tree(*backups: str, paths: tuple[str, ...] = UPLINKS, **leaves: Any) -> dict
 def apply(switch: Switch, configured: Mapping[str, Any]) -> Applied:
     states = switch.read()
     return switch.apply(desired_ports(configured, states), states)
+
+
+def applied_until(moment: int, record: Path, configured: Mapping[str, Any]) -> bool:
+    """Apply the configuration in an agent that is killed at this moment; whether it came to it.
+
+    Moments are before and after each request that changes the kernel or the record.
+    """
+    process = os.fork()
+    if not process:
+        status = 1
+        try:
+            _die_at(moment)
+            with agent(record) as switch:
+                apply(switch, configured)
+            status = 0
+        finally:
+            os._exit(status)
+    _, ended = os.waitpid(process, 0)
+    assert ended in (0, signal.SIGKILL)
+    return ended != 0
+
+
+def _die_at(moment: int) -> None:
+    moments = itertools.count()
+
+    def deadly(call: Callable[..., Any]) -> Callable[..., Any]:
+        def wrapper(*args: Any, **options: Any) -> Any:
+            for step in (lambda: None, lambda: call(*args, **options)):
+                result = step()
+                if next(moments) == moment:
+                    os.kill(os.getpid(), signal.SIGKILL)
+            return result
+
+        return wrapper
+
+    for owner, name in (
+        *((source_routes, each) for each in ("add_rule", "delete_rule", "_request")),
+        *((MptcpPm, each) for each in ("add", "change", "delete", "set_limits")),
+        *((Path, each) for each in ("write_text", "replace", "unlink")),
+    ):
+        setattr(owner, name, deadly(getattr(owner, name)))
 
 
 class Transfer(NamedTuple):

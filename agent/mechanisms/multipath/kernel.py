@@ -174,19 +174,20 @@ class MultipathAdapter(KernelAdapter):
             raise AgentError(f"port {port}: multipath TCP: {reason(refusal)}") from refusal
 
     def _let_be(self, ifindex: int, path: RoutedPath | None) -> None:
+        """Rules come before all else and go after it: they say whose that is."""
         found = self._found()
+        ruled = found.rules.get(ifindex, set())
         addresses = set(found.addresses.get(ifindex, ())) if path else set()
-        for address in sorted(found.rules.get(ifindex, set()) - addresses):
+        for address in sorted(addresses - ruled):
+            source_routes.add_rule(self._ipr, ifindex, address)
+        for address in sorted(ruled - addresses):
             self._remove_endpoint(address, found)
-            source_routes.delete_rule(self._ipr, ifindex, address)
-        if path is None:
-            source_routes.copy_routes(self._ipr, ifindex, ())
-            return
         source_routes.copy_routes(self._ipr, ifindex, _families(addresses))
-        for address in sorted(addresses):
-            if address not in found.rules.get(ifindex, set()):
-                source_routes.add_rule(self._ipr, ifindex, address)
-            self._set_endpoint(ifindex, address, path.endpoint_flags, found)
+        for address in sorted(ruled - addresses):
+            source_routes.delete_rule(self._ipr, ifindex, address)
+        if path:
+            for address in sorted(addresses):
+                self._set_endpoint(ifindex, address, path.endpoint_flags, found)
 
     def _set_endpoint(
         self, ifindex: int, address: Address, flags: frozenset[str] | None, found: _Found
