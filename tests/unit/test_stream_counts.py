@@ -14,7 +14,7 @@ from itertools import zip_longest
 
 import pytest
 
-from cnc.cli.render.switches import status as show
+from cnc.cli.render.status import status as show
 from cnc.data_tree.counters import PortCounters
 from cnc.data_tree.state import SwitchState
 from cnc.data_tree.tree import TSN_LINUX, AgentReport, BridgeReport
