@@ -93,6 +93,7 @@ def test_every_frame_arrives_within_its_bound_in_order_by_both_queues(
     assert sum(each.sent for each in found) > 6_000 * seconds
     assert record.strays == ()
     if not late:  # a list that takes the place of another counts from then on
+        assert [line for each in found for line in each.violations()] == []
         assert after[EVEN] - before[EVEN] > 1_000 * seconds
         assert after[ODD] - before[ODD] > 1_000 * seconds
         assert all(each.agrees for each in status(plan, connect=running.connect))

@@ -278,6 +278,29 @@ class TestJudge:
         )
         assert codes(wrong) == {"cqf-window"}
 
+    def test_without_a_dead_time_frames_slip_into_another_interval(self):
+        shaping = {"by": "cqf", "cycle": "1ms", "share": "40%"}
+        wrong = plan(intent_of(streams=many(60, period="1ms"), shaping=shaping))
+        late = (GateEntry(0x81, 850 * US), GateEntry(0xA0, 150 * US))
+        for port in (UP, PortRef("s2", "up")):
+            wrong = altered(wrong, port, *late, late[0], GateEntry(0x90, 150 * US))
+        assert codes(wrong) == {"cqf-window"}
+        assert sends_ns(wrong) != ([], [])
+
+    def test_without_a_lead_frames_leave_an_interval_too_early_by_clocks_that_differ(self):
+        keys = {"defaults": {"clock-error": "20us", "propagation": "0ns"}}
+        made = plan(intent_of(streams=many(40), shaping={"by": "cqf", "cycle": "1ms"}, **keys))
+        half = (GateEntry(0x81, 500 * US), GateEntry(0x90, 500 * US))
+        wrong = made
+        for port in made.gates:
+            wrong = altered(wrong, port, GateEntry(0xA0, 500 * US), half[0], half[1], half[0])
+        assert codes(wrong) == {"cqf-window"}
+        soonest_ns = [
+            min(each.latency_ns for each in Cyclic(its, seeded(4)).run(60 * MS))
+            for its in (made, wrong)
+        ]
+        assert soonest_ns[0] > 2 * MS > soonest_ns[1]
+
     def test_a_window_that_is_too_short_is_noticed(self, sound):
         entries = (GateEntry(0xA0, 50 * US), GateEntry(0x81, 950 * US))
         wrong = altered(sound, UP, *entries, GateEntry(0x90, 50 * US), entries[1])

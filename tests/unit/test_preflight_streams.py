@@ -67,7 +67,11 @@ NO_OPTIONS = AgentReport(37, None, refused={"forwarding": NO_TABLE, "identificat
 @pytest.mark.parametrize(
     ("desired", "text", "otherwise"),
     [
-        (POLICING, "cannot police what end stations send", "policing: off"),
+        (
+            POLICING,
+            "cannot police what end stations send, or tell intervals apart",
+            "policing: off` and no `shaping: cqf",
+        ),
         (ELIMINATING, "cannot take out second copies of frames", "elimination: listener"),
     ],
 )

@@ -89,8 +89,8 @@ MECHANISM = Mechanism(
     switch=Switch(
         modules=(MODULE,),
         kernel=Needs(
-            "police what end stations send, nor tell intervals apart",
-            "state `policing: off`, and no class with `shaping: cqf`",
+            "police what end stations send, or tell intervals apart",
+            "state `policing: off` and no `shaping: cqf`",
         ),
         yang=Needs("police what", "state `policing: off`"),
         concerned=lambda its, _names: "end stations send" if its.filters else "",
