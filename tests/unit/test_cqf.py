@@ -16,7 +16,7 @@ from cnc.check import judge
 from cnc.errors import InputError, Unschedulable
 from cnc.mechanisms.composition import bridge_forwardings
 from cnc.mechanisms.stream_filters.model import CyclicGate, StreamFilters
-from cnc.model import GateEntry, Plan, PortRef, Stream
+from cnc.model import GateEntry, Plan, PortRef, Stream, TalkerInterference
 from cnc.page.data import page_data
 from cnc.planner import Live, plan
 from cnc.plans import file as planfile
@@ -334,6 +334,16 @@ class TestJudge:
         longer = replace(sound, streams={**sound.streams, "f0": replace(its, interval_ns=2 * MS)})
         assert "cqf-interval" in codes(longer)
 
+    def test_a_planned_stream_that_may_wait_for_more_than_is_planned_is_noticed(self):
+        streams = {"a": stream(), "axis": stream("t1", **{"class": "axes"})}
+        made = plan(intent_of(streams=streams, shaping={"by": "cqf", "cycle": "1ms"}))
+        assert not judge(made)
+        network = made.intent.network
+        alone = replace(network.end_stations["t1"], interference=TalkerInterference.NONE)
+        network = replace(network, end_stations={**network.end_stations, "t1": alone})
+        wrong = replace(made, intent=replace(made.intent, network=network))
+        assert codes(wrong) == {"cqf-talker"}
+
     def test_a_scheduled_stream_said_to_be_cyclic_is_noticed(self):
         streams = {"a": stream(), "axis": stream("t2", **{"class": "axes"})}
         made = plan(intent_of(streams=streams, shaping={"by": "cqf", "cycle": "1ms"}))
@@ -470,11 +480,11 @@ class TestIntent:
         streams = {"a": stream(), "axis": stream("t1", **{"class": "axes"})}
         intent_of(streams=streams)
         with pytest.raises(
-            InputError, match="found none, and streams of class sensors beside axis"
+            InputError, match="t1 has talker-interference: none, and its planned stream axis"
         ):
             intent_of(streams=streams, defaults={"talker-interference": "none"})
         classes = {"axes": {"traffic-class": 3, "priority": 3}}
-        with pytest.raises(InputError, match="higher traffic-class than sensors"):
+        with pytest.raises(InputError, match="before whose frames any number of class sensors go"):
             intent_of(streams=streams, classes=classes)
 
 
@@ -542,6 +552,13 @@ class TestLive:
         live.remove(["axis", "b"])
         assert live.plan.streams == before.streams
         assert live.plan.gates == before.gates
+        assert not judge(live.plan)
+
+    def test_a_planned_stream_is_refused_at_a_talker_that_has_none_to_wait_for_by_its_plan(self):
+        keys = {"shaping": self.SHAPING, "defaults": {"talker-interference": "none"}}
+        live = Live(plan(intent_of(streams={"a": stream()}, **keys)))
+        with pytest.raises(Unschedulable, match="t1 has talker-interference: none"):
+            live.add(self.wanted(axis=stream("t1", **{"class": "axes"})))
         assert not judge(live.plan)
 
     def test_a_planned_stream_that_makes_bursts_of_its_talker_later_than_promised_is_refused(self):

@@ -19,7 +19,7 @@ from cnc.mechanisms.cqf.bound import (
     bursts_in_interval,
 )
 from cnc.mechanisms.cqf.model import Cyclic, cyclic_of
-from cnc.mechanisms.cqf.obstacles import obstacles
+from cnc.mechanisms.cqf.obstacles import beside, obstacles
 from cnc.mechanisms.cqf.talker import TalkerLink, burst_ns
 from cnc.mechanisms.cqf.windows import lead_ns, lists, windows
 from cnc.model import Hop, Intent, Link, Plan, PortRef, Stream, StreamPlan
@@ -49,10 +49,12 @@ class _Flow:
 @dataclass(slots=True)
 class _Talker:
     """A link of a talker and the flows that leave by it, by period. `stated_ns` is what its bursts
-    may take to leave by what is promised already; 0: nothing is."""
+    may take to leave by what is promised already; 0: nothing is. `obstacle` is why planned frames
+    of the talker may wait for more than is planned."""
 
     link: TalkerLink
     access_ns: int
+    obstacle: str | None = None
     stated_ns: int = 0
     flows: defaultdict[int, list[_Flow]] = field(default_factory=lambda: defaultdict(list))
     slack_ns: int = 1 << 62
@@ -88,7 +90,7 @@ class Ledger:
                 "What would help: longer periods, fewer or smaller frames, a faster link"
             )
         else:
-            reason = self._late(flow, talker, access_ns)
+            reason = talker.obstacle or self._late(flow, talker, access_ns)
             loads = {} if reason else self._loads_with(flow, talker, access_ns)
             reason = reason or self._crowded(loads)
         if reason is not None or access_ns is None:
@@ -147,10 +149,15 @@ class Ledger:
         port = flow.first.source
         if port not in self._talkers:
             link = TalkerLink(self._intent, flow.first)
-            for its in self._intent.streams.values():
-                if its.talker == port.node and not self._intent.is_cyclic(its):
-                    link.add(its.period_ns, its.paths * burst_ns(self._intent, its, flow.first))
-            self._talkers[port] = _Talker(link, 0)
+            planned = [
+                its
+                for its in self._intent.streams.values()
+                if its.talker == port.node and not self._intent.is_cyclic(its)
+            ]
+            for its in planned:
+                link.add(its.period_ns, its.paths * burst_ns(self._intent, its, flow.first))
+            obstacles = (beside(self._intent, self._cyclic, its) for its in planned)
+            self._talkers[port] = _Talker(link, 0, next(filter(None, obstacles), None))
         return self._talkers[port]
 
     def _late(self, flow: _Flow, talker: _Talker, access_ns: int) -> str | None:

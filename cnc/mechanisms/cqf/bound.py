@@ -39,7 +39,6 @@ class Load(NamedTuple):
 class Branch(NamedTuple):
     """The way of frames to a listener: how many switches it crosses, and its last link."""
 
-    listener: str
     switches: int
     last: PortRef
 
@@ -75,7 +74,7 @@ def branches(
             target = links[port].target.node
             crossed[target] = crossed.get(port.node, 0) + (port.node in intent.network.bridges)
             if target in listeners:
-                yield Branch(target, crossed[target], port)
+                yield Branch(crossed[target], port)
 
 
 def beyond_talker_ns(

@@ -30,6 +30,7 @@ from cnc.model import (
     Plan,
     PortRef,
     Stream,
+    TalkerInterference,
     transmission_max_ns,
 )
 from cnc.model.clock_error import ClockErrors
@@ -152,6 +153,7 @@ class _Judged:
             start = planned.hops[0].egress
             if start not in access_ns:
                 access_ns[start] = self._access_ns(self._network.links[start])
+                yield from self._beside(self._network.links[start])
             if (waits_ns := access_ns[start]) is None:
                 text = f"its talker has more to send by {start} than that sends"
                 yield Violation("cqf-talker", stream.name, text)
@@ -172,6 +174,19 @@ class _Judged:
             waits_ns = access_ns[planned.hops[0].egress]
             if waits_ns is not None and self._has_all(planned.hops, openings):
                 yield from self._late(stream, waits_ns, openings)
+
+    def _beside(self, link: Link) -> Iterator[Violation]:
+        """Planned frames of a talker wait for one of the class at most, and that is planned."""
+        talker = self._network.end_stations[link.source.node]
+        for name, planned in self._plan.streams.items():
+            if planned.is_cyclic or all(hop.egress != link.source for hop in planned.hops):
+                continue
+            if talker.interference is TalkerInterference.NONE:
+                text = "waits for no frame of its talker by its plan, which has some of no instant"
+                yield Violation("cqf-talker", name, text)
+            elif any(hop.traffic_class < self._cyclic.even.number for hop in planned.hops):
+                text = f"goes behind all frames of class {self._cyclic.even.name} at its talker"
+                yield Violation("cqf-talker", name, text)
 
     def _has_all(self, hops: Sequence[Hop], openings: Mapping[PortRef, _Opening]) -> bool:
         bridges = self._network.bridges

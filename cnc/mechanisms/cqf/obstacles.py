@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from cnc.mechanisms.cqf.model import cyclic_of
+from cnc.mechanisms.cqf.model import Cyclic, cyclic_of
 from cnc.mechanisms.cqf.windows import dead_ns, lead_ns, lists, switch_ports
 from cnc.mechanisms.runnable import obstacles as of_list
-from cnc.model import Intent, PortRef
+from cnc.model import Intent, PortRef, Stream, TalkerInterference
 from cnc.model.clock_error import ClockErrors
 from cnc.support.format import duration
 
@@ -19,6 +19,26 @@ class Obstacle(NamedTuple):
     port: PortRef
     found: str
     expected: str
+
+
+def beside(intent: Intent, cyclic: Cyclic, planned: Stream) -> str | None:
+    """Why frames of a planned stream, whose talker has streams of the class, too, may wait at it
+    for more than one of these; None: they do not."""
+    talker = intent.network.end_stations[planned.talker]
+    if talker.interference is TalkerInterference.NONE:
+        return (
+            f"{talker.name} has talker-interference: none, and its planned stream {planned.name} "
+            f"may wait for a frame of class {cyclic.even.name}: state one-frame"
+        )
+    names = [
+        name for name in planned.traffic_classes if intent.classes[name].number < cyclic.even.number
+    ]
+    return (
+        f"planned stream {planned.name} of {talker.name} may have class {names[0]}, before whose "
+        f"frames any number of class {cyclic.even.name} go: give it a higher traffic-class"
+        if names
+        else None
+    )
 
 
 def obstacles(intent: Intent) -> Iterator[Obstacle]:

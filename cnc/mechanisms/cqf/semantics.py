@@ -11,7 +11,7 @@ from cnc.keys.problems import KeyPath, Problems, one_of, shown
 from cnc.mechanisms.cqf.interval import chosen_interval_ns, open_ns
 from cnc.mechanisms.cqf.keys import ClassKeys, Shaping
 from cnc.mechanisms.cqf.model import DEFAULT_SHARE_PPB, Cyclic, CyclicClass, cyclic_of
-from cnc.mechanisms.cqf.obstacles import obstacles
+from cnc.mechanisms.cqf.obstacles import beside, obstacles
 from cnc.mechanisms.loading import loaded
 from cnc.model import (
     ClassRole,
@@ -19,7 +19,6 @@ from cnc.model import (
     Forwarding,
     Intent,
     Stream,
-    TalkerInterference,
     Windows,
 )
 
@@ -152,31 +151,14 @@ def _check_stream(intent: Intent, cyclic: Cyclic, stream: Stream, problems: Prob
 
 def _check_beside(intent: Intent, cyclic: Cyclic, stream: Stream, problems: Problems) -> None:
     """A planned frame waits for one of the cyclic class at its talker, but not for more."""
-    even = cyclic.even.name
-    talker = intent.network.end_stations.get(stream.talker)
+    even, talkers = cyclic.even.name, intent.network.end_stations
     has_both = any(
         its.talker == stream.talker and even in its.traffic_classes
         for its in intent.streams.values()
     )
-    if talker is None or not has_both:
-        return
-    if talker.interference is TalkerInterference.NONE:
-        problems.add(
-            ("end-stations", talker.name, "talker-interference"),
-            f"none, and streams of class {even} beside {stream.name}",
-            "one-frame: a frame of these may be on the link when a planned one is due",
-        )
-    behind = [
-        name
-        for name in stream.traffic_classes
-        if name in intent.classes and intent.classes[name].number < cyclic.even.number
-    ]
-    for name in behind:
-        problems.add(
-            ("streams", stream.name, "class"),
-            f"{name}, and streams of class {even} of the same talker, which go before it",
-            f"a class with a higher traffic-class than {even}",
-        )
+    is_known = stream.talker in talkers and {*stream.traffic_classes} <= intent.classes.keys()
+    if has_both and is_known and (why := beside(intent, cyclic, stream)):
+        problems.add(("streams", stream.name), why, f"a talker of its own, or what {even} allows")
 
 
 KEYS = Keys(
