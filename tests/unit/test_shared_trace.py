@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 
 import pytest
 
@@ -53,3 +54,21 @@ def test_a_capture_says_in_which_window_a_frame_was_to_leave(line3: Plan) -> Non
     *_, leaves = pcapng_reader.read(file.getvalue()).frames
     planned = "planned 100 to 160 µs after the start, left 12 µs later"
     assert leaves.comments == ["torque/0", planned]
+
+
+def test_a_stream_without_instants_has_no_margins_nor_planned_times(line3: Plan) -> None:
+    its = replace(line3.streams["torque"], interval_ns=100 * US)
+    cyclic = replace(line3, streams={**line3.streams, "torque": its})
+    record = Record(cyclic)
+    record.add("torque", 0, (T0, T0, T0), [], [(">t1/eth0", T0), (">s1/s2", T0 + 112 * US)])
+    margins = Margins(cyclic, OneClock())
+    for row in record.rows():
+        margins.add(row)
+    assert not [each for each in margins.hops() if each.flow == "torque"]
+    under = circumstances.of_one_kernel(cyclic, timed_wires=True)
+    recording = Recording(T0, tuple(record.frames))
+    trace, file = Trace(cyclic, record.sent, recording, record.taps(), under), io.BytesIO()
+    captured.write(trace, file, system="Linux")
+    assert [each.comments for each in pcapng_reader.read(file.getvalue()).frames][-1] == [
+        "torque/0"
+    ]

@@ -112,10 +112,11 @@ class _Comments:
 
 def _hops_ns(plan: Plan) -> dict[tuple[str, PortRef], set[tuple[int, int]]]:
     """How long after the planned instant of a stream's frame it is to leave a port, and how long a
-    window lasts from there on that it shares; 0: it shares none."""
+    window lasts from there on that it shares; 0: it shares none. Streams without instants are not
+    there."""
     found: dict[tuple[str, PortRef], set[tuple[int, int]]] = {}
     for name, planned in plan.streams.items():
-        for path in planned.paths:
+        for path in () if planned.is_cyclic else planned.paths:
             for hop in path:
                 after_ns = hop.offset_ns - path[0].offset_ns
                 found.setdefault((name, hop.egress), set()).add((after_ns, hop.window_ns))

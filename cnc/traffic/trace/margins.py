@@ -87,6 +87,8 @@ class _Way:
                 )
 
     def margins(self) -> Iterator[HopMargin]:
+        if self._plan.streams[self._stream].is_cyclic:
+            return  # no frame is planned for any instant
         for number in range(1, len(self._hops)):
             before, hop = self._hops[number - 1 : number + 1]
             earliest_ns, processing_ns = _arrival(self._plan, self._stream, before)
