@@ -26,7 +26,7 @@ class Stamping(SendingSocket):
         self.told = [(kind, seq) for seq in range(FRAMES) for kind in (SCHEDULED, LEFT)]
         super().__init__(self)  # type: ignore[arg-type]  # the kernel's part is `recvmsg`
 
-    def send_probe(self, number: int, seq: int) -> None:
+    def send_probe(self, number: int, seq: int, *, due_ns: int) -> None:
         pass
 
     def recvmsg(self, *_: object) -> tuple[bytes, list[tuple[int, int, bytes]], int, None]:
