@@ -47,11 +47,20 @@ def flags(client):
     }
 
 
+def counted(client):
+    counters = reported(client)["kernel"]["counter"]
+    return {each["name"]: int(each["value"]) for each in counters}
+
+
 def test_modes_change_in_the_datastore_while_a_transfer_runs(start, client):  # noqa: F811
     start()
     with transfer() as running:
+        # The kernel passes over a connection of which the first data are still on their way.
+        assert until(lambda: running.octets > 1_000_000)
         client.merge(configured("reliability"))
-        assert until(lambda: running.subflows == 2)
+        # Nor does it change the flags of a subflow whose handshake is under way.
+        assert until(lambda: counted(client)["MPJoinSynAckRx"] == 1)
+        assert running.subflows == 2
         assert flags(client) == {"w1": "fullmesh subflow", "w2": "backup fullmesh subflow"}
         before = sent_octets("w2")
         client.merge(configured("hassle-free"))
@@ -61,8 +70,7 @@ def test_modes_change_in_the_datastore_while_a_transfer_runs(start, client):  # 
         assert until(lambda: running.subflows == 1)
         octets = running.octets
         assert until(lambda: running.octets - octets > 1_000_000)
-    counted = {each["name"]: int(each["value"]) for each in reported(client)["kernel"]["counter"]}
-    assert counted["MPJoinSynTx"] == 1
+    assert counted(client)["MPJoinSynTx"] == 1
 
 
 def test_a_mode_that_the_kernel_cannot_do_is_refused_with_what_it_has(start, client):  # noqa: F811
