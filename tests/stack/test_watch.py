@@ -526,7 +526,8 @@ def test_gates_of_another_client_are_told_and_left_until_the_operator_pushes(
     assert process.stop() == 0
     assert [each for each in process.events if each["kind"] == "heal"] == []
     with History(network.state_dir / FILE_NAME) as history:
-        assert [each.what for each in history.rollouts()] == ["push plan.json"] * 2
+        whats = [each.what for each in history.rollouts()]
+    assert whats == ["push plan.json", "push plan.json: +1 stream"]
 
 
 def test_a_lost_schedule_is_put_back_and_the_history_knows(network: Network, watch: Start):

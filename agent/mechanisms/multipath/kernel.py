@@ -77,7 +77,8 @@ class MultipathAdapter(KernelAdapter):
     def read(self, states: Mapping[str, PortState]) -> dict[str, PortState]:
         if self.capability():
             return dict(states)
-        found, node = self._found(), self._node_state()
+        found = self._found()
+        node = self._node_state(has_paths=bool(found.rules))
         settings = self._settings.set_by_agent()
         read = {
             name: state.with_part(
@@ -104,12 +105,15 @@ class MultipathAdapter(KernelAdapter):
     def close(self) -> None:
         self._pm.close()
 
-    def _node_state(self) -> NodeState:
+    def _node_state(self, *, has_paths: bool) -> NodeState:
+        # Without paths nothing has been counted for the agent, and each look at the counters of all
+        # protocols would be for nothing: in user-mode Linux no virtual time went on beside them.
+        counted = COUNTERS.read_text(encoding="ascii") if has_paths else ""
         return NodeState(
             schedulers=_listed("mptcp/available_schedulers") or NodeState().schedulers,
             congestion_controls=_listed("ipv4/tcp_available_congestion_control"),
             settings=self._settings.read(),
-            counters=counters(COUNTERS.read_text(encoding="ascii")),
+            counters=counters(counted),
         )
 
     def _found(self) -> _Found:
