@@ -539,14 +539,14 @@ class Shown(Generic[_Part]):
     hop_text: str
     hop_column: str | None
     at_hop: Callable[[_Part, _Part, StreamAddress, str], AtHop]
-    at_hop_of_class: Callable[[_Part, _Part, int, str], AtHop] = (
-        lambda _part, _planned, _priority, _port: AtHop(None)
-    )
     guards: Callable[[_Part, str], Iterator[tuple[StreamAddress, str, object]]] = (
         lambda _part, _switch: iter(())
     )
     table: Callable[[Plan], StreamTable | None] = lambda _plan: None
     lack: Callable[[Plan], Lack | None] = lambda _plan: None
+    at_hop_of_class: Callable[[_Part, _Part, int, str], AtHop] = (
+        lambda _part, _planned, _priority, _port: AtHop(None)
+    )
 
 
 class Exceeded(NamedTuple):
