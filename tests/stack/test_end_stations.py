@@ -261,7 +261,7 @@ def test_a_launch_time_comes_changes_and_goes_with_the_plans(network: Network, g
     )
     assert port.agrees
     hardware = {"launch-time": "hardware", "launch-delta": "200us"}
-    # A frame that leaves as an entry of the list begins would be refused: the delta is the device's.
+    # taprio would refuse a frame at the begin of an entry: the delta is that of the device.
     network.push(network.plan(50, gates=gates, launch=hardware))
     assert shown() == {6: KernelLaunch(LaunchMode.HARDWARE, 200_000)}
     network.push(software, what="rollback")
