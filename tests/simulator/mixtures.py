@@ -3,8 +3,8 @@
     python -m tests.simulator.mixtures --changes 1000
 
 For each change of a random walk the judge of mixtures says whether any nodes may go by the next
-plan, and splits the change into steps. For some subsets of nodes the network is put together as it
-is then, and judged whole. A line names each change in which a mixture is refused that was to be
+plan. Where they may, for some subsets of nodes the network is put together as it is then, and
+judged whole. A line names each change in which a mixture is refused that was to be
 sound; the last line counts all. Exit code: 0 there is none, 1 otherwise.
 """
 
@@ -19,9 +19,8 @@ from random import Random
 from typing import Any
 
 from cnc.check import Violation, judge
-from cnc.check.change import Judged, Step
+from cnc.check.change import Judged
 from cnc.check.change.mixture import place
-from cnc.errors import PlanRejected
 from cnc.model import Plan
 from tests.simulator.changes import WALKS
 from tests.unit.planner_networks import seeded
@@ -61,19 +60,21 @@ def mixed(before: Plan, after: Plan, nodes: Collection[str], silent: Collection[
     )
 
 
-def refused_mixture(before: Plan, step: Step, random: Random) -> list[Violation]:
+def refused_mixture(
+    before: Plan, after: Plan, silent: Collection[str], random: Random
+) -> list[Violation]:
     """What the judge finds in the first of some mixtures in which it finds anything."""
     network = before.intent.network
     nodes = [*sorted(network.bridges), *sorted(network.end_stations)]
     for _ in range(_SUBSETS):
         some = {node for node in nodes if random.random() < 0.5}
-        if found := judge(mixed(before, step.plan, some, step.silent)):
+        if found := judge(mixed(before, after, some, silent)):
             return found
     return []
 
 
 def outcomes(kind: str, seed: int) -> Iterator[str]:
-    """What becomes of each change of a walk: the steps, "cannot be split", or what is wrong."""
+    """What becomes of each change of a walk: "at once", "with a lead", or what is wrong."""
     random, before = seeded(seed), None
     for after in WALKS[kind](seed):
         if judge(after):
@@ -84,17 +85,12 @@ def outcomes(kind: str, seed: int) -> Iterator[str]:
 
 
 def _outcome(before: Plan, after: Plan, random: Random) -> str:
-    judged = Judged(before)
-    try:
-        steps = judged.steps(after)
-    except PlanRejected:
-        return "cannot be split"
-    running = before
-    for step in steps:
-        if found := judge(step.plan) or refused_mixture(running, step, random):
-            return f"WRONG: step {step.kind}: {found[:2]}"
-        running = step.plan
-    return ", ".join(step.kind for step in steps)
+    silent = before.streams.keys() - after.streams.keys()  # their talkers have stopped
+    if Judged(before).compatible(after, silent=silent):
+        return "with a lead"
+    if found := refused_mixture(before, after, silent, random):
+        return f"WRONG: {found[:2]}"
+    return "at once"
 
 
 def main() -> int:

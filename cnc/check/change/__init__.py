@@ -10,22 +10,19 @@ or have decided.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
-from typing import NoReturn
+from collections.abc import Collection
 
 from cnc.account.violation import Violation
 from cnc.check.change.differences import Named, is_same_ground
 from cnc.check.change.known import Known
 from cnc.check.change.mixture import Mixture
 from cnc.check.change.rules import Parts
-from cnc.check.change.split import Step, split
 from cnc.check.mechanisms import are_local
 from cnc.check.whole import Judgement, judgement
-from cnc.errors import PlanRejected
 from cnc.model import Plan
 from cnc.support.gc_pause import in_steps, paused
 
-__all__ = ["Judged", "Named", "Step", "compatible"]
+__all__ = ["Judged", "Named"]
 
 
 class Judged:
@@ -74,41 +71,6 @@ class Judged:
             text = "no mixture is known of plans for other networks, classes or mechanisms"
             return [Violation("mixture", plan.intent.name, text)]
         return [*Mixture(self._known, plan, named, silent).judge()]
-
-    def steps(self, plan: Plan) -> list[Step]:
-        """The steps to `plan`, each of which nodes may be caught in the middle of: that alone where
-        both are compatible; see `split`. This plan stays what the next one is compared with.
-
-        Raises PlanRejected with what is wrong with a step where the change cannot be split.
-        """
-        if not self.compatible(plan):
-            return [Step("change", plan)]
-        before, steps = self.plan, split(self.plan, plan)
-        try:
-            for step in steps:
-                silent = step.silent
-                found = self.compatible(step.plan, silent=silent) or self.after(step.plan)
-                if found:
-                    _refuse(step, found)
-        finally:
-            self.after(before)
-        return steps
-
-
-def compatible(before: Plan, after: Plan) -> list[Violation]:
-    """What may break a promise of `before` to a stream that is the same in `after` while any nodes
-    go by the one and the rest by the other; see `Judged.compatible`. Both should be sound."""
-    return Judged(before).compatible(after)
-
-
-def _refuse(step: Step, found: Iterable[Violation]) -> NoReturn:
-    lines = "\n".join(f"  {each.code} {each.where}: {each.text}" for each in found)
-    raise PlanRejected(
-        f"the judge finds no steps by which nodes may change one after the other; the step "
-        f"`{step.kind}` would break:\n{lines}",
-        hint="take the streams that move out, and add them anew; or change all nodes at once "
-        "(`cnc push`)",
-    )
 
 
 @paused()
