@@ -79,6 +79,14 @@ class LatentErrorEnded:
     entry: int
 
 
+@dataclass(frozen=True, slots=True)
+class MultipathEvent:
+    """A notification of `tsn-multipath`, by its name, with its leaves."""
+
+    name: str
+    leaves: Mapping[str, object]
+
+
 Event = (
     AgentStarted
     | PortDrift
@@ -89,4 +97,5 @@ Event = (
     | PtpPortStateChange
     | LatentError
     | LatentErrorEnded
+    | MultipathEvent
 )

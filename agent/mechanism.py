@@ -35,8 +35,10 @@ FRER = "ieee802-dot1cb-frer:frer"
 # instance and the port.
 PTP = "ieee1588-ptp-tt:ptp"
 
-# The paths and settings of multipath TCP (tsn-multipath), with the path of the interface as `path`.
+# The paths and settings of multipath TCP (tsn-multipath), with the path of the interface as `path`,
+# and all of them as its child `PATHS`.
 MULTIPATH = "tsn-multipath:multipath"
+PATHS = "paths"
 
 # All entries of that table, where the interface is a bridge.
 STREAM_IDENTITIES = "stream-identities"

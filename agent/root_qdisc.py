@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
-from agent.composition import Contribution, KernelObject, Stage
+from agent.composition import Change, Contribution, KernelObject, Stage
+from agent.model import PortState
 
 HANDLE = 0x7A0_0000  # 7a0:, by which the agent knows its own root
 # That of a child, with its queue added: with the handle that is there the kernel changes a qdisc in
@@ -60,6 +61,30 @@ class RootQdisc(KernelObject):
                 f"port {self.port}: {each.owner} needs gates on this port: a {each.content.kind} "
                 f"qdisc on transmit queue {each.content.queue} has no root qdisc to belong to"
             )
+
+
+class Below(NamedTuple):
+    """What a mechanism has below the root of a port, and that in words."""
+
+    contributions: tuple[Contribution, ...]
+    words: str
+
+
+def root_of(state: PortState) -> RootQdisc:
+    """The root qdisc of a port, with what is below it."""
+    return RootQdisc(state.name, state.ifindex)
+
+
+def change_below(state: PortState, what: str, before: Below, after: Below) -> Change:
+    """From what a mechanism has below the root of a port to what it is to have there."""
+    return Change(
+        port=state.name,
+        target=root_of(state),
+        before=before.contributions,
+        after=after.contributions,
+        description=f"port {state.name}: {what}: {after.words}",
+        difference=f"{what}: {before.words}, configured is {after.words}",
+    )
 
 
 def foreign_root(port: str, qdisc: str) -> str:

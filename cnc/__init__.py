@@ -1,7 +1,7 @@
 """Plans for scheduled traffic (IEEE 802.1Qbv), and their deployment to Linux switches.
 
-The names in `__all__` are the public API: docs/api.md. They stay as they are within a minor
-version; everything else may change. A name is imported when it is first used.
+The names in `__all__` are the public API: docs/reference/api.md. They stay as they are within a
+minor version; everything else may change. A name is imported when it is first used.
 """
 
 from __future__ import annotations

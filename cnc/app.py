@@ -1,7 +1,7 @@
 """What `cnc` does, as functions: load, limit, plan, judge, push, status, doctor.
 
 The commands, services and notebooks call these. Nothing here parses a command line or prints, and
-every refusal is a `CncError` with a hint. `import cnc` offers the names of docs/api.md.
+every refusal is a `CncError` with a hint. `import cnc` offers the names of docs/reference/api.md.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from cnc.support.lazy import lazy_import
 if TYPE_CHECKING:
     from cnc import check, planner, rollout
     from cnc import intent as intents
+    from cnc.captures import planned, verdict
+    from cnc.captures.verdict import Verification
     from cnc.check import Judgement, Violation
     from cnc.mechanism import Exceeded
     from cnc.mechanisms import registry
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
 else:
     check = lazy_import("cnc.check")
     intents = lazy_import("cnc.intent")
+    planned = lazy_import("cnc.captures.planned")
+    verdict = lazy_import("cnc.captures.verdict")
     planfile = lazy_import("cnc.plans.file")
     planner = lazy_import("cnc.planner")
     what_if = lazy_import("cnc.planner.what_if")
@@ -266,7 +270,7 @@ def _around(
         if running is None:
             raise
         hint = (
-            "change what the reasons name, take a stream out, or allow the streams that run to "
+            "change what the reasons name, remove a stream, or allow the streams that run to "
             "move: cnc push --reoptimise"
         )
         raise Unschedulable(
@@ -415,6 +419,12 @@ def judge(plan: Plan) -> list[Violation]:
 def judgement(plan: Plan) -> Judgement:
     """The same with what `cnc.check.unbounded` and a push of this plan need of it."""
     return check.judgement(plan)
+
+
+def verification(plan: Plan, *, tolerance_ns: int = 0) -> Verification:
+    """What frames of captures are verified by, one after the other. Raises PlanRejected."""
+    judged = check.require_sound(plan, hint="plan again: `cnc plan`")
+    return verdict.Verification(planned.Planned(plan, judged.transmissions), tolerance_ns)
 
 
 def _sound_and_complete(searched: Search) -> Plan:

@@ -24,6 +24,7 @@ class Check(StrEnum):
     ROLLOUT = "last rollout"
     AGENT = "agent"
     LATE_COMMITS = "late commits"
+    PROFILE = "device profile"
     STORED = "stored configuration"
     KERNEL = "kernel"
     PORT = "ports exist"

@@ -147,7 +147,8 @@ class Admission:
     `refused` by switch why a plan cannot be; `room` is the same while streams come and go, for
     links by their numbers. `admits` has which streams of cyclic classes have a place on these ways,
     trees of ports, those first that come first, such that no bound of those rises to whom some
-    latency is promised. A hook that is None does nothing.
+    latency is promised; `serves` the same of classes that have what the lists of ports leave them.
+    A hook that is None does nothing.
     """
 
     added_octets: Callable[[Stream], int] | None = None
@@ -162,6 +163,18 @@ class Admission:
         | None
     ) = None
     room: Callable[[Intent, Collection[Link]], Room] | None = None
+    serves: (
+        Callable[
+            [
+                Intent,
+                Mapping[str, Sequence[Sequence[PortRef]]],
+                Mapping[PortRef, GateControlList],
+                Mapping[str, int],
+            ],
+            Admitted,
+        ]
+        | None
+    ) = None
 
 
 _NOTHING_ALLOWED = Admission()
@@ -330,8 +343,9 @@ class AtPlace(Generic[_Part]):
     `configured` is how what is stored differs, `differs` how the kernel does, from a base time that
     is known or any; `drifted` is how the kernel differs from what is stored of it, which is this
     part; `since` is how it does otherwise than before. `lost` names frames that did not leave for
-    it, and how many. `waits`: it does what an agent does that waits for its clock; `pends`: some of
-    it begins at a base time to come. `does` says what a port, or a bridge, does that does all of
+    it, and how many; `goes_on` says what there is now that no plan has, such as connections.
+    `waits`: it does what an agent does that waits for its clock; `pends`: some of it begins at a
+    base time to come. `does` says what a port, or a bridge, does that does all of
     it; None: nothing, which is `idle`. `previous` is what was stored in place of a part. `kept` is
     how the history has a part; None: as its first format had it. What is stored of a part with
     `kept` is of the part's type, and is written likewise.
@@ -377,6 +391,24 @@ class AtPlace(Generic[_Part]):
     examine_network: Callable[
         [Plan, Mapping[PortRef, _Part], Mapping[PortRef, PortReport]], Iterator[Finding]
     ] = lambda _plan, _parts, _reports: iter(())
+    goes_on: Callable[[PortReport], str | None] = lambda _report: None
+
+
+def configured_or_drifted(
+    what: str,
+    configured: Callable[[_Part, StoredPort], str | None],
+    drifted: Callable[[_Part, StoredPort, PortReport | None], str | None],
+) -> Callable[[_Part, StoredPort, PortReport | None], str | None]:
+    """Why a place must be configured again, in words; None when it stores and does all of a part:
+    `configured` is how what is stored differs, or else `drifted` how `what` does otherwise."""
+
+    def needs_change(desired: _Part, its: StoredPort, report: PortReport | None) -> str | None:
+        if change := configured(desired, its):
+            return change
+        difference = drifted(desired, its, report)
+        return f"{what} drifted: {difference}" if difference else None
+
+    return needs_change
 
 
 @dataclass(frozen=True, slots=True)

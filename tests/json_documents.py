@@ -9,7 +9,7 @@ from typing import Any
 
 from jsonschema import Draft202012Validator
 
-SCHEMAS = Path(__file__).parents[1] / "docs" / "json"
+SCHEMAS = Path(__file__).parents[1] / "docs/reference/json"
 
 # It has figures of each experiment's own.
 OPEN = {"lab-measure"}

@@ -21,6 +21,7 @@ from agent.mechanism import (
     BRIDGES,
     FRER,
     MULTIPATH,
+    PATHS,
     PTP,
     STREAM_IDENTITIES,
     STREAM_IDENTITY,
@@ -72,7 +73,8 @@ def _interfaces(tree: Tree) -> Iterable[Tree]:
         interfaces[name] = {"name": name, **interfaces.get(name, {}), PTP: instances}
     multipath = tree.get(MULTIPATH, {})
     for path in multipath.get("path", []):
-        name, its = path["interface"], {MULTIPATH: {**multipath, "path": path}}
+        name = path["interface"]
+        its = {MULTIPATH: {**multipath, "path": path, PATHS: multipath["path"]}}
         interfaces[name] = {"name": name, **interfaces.get(name, {}), **its}
     return interfaces.values()
 

@@ -1,4 +1,4 @@
-"""Events of the agent → the notifications of `tsn-linux.yang`, sent through sysrepo."""
+"""Events of the agent → the notifications of `tsn-linux` and `tsn-multipath`, sent by sysrepo."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from agent.events import (
     Event,
     LatentError,
     LatentErrorEnded,
+    MultipathEvent,
     PortDrift,
     PortRestored,
     PortStateChange,
@@ -30,7 +31,8 @@ def send(session: Any, event: Event) -> None:
     fields = {"TSN_PORT": content["interface"]} if "interface" in content else {}
     LOG.log(level, "%s: %s", name, leaves, extra={"fields": fields})
     try:
-        session.notification_send(f"/tsn-linux:{name}", content, strict=True)
+        module = "tsn-multipath" if isinstance(event, MultipathEvent) else "tsn-linux"
+        session.notification_send(f"/{module}:{name}", content, strict=True)
     except SysrepoError as error:
         LOG.error("%s was not sent: %s", name, error)
 
@@ -53,6 +55,8 @@ def encode(event: Event) -> tuple[str, dict[str, Any]]:
             encoded = _latent_error(event)
         case PtpGrandmasterChange() | PtpPortStateChange():
             encoded = _ptp(event)
+        case MultipathEvent(name, leaves):
+            encoded = name, dict(leaves)
         case ClockStep(tai_offset_s, step_ns):
             encoded = "clock-step", {"tai-offset": tai_offset_s, "step-ns": step_ns}
     return encoded

@@ -1,9 +1,9 @@
 """Path manager of multipath TCP (RFC 8684) in the kernel: the generic netlink family `mptcp_pm`.
 
 pyroute2's `MPTCP` adds, deletes and lists endpoints and sets limits; this one changes the flags of
-an endpoint as well, asks for one by its id, and has flags by name. Constants are those of
-linux/mptcp_pm.h, what the kernel does with them is in net/mptcp/pm_netlink.c. In the form of
-`pyroute2/netlink/generic/mptcp.py`.
+an endpoint as well, asks for one by its id, has flags by name, and the commands that concern one
+connection. Constants are those of linux/mptcp_pm.h, what the kernel does with them is in
+net/mptcp/pm_netlink.c and pm_userspace.c. In the form of `pyroute2/netlink/generic/mptcp.py`.
 """
 
 # mypy: allow-subclassing-any
@@ -22,6 +22,7 @@ from pyroute2.netlink import NLM_F_ACK, NLM_F_DUMP, NLM_F_REQUEST, genlmsg, nla
 MPTCP_PM_NAME, MPTCP_PM_VER = "mptcp_pm", 1
 ADD_ADDR, DEL_ADDR, GET_ADDR = 1, 2, 3
 SET_LIMITS, GET_LIMITS, SET_FLAGS = 5, 6, 7
+ANNOUNCE, REMOVE, SUBFLOW_CREATE, SUBFLOW_DESTROY = 8, 9, 10, 11
 
 NLA_F_NESTED = 0x8000  # the kernel insists on it for an address
 # MPTCP_PM_ADDR_FLAG_*, by the names of ip-mptcp(8)
@@ -39,6 +40,9 @@ class mptcp_msg(genlmsg):  # noqa: N801  as pyroute2 names messages
         ("MPTCP_PM_ATTR_ADDR", "pm_addr"),
         ("MPTCP_PM_ATTR_RCV_ADD_ADDRS", "uint32"),
         ("MPTCP_PM_ATTR_SUBFLOWS", "uint32"),
+        ("MPTCP_PM_ATTR_TOKEN", "uint32"),
+        ("MPTCP_PM_ATTR_LOC_ID", "uint8"),
+        ("MPTCP_PM_ATTR_ADDR_REMOTE", "pm_addr"),
     )
 
     class pm_addr(nla):  # noqa: N801
@@ -60,13 +64,14 @@ class Endpoint:
     """A local address that subflows leave from (`subflow`) or that peers are told of (`signal`).
 
     The kernel chooses the `id` of a new one (0 here). `ifindex` 0: whichever interface the routes
-    say.
+    say. `port` is that of a subflow that exists, 0 for any.
     """
 
     address: str
-    flags: frozenset[str]
+    flags: frozenset[str] = frozenset()
     id: int = 0
     ifindex: int = 0
+    port: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +129,37 @@ class MptcpPm:
         accepted = ("MPTCP_PM_ATTR_RCV_ADD_ADDRS", limits.add_addr_accepted)
         self._send(SET_LIMITS, [subflows, accepted])
 
+    # Of one connection, by its token. Of a socket that was made while `net.mptcp.pm_type` was not 1
+    # the kernel says EINVAL, "userspace PM not selected".
+
+    def create_subflow(self, token: int, local: Endpoint, remote: Endpoint) -> None:
+        """Begin the handshake of a subflow; its outcome is an event. `local` needs an id of its own
+        and may have the flag `backup`; `remote` needs a port."""
+        self._of_connection(SUBFLOW_CREATE, token, local, remote)
+
+    def destroy_subflow(self, token: int, local: Endpoint, remote: Endpoint) -> None:
+        """Both need a port. ESRCH where the connection has no such subflow."""
+        self._of_connection(SUBFLOW_DESTROY, token, local, remote)
+
+    def set_backup(self, token: int, local: Endpoint, remote: Endpoint) -> None:
+        """Let a subflow be a backup, or none, as the flags of `local` say; the peer is told."""
+        self._of_connection(SET_FLAGS, token, local, remote)
+
+    def announce(self, token: int, local: Endpoint) -> None:
+        """Tell the peer of an address, which needs an id and the flag `signal`."""
+        self._of_connection(ANNOUNCE, token, local)
+
+    def withdraw(self, token: int, identity: int) -> None:
+        """Tell the peer that an announced address is none any more; EINVAL: no such id."""
+        self._send(REMOVE, [("MPTCP_PM_ATTR_TOKEN", token), ("MPTCP_PM_ATTR_LOC_ID", identity)])
+
+    def _of_connection(self, command: int, token: int, *addresses: Endpoint) -> None:
+        names = ("MPTCP_PM_ATTR_ADDR", "MPTCP_PM_ATTR_ADDR_REMOTE")
+        ends = [
+            _address(_attributes(each), name) for name, each in zip(names, addresses, strict=False)
+        ]
+        self._send(command, [("MPTCP_PM_ATTR_TOKEN", token), *ends])
+
     def close(self) -> None:
         self._socket.close()
 
@@ -149,9 +185,11 @@ def request(command: int, attributes: Iterable[Any]) -> mptcp_msg:
     return message
 
 
-def _address(attributes: Iterable[tuple[str, Any]]) -> tuple[str, Any, int]:
+def _address(
+    attributes: Iterable[tuple[str, Any]], name: str = "MPTCP_PM_ATTR_ADDR"
+) -> tuple[str, Any, int]:
     named = [(f"MPTCP_PM_ADDR_ATTR_{name}", value) for name, value in attributes]
-    return "MPTCP_PM_ATTR_ADDR", {"attrs": named}, NLA_F_NESTED
+    return name, {"attrs": named}, NLA_F_NESTED
 
 
 def _attributes(endpoint: Endpoint) -> Iterable[tuple[str, Any]]:
@@ -161,6 +199,8 @@ def _attributes(endpoint: Endpoint) -> Iterable[tuple[str, Any]]:
     yield "FLAGS", sum(FLAGS[each] for each in endpoint.flags)
     if endpoint.id:
         yield "ID", endpoint.id
+    if endpoint.port:
+        yield "PORT", endpoint.port
     if endpoint.ifindex:
         yield "IF_IDX", endpoint.ifindex
 

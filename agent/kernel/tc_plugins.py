@@ -15,6 +15,7 @@ from agent.kernel import (
     act_skbedit,
     cls_basic,
     cls_flower,
+    sched_cbs,
     sched_etf,
     sched_mqprio,
     sched_prio,
@@ -24,6 +25,7 @@ from agent.kernel import (
 # Qdiscs and classifiers, and actions of these; by the kernel's names.
 TC_PLUGINS = {
     "taprio": sched_taprio,
+    "cbs": sched_cbs,
     "etf": sched_etf,
     "mqprio": sched_mqprio,
     "prio": sched_prio,

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from agent.mechanism import Mechanism
 from agent.mechanisms.bridged_classification import BRIDGED_CLASSIFICATION
+from agent.mechanisms.cbs import CREDIT_BASED_SHAPER
 from agent.mechanisms.classification import CLASSIFICATION
 from agent.mechanisms.clock import clock
 from agent.mechanisms.forwarding import FORWARDING
@@ -44,6 +45,7 @@ def mechanisms(state_dir: Path, *, shared_clock: bool = False) -> tuple[Mechanis
         stream_filters(state_dir / "bpf"),
         frer(state_dir / "bpf"),
         LAUNCH_TIME,
+        CREDIT_BASED_SHAPER,
         talker_offsets(state_dir / "offsets.json"),
         clock(state_dir / "ptp", shared_clock=shared_clock),
         multipath(state_dir / "multipath.json"),

@@ -120,7 +120,7 @@ def decode(content: bytes) -> Daemon:
     )
     daemon = Daemon(instance, TimeStamping(made_from["time-stamping"]), ports)
     if encode(daemon) != content:
-        raise ValueError("somebody has edited it")
+        raise ValueError("it was edited")
     return daemon
 
 

@@ -77,7 +77,7 @@ def mend(connection: SysrepoConnection) -> None:
 
     Those of all modules, as startup is one configuration. A damaged file without a copy becomes
     what is running. If running cannot be read either, the machine has booted from what is damaged:
-    then running becomes the copies, too, before another program uses it. What cannot be mended is
+    then running becomes the copies, too, before another program uses it. What cannot be repaired is
     logged and left. Raises SysrepoError.
     """
     if not dict(_unreadable(connection, "startup")):
@@ -87,7 +87,7 @@ def mend(connection: SysrepoConnection) -> None:
         with _exclusively(data_file("startup", "any").parent):
             _mend(connection)
     except OSError as error:
-        LOG.error("startup is damaged and cannot be mended: %s", error)
+        LOG.error("startup is damaged and cannot be repaired: %s", error)
 
 
 @contextmanager

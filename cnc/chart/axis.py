@@ -44,6 +44,16 @@ def open_times(gates: GateControlList, number: int) -> Iterator[tuple[int, int]]
         yield opened, now
 
 
+def joined_open_times(gates: GateControlList, number: int) -> list[tuple[int, int]]:
+    """As `open_times`, but the last time of a cycle that goes on as the first of the next is one
+    time, which begins before the cycle does."""
+    times = list(open_times(gates, number))
+    if len(times) > 1 and times[0][0] == 0 and times[-1][1] == gates.cycle_ns:
+        (_, first_end), *between, (last, _) = times
+        return [(last - gates.cycle_ns, first_end), *between]
+    return times
+
+
 def ports_along_the_way(plan: Plan) -> list[PortRef]:
     """Every port the plan uses, those near the talkers first."""
     depth: dict[PortRef, int] = {}

@@ -30,7 +30,7 @@ def periods_of(plan: Plan) -> defaultdict[PortRef, set[int]]:
     periods: defaultdict[PortRef, set[int]] = defaultdict(set)
     for name, planned in plan.streams.items():
         stream = plan.intent.streams.get(name)
-        if stream is not None and not planned.is_cyclic:
+        if stream is not None and planned.has_instants:
             for hop in planned.hops:
                 periods[hop.egress].add(stream.period_ns)
     return periods

@@ -36,7 +36,7 @@ def transmissions_of(plan: Plan, travel: Travel) -> tuple[list[Transmission], li
                 paths.append(travel.along(stream, hops))
             except BrokenRoute as error:
                 violations.append(Violation("route", name, str(error)))
-        if planned.is_cyclic:
+        if not planned.has_instants:
             continue  # its mechanism judges when its frames arrive
         # The data are there to be sent when the first copy starts, on whatever path they arrive.
         start_ns = min(
@@ -163,7 +163,9 @@ def _judge_jitter(
     promised_ns = plan.jitter_ns.get(stream.name, {})
     if stream.max_jitter_ns is None:
         if promised_ns:
-            yield Violation("jitter", stream.name, "has a jitter bound that nobody asked for")
+            yield Violation(
+                "jitter", stream.name, "has a jitter bound that the intent does not ask for"
+            )
         return
     earliest: dict[str, int] = {}
     latest: dict[str, int] = {}

@@ -52,7 +52,7 @@ def require_sound_transition(plan: Plan, former: Plan | None, between: Transitio
         raise PlanRejected(
             f"the judge refuses the change from the plan that runs:\n{lines}",
             hint="raise filtering-entries-max, or stream-filters-max, where the switch holds more; "
-            "or take the streams out that get another way, push, and push them again with it",
+            "or remove the streams that are rerouted, push, and push them again",
         )
 
 
@@ -66,14 +66,14 @@ def _too_many(
         )
         if count > limit:
             text = (
-                f"is told {count} filtering entries until the streams that move have moved, "
-                f"{len(its.entries)} of them for their former ways, and holds {limit}"
+                f"needs {count} filtering entries until the streams that move have moved, "
+                f"{len(its.entries)} of them for their previous paths, and holds {limit}"
             )
             yield Violation("filtering-entries", name, text)
         for table in tables(plan, name, told[name]):
             if table.is_too_small:
                 text = (
-                    f"is told {table.entries} {table.what} until the streams that move have moved, "
+                    f"needs {table.entries} {table.what} until the streams that move have moved, "
                     f"and holds {table.holds}"
                 )
                 yield Violation(table.code, name, text)
@@ -100,7 +100,7 @@ def _circles(plan: Plan, former: Plan) -> Iterator[Violation]:
         talkers.add(former.intent.streams[name].talker)
         if at := _circle(links, leaving, talkers):
             text = (
-                f"could leave {at} again and again while some switches have committed its new way "
+                f"could leave {at} again and again while some switches have committed its new path "
                 "and others have not"
             )
             yield Violation("forwarding-loop", " and ".join(users[address]), text)

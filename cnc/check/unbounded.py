@@ -35,7 +35,7 @@ def warning(judged: Judgement) -> str | None:
     ports = [f"{port}: {why}" for port, why in sorted(judged.endless.items())]
     its = [name for name in names if plan.intent.streams[name].elimination is Elimination.SWITCH]
     copies = (
-        f". Switches take out second copies of {_some(its)} that come up to "
+        f". Switches eliminate duplicates of {_some(its)} that come up to "
         f"{duration(network.disturbance_ns or 0)} late, and may pass later ones"
         if its
         else ""

@@ -8,7 +8,8 @@ adapters   mcp, dds, opcua
 history    history, diff, talkers      lab        the emulated network's own commands
 init       init                        config     config
 gate_lists import gates, export gates
-discover   discover
+stream_lists import streams, export streams
+discover   discover                    captures   verify
 planning   how a search is shown       progress   what is printed while work goes on
 options    what commands share         settings   options from files and the environment
 completion shell completion            logs       -v
@@ -25,6 +26,7 @@ import click
 
 from cnc.cli import controller, logs, render, settings
 from cnc.cli.adapters import dds, mcp, opcua
+from cnc.cli.captures import verify
 from cnc.cli.commands import check, plan, show
 from cnc.cli.completion import Files, completion
 from cnc.cli.config import config
@@ -38,6 +40,7 @@ from cnc.cli.options import Invocation
 from cnc.cli.path import path
 from cnc.cli.rollout import push, rollback, status
 from cnc.cli.serve import serve, token
+from cnc.cli.stream_lists import export_streams, import_streams
 from cnc.cli.watch import watch
 from cnc.errors import CncError
 
@@ -84,11 +87,13 @@ def cnc(controller: str | None, controller_certificate: Path) -> None:
 for _command in (
     *(check, plan, show, doctor, push, rollback, status, path, watch, serve, token),
     *(mcp, dds, opcua),
-    *(history, diff, talkers, lab),
+    *(history, diff, talkers, verify, lab),
     *(init, discover, import_, export, config, completion),
 ):
     cnc.add_command(_command)
 
+import_.add_command(import_streams)
+export.add_command(export_streams)
 settings.name_variables(cnc)
 cnc.params.append(VERBOSE())
 for _, _command in settings.commands(cnc):

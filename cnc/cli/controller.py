@@ -112,7 +112,7 @@ def _rollback(client: Client, words: tuple[str, ...]) -> None:
     CUCs stay."""
     if len(words) > 1 or any(not word.isdecimal() for word in words):
         raise InputError(
-            f"a service goes back to the intent of one rollout, found {' '.join(words)}",
+            f"a service returns to the intent of one rollout, found {' '.join(words)}",
             hint="cnc --controller URL rollback [NUMBER]",
         )
     asked = {"number": int(words[0])} if words else {}

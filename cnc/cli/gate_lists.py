@@ -67,7 +67,7 @@ def import_gates(file: Path, switch: str | None, port: str | None) -> None:
         ref = _ref(each.port or port, switch, file)
         if ref in found:
             raise InputError(
-                f"{file}: found two lists of {ref}, expected one", hint="take one of them out"
+                f"{file}: found two lists of {ref}, expected one", hint="remove one of them"
             )
         found[ref] = each
     echo(gate_lists.fragment(found), nl=False)

@@ -138,7 +138,7 @@ def _chosen(intent: Intent, name: str | None) -> Loop:
     if not loops:
         raise InputError(
             f"{intent.name} has no control loop",
-            hint="name the two streams that close one under `loops` (docs/loop.md)",
+            hint="name the two streams that close one under `loops` (docs/lab/loop.md)",
         )
     if name is None:
         if len(loops) > 1:

@@ -85,12 +85,12 @@ def push(  # noqa: PLR0917  one parameter an option
 ) -> None:
     """Deploy FILE, a plan or an intent, to all its switches, or to none.
 
-    Ports that already run their gate control list are not changed. What `cnc doctor` warns of is
-    said before anything is sent. An intent is planned first,
-    within the limits that the switches report; a plan beyond them is refused. Streams that the last
-    rollout placed stay where they are if nothing they rest on has changed; those that move are
-    listed, since their talkers need the new offset. Where streams of a bridged network get other
-    ways, this waits until their last frames have come by the former ones, and removes those.
+    Ports that already run their gate control list are not changed. Warnings of `cnc doctor` are
+    printed before anything is sent. An intent is planned first, within the limits that the
+    switches report; a plan beyond them is refused. Streams that the last rollout placed stay where
+    they are if nothing they rest on has changed; those that move are listed, since their talkers
+    need the new offset. Where streams of a bridged network are rerouted, this waits until their
+    last frames on the previous paths have arrived, and removes these paths.
 
     A rollout that was interrupted while the switches confirmed it has to be resolved before the
     next: --resume or --rollback, of the network of FILE if one is given.
@@ -328,7 +328,7 @@ def _report_left(report: Report) -> None:
     """End with an error where the network runs the plan, and former ways of streams are left."""
     ways = report.former_ways
     if ways and ways.left:
-        text = f"the former ways of {counted(len(ways.streams), 'stream')} are left: {ways.left}"
+        text = f"the previous paths of {counted(len(ways.streams), 'stream')} are left: {ways.left}"
         render.error(CncError(text, hint=rollout.NEXT_PUSH))
         raise click.exceptions.Exit(CncError.exit_code)
 

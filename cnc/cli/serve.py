@@ -175,7 +175,7 @@ def serve(  # noqa: PLR0917  one parameter an option
 
 @click.group()
 def token() -> None:
-    """Who may ask the service of this machine: its tokens, told once each.
+    """Who may ask the service of this machine: its tokens, shown once each.
 
     An admin's token is read from $CNC_TOKEN, or from the file that the service made at its first
     start.
@@ -277,7 +277,7 @@ def _print_token(made: dict[str, Any], *, as_json: bool) -> None:
         print_json(NewToken.model_validate(made))
         return
     echo(made["token"])
-    echo(f"{made['name']} ({made['role']}), until {made['expires']}; told this once", err=True)
+    echo(f"{made['name']} ({made['role']}), until {made['expires']}; shown only now", err=True)
 
 
 def _ask(state_dir: Path, call: str, arguments: dict[str, Any]) -> Any:

@@ -278,7 +278,7 @@ class _File:
         return None
 
 
-_HINT = "docs/cli.md shows how a file looks"
+_HINT = "docs/operate/cli.md shows how a file looks"
 
 
 def _misfit(option: click.Option, value: object) -> str | None:

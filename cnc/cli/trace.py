@@ -65,7 +65,7 @@ _CAPTURE, _PAGE = "trace.pcapng", "report.html"
     help="Record events of the kernel, too: they tell queues from processing, and how long "
     "listeners' programs take to wake up.",
 )
-@click.option("--frame", metavar="FLOW/SEQ", help="Show the way of one frame, such as motion/17.")
+@click.option("--frame", metavar="FLOW/SEQ", help="Show the path of one frame, such as motion/17.")
 @click.option("--outliers", is_flag=True, help="Count what makes the latest frames late.")
 @click.option("--correlation", is_flag=True, help="Show which layers the total varies with.")
 @click.option("--drift", is_flag=True, help="Show how the total moves over the run.")

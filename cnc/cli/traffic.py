@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,12 +18,13 @@ from cnc.cli.sending import await_schedule, intent_of, length_ns, plan_to_send
 from cnc.cli.terminal import echo
 from cnc.errors import CncError
 from cnc.mechanisms.exceeded import exceeded
-from cnc.model import Plan
+from cnc.model import Intent, Plan
 from cnc.support.lazy import lazy_import
 
 if TYPE_CHECKING:
     from cnc import rollout
     from cnc.lab import Lab
+    from cnc.traffic.flows import AnyFlow
 else:
     rollout = lazy_import("cnc.rollout")
 
@@ -34,6 +36,7 @@ else:
 )
 @click.option("--cycles", type=click.IntRange(min=1), help="How long, in cycles of the schedule.")
 @click.option("--flows", "flows_file", type=FILE, help="Send these (YAML), not the plan's streams.")
+@click.option("--beside", "beside_file", type=FILE, help="Send these (YAML) beside the streams.")
 @click.option("--stamps", is_flag=True, help="Record when frames enter and leave a talker's queue.")
 @click.option(
     "-o",
@@ -50,6 +53,7 @@ def traffic(  # noqa: PLR0917  one parameter an option
     duration_ns: int | None,
     cycles: int | None,
     flows_file: Path | None,
+    beside_file: Path | None,
     stamps: bool,
     output: Path | None,
     iperf3: tuple[str, str] | None,
@@ -60,15 +64,15 @@ def traffic(  # noqa: PLR0917  one parameter an option
     """Send frames through the lab that is up for FILE, an intent or a plan.
 
     Without --flows: every stream at its planned offset, and best effort that drifts through all
-    phases of the cycle. Of an intent that was pushed what runs is sent; another is planned as by
-    `cnc push`. Sending begins when the pushed schedule has begun. Exit code 1 if a stream's frame
-    was lost or late, or on an exact clock, in virtual time, if a closed gate let a frame pass. On a
-    real clock nothing is judged if a talker was later than the plan allows.
+    phases of the cycle, or the flows of --beside in its place. Of an intent that was pushed what
+    runs is sent; another is planned as by `cnc push`. Sending begins when the pushed schedule has
+    begun. Exit code 1 if a stream's frame was lost or late, or on an exact clock, in virtual time,
+    if a closed gate let a frame pass. On a real clock nothing is judged if a talker was later than
+    the plan allows.
     """
     from cnc.lab import attach  # noqa: PLC0415
     from cnc.lab.platform import Platform, made_by  # noqa: PLC0415
-    from cnc.traffic import measure  # noqa: PLC0415
-    from cnc.traffic import recording as records  # noqa: PLC0415
+    from cnc.traffic import measure, recording  # noqa: PLC0415
 
     if rate_bps is not None and not iperf3:
         raise click.UsageError("--rate is iperf3's; a flow's rate is in the file of --flows")
@@ -79,28 +83,21 @@ def traffic(  # noqa: PLR0917  one parameter an option
     if not as_json and (refused := lab.gates_refused()):
         lab_without_gates(refused)
     if iperf3:
-        if flows_file or stamps or output:
-            raise click.UsageError("--iperf3 excludes --flows, --stamps and --output")
+        if flows_file or beside_file or stamps or output:
+            raise click.UsageError("--iperf3 excludes --flows, --beside, --stamps and --output")
         from cnc.traffic import iperf  # noqa: PLC0415
 
         render.throughput(iperf.measure(lab, *iperf3, send_ns, rate_bps), as_json=as_json)
         return
-    if flows_file:
-        from cnc.traffic import flowfile  # noqa: PLC0415
-
-        plan = document if isinstance(document, Plan) else Plan(intent, {}, {}, "none")
-        sent: list[records.AnyFlow] = [*flowfile.load(flows_file, intent)]
-    else:
-        plan = plan_to_send(lab, document, state_dir)
-        sent = records.flows(plan)
+    plan, sent = _to_send(lab, document, flows_file, beside_file, state_dir)
     await_schedule(lab)
     with ExitStack() as stack:
         directory = output or Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        recording = records.run(lab, sent, send_ns, directory, stamps=stamps)
+        record = recording.run(lab, sent, send_ns, directory, stamps=stamps)
     found = measure.summarise(
         plan,
         sent,
-        recording,
+        record,
         timed_wires=lab.nodes.timed_wires,
         own_clocks=lab.nodes.clock_offsets() is not None,
     )
@@ -108,9 +105,9 @@ def traffic(  # noqa: PLR0917  one parameter an option
     is_broken = any(summary.violations(of_gates=False) for summary in found)
     violations = render.flows(
         found,
-        measure.wake_up_error(sent, recording),
+        measure.wake_up_error(sent, record),
         platform,
-        lateness=measure.talker_lateness(plan, sent, recording),
+        lateness=measure.talker_lateness(plan, sent, record),
         exceeded=_exceeded(lab, plan) if is_broken and not platform.exact else None,
         as_json=as_json,
     )
@@ -120,6 +117,26 @@ def traffic(  # noqa: PLR0917  one parameter an option
         echo(f"every frame is in {output}/frames.csv")
     if violations:
         raise click.exceptions.Exit(CncError.exit_code)
+
+
+def _to_send(
+    lab: Lab, document: Plan | Intent, flows: Path | None, beside: Path | None, state_dir: Path
+) -> tuple[Plan, Sequence[AnyFlow]]:
+    """What is sent: the flows of a file; or the streams, with best effort or a file's flows."""
+    from cnc.traffic import flowfile, recording  # noqa: PLC0415
+
+    intent = intent_of(document)
+    if flows and beside:
+        raise click.UsageError("--flows and --beside exclude each other")
+    if flows:
+        plan = document if isinstance(document, Plan) else Plan(intent, {}, {}, "none")
+        return plan, flowfile.load(flows, intent)
+    others = flowfile.load(beside, intent) if beside else None
+    plan = plan_to_send(lab, document, state_dir)
+    sent = recording.flows(plan)
+    if others is None:
+        return plan, sent
+    return plan, flowfile.beside([its for its in sent if its.latency_bound_ns is not None], others)
 
 
 def _exceeded(lab: Lab, plan: Plan) -> str | None:

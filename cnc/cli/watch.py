@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     metavar="ADDRESS:PORT",
     help="Serve Prometheus metrics there, at /metrics.",
 )
-@click.option("--heal", is_flag=True, help="Put back what drifted, by pushing the plan again.")
+@click.option("--heal", is_flag=True, help="Restore ports that drifted, by pushing the plan again.")
 @WITHOUT_DEADLINE
 @connection
 @history_option
@@ -105,7 +105,7 @@ def watch(  # noqa: PLR0917  one parameter an option
                     plan,
                     connect=connect,
                     history=history,
-                    what="put back by watch",
+                    what="restored by watch",
                     force_margin=True,
                     has_run=plan == running,
                     without_deadline=without_deadline,

@@ -33,7 +33,11 @@ def examine_clocks(states: Mapping[str, SwitchState], clock_error_ns: int) -> It
     yield from _tai_offsets(states)
     bounds = {name: state.tai_minus_monotonic_ns() for name, state in states.items()}
     for name, offset in bounds.items():
-        if offset is None:
+        if offset is None and _says_no_time(states[name]):
+            text = "it does not report its clock, by its profile: nothing here compares it"
+            hint = "see that it follows the grandmaster of the network (gPTP)"
+            yield Finding(name, None, Check.CLOCKS, Verdict.UNKNOWN, text, hint)
+        elif offset is None:
             yield Finding(
                 name,
                 None,
@@ -50,6 +54,11 @@ def examine_clocks(states: Mapping[str, SwitchState], clock_error_ns: int) -> It
     yield from findings
     if all(finding.verdict is not Verdict.FAILED for finding in findings):
         yield from _along_the_tree(states, clock_error_ns)
+
+
+def _says_no_time(state: SwitchState) -> bool:
+    profile = state.agent.profile if state.agent else None
+    return profile is not None and not profile.reports_clock
 
 
 def _waiting_gates(states: Mapping[str, SwitchState]) -> Iterator[Finding]:
@@ -72,8 +81,8 @@ def _tai_offsets(states: Mapping[str, SwitchState]) -> Iterator[Finding]:
     common_s, _ = (Counter(filter(None, offsets_s.values())).most_common(1) or [(0, 0)])[0]
     for name, offset_s in offsets_s.items():
         if none_set:
-            text = "TAI offset 0 s here and everywhere: CLOCK_TAI is UTC"
-            hint = "schedules agree among themselves; tsn-clock sets the offset (37 s)"
+            text = "the TAI offset is 0 s on every switch: CLOCK_TAI equals UTC"
+            hint = "schedules are consistent with each other; tsn-clock sets the offset (37 s)"
         elif offset_s != common_s:
             text = f"TAI offset {offset_s} s, others have {common_s} s"
             hint = "let ptp4l and phc2sys, or chrony with leapsectz, set it on every switch"
@@ -140,6 +149,8 @@ def _ptp(states: Mapping[str, SwitchState], clock_error_ns: int) -> Iterator[Fin
     leaders = Counter(ptp.grandmaster for ptp in daemons.values() if ptp and ptp.is_locked)
     leader, _ = (leaders.most_common(1) or [("", 0)])[0]
     for name, ptp in daemons.items():
+        if (agent := states[name].agent) and agent.profile:
+            continue  # its PTP is not asked for
         clock = _clock_of(states[name])
         # A ptp4l that the agent does not manage says more of the clock than the kernel does.
         if clock and (ptp is None or _is_managed(clock)):
@@ -183,7 +194,7 @@ def _along_the_tree(states: Mapping[str, SwitchState], clock_error_ns: int) -> I
         f"up to {duration(apart.apart_ns)} from {apart.first}, by the offsets of "
         f"{counted(apart.links, 'clock')} on the way, added; the plan allows "
         f"{duration(clock_error_ns)}",
-        "plan with a larger `clock-error`, or make the ways to the grandmaster shorter: give a "
+        "plan with a larger `clock-error`, or make the paths to the grandmaster shorter: give a "
         "switch in the middle the lowest priority1",
     )
 

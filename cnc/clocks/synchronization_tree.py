@@ -15,7 +15,8 @@ from cnc.data_tree.state import SwitchState
 from cnc.data_tree.tree import ClockSource
 from cnc.model import ClocksApart
 
-# A lab of kernels has 64 ns at each hop (docs/experiments.md), hardware two stamps of some 40 ns.
+# A lab of kernels has 64 ns at each hop (docs/lab/experiment-figures-clocks.md), hardware two
+# stamps of about 40 ns.
 UNSEEN_NS = 100
 
 

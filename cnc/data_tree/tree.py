@@ -19,6 +19,7 @@ from cnc.model import (
     GateMode,
     Parts,
     PlaceParts,
+    Profile,
     TalkerTable,
     WakeUps,
 )
@@ -32,6 +33,7 @@ BRIDGE = "urn:ieee:std:802.1Q:yang:ieee802-dot1q-bridge"
 SCHED = "urn:ieee:std:802.1Q:yang:ieee802-dot1q-sched"
 SCHED_INTERFACE = "urn:ieee:std:802.1Q:yang:ieee802-dot1dc-sched-if"
 SCHED_BRIDGE = "urn:ieee:std:802.1Q:yang:ieee802-dot1q-sched-bridge"
+CBSA_BRIDGE = "urn:ieee:std:802.1Q:yang:ieee802-dot1q-cbsa-bridge"
 STREAM_IDENTIFICATION = "urn:ieee:std:802.1Q:yang:ieee802-dot1cb-stream-identification"
 FRER = "urn:ieee:std:802.1Q:yang:ieee802-dot1cb-frer"
 PSFP = "urn:ieee:std:802.1Q:yang:ieee802-dot1q-psfp"
@@ -218,7 +220,8 @@ class PortReport:
     own, and what is of the interface itself.
 
     `oper_status` is RFC 8343's; `mtu_octets` the longest packet that the port sends. `not_applied`
-    is why what is stored of the port is not in force, where the agent cannot apply it.
+    is why what is stored of the port is not in force, where the agent cannot apply it. `profile` is
+    that of a switch which does not run our agent.
     """
 
     parts: PlaceParts = field(default_factory=PlaceParts)
@@ -227,6 +230,7 @@ class PortReport:
     tx_queues: int | None = None
     mtu_octets: int | None = None
     not_applied: str | None = None
+    profile: Profile | None = None
 
     def __getitem__(self, kind: type[_Part]) -> _Part:
         """The part of a mechanism; what reports nothing where there is none."""
@@ -317,6 +321,8 @@ class AgentReport:
     `refuses_late_rollouts`: it heeds the instant until which a rollout may be applied.
     `keeps_terms`: it heeds who acts for a network, and has met `kept_term`.
     `not_applied` is by port why what the switch has stored of it is not in force.
+    `profile` is what a switch can do that does not run our agent: what is said here of an agent is
+    not known of it.
     """
 
     tai_offset_s: int | None
@@ -330,3 +336,4 @@ class AgentReport:
     keeps_terms: bool = False
     kept_term: KeptTerm | None = None
     not_applied: Mapping[str, str] = field(default_factory=dict)
+    profile: Profile | None = None

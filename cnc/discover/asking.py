@@ -8,16 +8,19 @@ from dataclasses import dataclass
 from cnc.errors import CncError, RolloutError
 from cnc.model import Management
 from cnc.switch.device import ConnectOptions, Device, DeviceError, Managed
+from cnc.switch.foreign.drafted import DraftProfile
 from cnc.switch.parallel import answers, unanimous
 from cnc.switch.topology import TopologyReport
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What one switch answered, and where it was asked."""
+    """What one switch answered, and where it was asked; `profile` is that of a switch that runs
+    no agent."""
 
     management: Management
     report: TopologyReport
+    profile: DraftProfile | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,16 +42,18 @@ class Answers:
 def ask(switches: Sequence[Managed], connect: ConnectOptions) -> Answers:
     """The interfaces and neighbours of all switches that answer, and the failures of the others."""
 
-    def topology(switch: Managed) -> TopologyReport:
+    def view(switch: Managed) -> View | None:
         with Device(switch, connect) as device:
-            return device.topology()
+            report, profile = device.topology(), device.drafted_profile()
+        # It has: `targets` gives one to each.
+        return View(switch.management, report, profile) if switch.management else None
 
-    found = answers(switches, topology)
+    found = answers(switches, view)
     views, failures = [], {}
     for switch in switches:
         answer = found[switch.name]
         if isinstance(answer, DeviceError):
             failures[switch.name] = answer
-        elif switch.management:  # it has: `targets` gives one to each
-            views.append(View(switch.management, answer))
+        elif answer:
+            views.append(answer)
     return Answers(tuple(views), failures)

@@ -111,7 +111,16 @@ class _Drafting:
             remarks.append(f"not up: {', '.join(silent['down'])}")
         if is_bridged:
             remarks += bridge_remarks(view.report, bridge, cabled)
-        return Node(self._switches[number], tuple(cabled), tuple(remarks), view.management, bridge)
+        if view.profile:
+            remarks += view.profile.remarks
+        return Node(
+            self._switches[number],
+            tuple(cabled),
+            tuple(remarks),
+            view.management,
+            bridge,
+            profile=view.profile.keys if view.profile else None,
+        )
 
     def _usable_cables(self) -> Iterator[Cable]:
         for cable in self._found.cables:

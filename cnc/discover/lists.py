@@ -99,7 +99,7 @@ def _listed(port: str, gates: GatesReport) -> Listed:
     base_time_ns = newest.base_time_ns
     if gates.clock != CLOCK:
         base_time_ns = 0
-        remarks.append(f"it runs by the clock {gates.clock or 'of nobody knows'}: no base-offset")
+        remarks.append(f"it runs by the clock {gates.clock or '(unknown)'}: no base-offset")
     return listed(
         port,
         port,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from cnc.gate_lists.listed import Listed
 from cnc.model import ClassRole, Forwarding, GateMode, Management, PortRef
@@ -36,7 +37,7 @@ class Node:
     """A switch or an end station; only a switch has `management`, and a `bridge` if it bridges.
 
     `lists` are the gate control lists that its ports run, by port; `mode` is how they do, None: as
-    those of the network.
+    those of the network. `profile` has the keys of that of a switch that runs no agent.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Node:
     bridge: str | None = None
     lists: Mapping[str, DraftList] = field(default_factory=dict)
     mode: GateMode | None = None
+    profile: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +79,9 @@ class Draft:
 
     @property
     def forwarding(self) -> Forwarding:
-        """Bridged as soon as one switch bridges; `remarks` say so if another one does not."""
-        bridges = any(switch.bridge for switch in self.switches)
+        """Bridged as soon as one switch bridges, as one with a profile does; `remarks` say so if
+        another one does not."""
+        bridges = any(switch.bridge or switch.profile for switch in self.switches)
         return Forwarding.BRIDGED if bridges else Forwarding.ROUTED
 
     @property

@@ -160,7 +160,9 @@ def _switch(switch: Node, opens: Callable[[int], str]) -> tuple[tuple[str, ...],
         properties = {"management": address, **properties}
     if switch.bridge not in {None, DEFAULT_BRIDGE_DEVICE} and PORT.fullmatch(switch.bridge):
         properties["bridge"] = switch.bridge
-    if switch.mode:
+    if switch.profile:
+        properties["profile"] = dict(switch.profile)
+    elif switch.mode:
         properties["gates"] = str(switch.mode)
     if not switch.lists:
         return switch.remarks, f"{_flow(switch.name)}: {_flow(properties)}"

@@ -53,11 +53,13 @@ from cnc.experiments.experiment import (
 )
 from cnc.experiments.gate_share import GateShare
 from cnc.experiments.keys import Description
+from cnc.experiments.replay import Replayed
 from cnc.experiments.step_responses import StepResponses
 from cnc.experiments.sync import Sync
 from cnc.experiments.unplanned_description import (
     BufferbloatDescription,
     EdgeIntelligenceDescription,
+    ReplayDescription,
 )
 from cnc.intent.lab_model import Emulation, LabKernels
 from cnc.lab import Lab, lab, vm
@@ -82,6 +84,7 @@ _MADE_OF: Mapping[type[Description], Callable[[Any, Path], Experiment]] = {
     ControlOverheadDescription: lambda its, _: ControlOverhead(its),
     EdgeIntelligenceDescription: EdgeIntelligence.of,
     GateShareDescription: GateShare.of,
+    ReplayDescription: Replayed.of,
     StepResponsesDescription: StepResponses.of,
     SyncDescription: lambda its, _: Sync(its),
 }

@@ -23,6 +23,7 @@ from cnc.experiments.keys import (
 from cnc.experiments.unplanned_description import (
     BufferbloatDescription,
     EdgeIntelligenceDescription,
+    ReplayDescription,
 )
 from cnc.intent import read, validate
 from cnc.keys.mapping import Shape
@@ -191,7 +192,8 @@ class Tuning(Shape):
     kp: GainRange = Field(description="gain of the error")
     ki: GainRange = Field(description="gain of the error's integral, per second")
     round_trips_ns: list[RoundTrip] = Field(
-        min_length=2, description="which are to be told apart, from the shortest to the longest"
+        min_length=2,
+        description="which the gains are to distinguish, from the shortest to the longest",
     )
 
 
@@ -288,9 +290,7 @@ class ClockStepsDescription(OwnClocksDescription):
     during: Annotated[
         str, text("edit|commit|verify|confirm", "one of edit, commit, verify, confirm")
     ] = Field(description="with which step of a rollout")
-    adds: Name = Field(
-        description="the stream that a rollout adds, and the next one takes out again"
-    )
+    adds: Name = Field(description="the stream that a rollout adds, and the next one removes")
     sends_for_ns: Annotated[int, quantity(DURATION, NS_PER_S, 3600 * NS_PER_S)] = Field(
         description="for how long streams are sent in each turn, from before the rollout on"
     )
@@ -307,6 +307,7 @@ KINDS: dict[str, type[Description]] = {
     "control-overhead": ControlOverheadDescription,
     "edge-intelligence": EdgeIntelligenceDescription,
     "gate-share": GateShareDescription,
+    "replay": ReplayDescription,
     "step-responses": StepResponsesDescription,
     "sync": SyncDescription,
 }

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from decimal import Decimal
 from itertools import pairwise
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 from pydantic import Field
 
@@ -68,8 +69,11 @@ def repeated(
             yield (*path, n), str(value), f"{one} that is not before it"
 
 
+Rising = TypeVar("Rising", int, Decimal)
+
+
 def not_rising(
-    path: KeyPath, values: Sequence[int], written: Callable[[int], str]
+    path: KeyPath, values: Sequence[Rising], written: Callable[[Rising], str]
 ) -> Iterator[tuple[KeyPath, str, str]]:
     """What is wrong with a list that is to go up."""
     for n, (one, other) in enumerate(pairwise(values), start=1):

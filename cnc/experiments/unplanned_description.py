@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from decimal import Decimal
 from typing import Annotated
 
 from pydantic import Field
 
 from cnc.experiments.keys import (
+    NAMES_A_FILE,
     NetworkDescription,
     PacketOctets,
     Percent,
     not_rising,
     repeated,
 )
+from cnc.keys.mapping import Shape
 from cnc.keys.problems import KeyPath
 from cnc.keys.units import DURATION
-from cnc.keys.values import Duration, Name, Rate, integer, quantity
+from cnc.keys.values import Boolean, Duration, Name, Rate, decimal, integer, quantity, text
 from cnc.model import NS_PER_S
 
 
@@ -100,3 +103,46 @@ class EdgeIntelligenceDescription(NetworkDescription):
                 DURATION.format(self.interval_ns),
                 f"a multiple of the period, {DURATION.format(self.period_ns)}",
             )
+
+
+class ReplayWay(Shape):
+    """A way of the flow, and who sends beside it."""
+
+    talker: Name = Field(description="the end station that sends the flow")
+    listener: Name = Field(description="the end station that the flow is for")
+    others: Annotated[tuple[Name, Name], Field()] = Field(
+        description="two end stations, of which the first sends the capture to the second"
+    )
+    speeds: list[Annotated[Decimal, decimal(0, 1000)]] = Field(
+        min_length=2,
+        description="how many times as fast as it was captured, from 0, for not at all, upwards",
+    )
+    overloaded: Boolean = Field(
+        description="whether at the greatest speed the flow takes ten times as long on average as "
+        "without others, or longer"
+    )
+
+
+class ReplayDescription(NetworkDescription):
+    """A captured flow beside captured traffic, on ways with links of different rates."""
+
+    flow: Annotated[str, text(".+", "the path of a capture"), NAMES_A_FILE] = Field(
+        description="path of the flow's capture, pcap or pcapng"
+    )
+    capture: Annotated[str, text(".+", "the path of a capture"), NAMES_A_FILE] = Field(
+        description="path of the others' capture"
+    )
+    ways: list[ReplayWay] = Field(min_length=1, description="ways, one after the other")
+    duration_ns: Annotated[int, quantity(DURATION, 1_000_000, 60 * NS_PER_S)] = Field(
+        description="for how long is sent on each way, at each speed"
+    )
+
+    def contradictions(self) -> Iterator[tuple[KeyPath, str, str]]:
+        for number, its in enumerate(self.ways):
+            path: KeyPath = ("ways", number)
+            if its.speeds[0]:
+                yield (*path, "speeds", 0), str(its.speeds[0]), "0, the flow without others"
+            yield from not_rising((*path, "speeds"), its.speeds, str)
+            if its.listener == its.talker:
+                yield (*path, "listener"), its.listener, "another end station than the talker"
+            yield from repeated((*path, "others"), its.others, "an end station")

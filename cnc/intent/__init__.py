@@ -24,11 +24,12 @@ from cnc.support.lazy import lazy_import
 
 # Mechanisms import other modules of this room for their keys, which these three consist of.
 if TYPE_CHECKING:
-    from cnc.intent import schema, semantics
+    from cnc.intent import profiles, schema, semantics
     from cnc.keys import shape
 else:
-    schema, semantics, shape = (
-        lazy_import(f"cnc.{name}") for name in ("intent.schema", "intent.semantics", "keys.shape")
+    profiles, schema, semantics, shape = (
+        lazy_import(f"cnc.{name}")
+        for name in ("intent.profiles", "intent.schema", "intent.semantics", "keys.shape")
     )
 
 __all__ = [
@@ -55,7 +56,8 @@ def load(path: Path, *, best_effort: bool = False) -> Intent:
 
 
 def read(path: Path) -> Problems:
-    """The YAML file `path` as plain data, with line numbers and the problems of its text."""
+    """The YAML file `path` as plain data, with line numbers and the problems of its text; device
+    profiles that are files beside it are part of it."""
     try:
         whole_file.refuse_special(path)
         with path.open("rb") as file:
@@ -65,7 +67,7 @@ def read(path: Path) -> Problems:
             f"{path}: cannot read it: {error.strerror}",
             hint="check the path and its permissions",
         ) from None
-    return parse(text, str(path))
+    return profiles.with_own_profiles(parse(text, str(path)), path, read, validate)
 
 
 def validate(problems: Problems, model: type[_Model]) -> _Model:

@@ -56,8 +56,8 @@ def _keys_at(model: type[Shape], path: KeyPath) -> dict[str, str]:
     steps = iter(path)
     for step in steps:
         annotation = next(f.annotation for f in model.model_fields.values() if step == f.alias)
-        if get_origin(annotation) in (dict, list):
-            next(steps, None)  # a name or an index
+        if {get_origin(each) for each in (annotation, *get_args(annotation))} & {dict, list}:
+            next(steps, None)  # a name or an index; the whole may be left out
         model = _shape_in(annotation) or model
     return {str(f.alias): str(f.description) for f in fields_of(model)}
 

@@ -50,12 +50,13 @@ class Clocks:
 @dataclass(frozen=True, slots=True)
 class Impairments:
     """What a cable does to frames where a lab emulates it: they come up to `jitter_ns` later than
-    after its propagation, `frame_loss_ppb` of 10^9 are lost, and so are those with a wrong bit, of
-    which `bit_errors_ppt` of 10^12 are."""
+    after its propagation, and by a Pareto distribution `pareto_ns` on average, `frame_loss_ppb` of
+    10^9 are lost, and so are those with a wrong bit, of which `bit_errors_ppt` of 10^12 are."""
 
     jitter_ns: int = 0
     frame_loss_ppb: int = 0
     bit_errors_ppt: int = 0
+    pareto_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True)

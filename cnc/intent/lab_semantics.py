@@ -95,10 +95,13 @@ def _impairments(document: shape.Document, problems: Problems) -> model.Impaired
         if its is None:
             continue
         if not its.model_fields_set:
-            expected = "one or more of jitter, frame-loss and bit-errors"
+            expected = "one or more of delay, jitter, frame-loss and bit-errors"
             problems.add(("links", index, "impairments"), "no key", expected)
         of_both = model.Impairments(
-            its.jitter_ns or 0, its.frame_loss_ppb or 0, its.bit_errors_ppt or 0
+            its.jitter_ns or 0,
+            its.frame_loss_ppb or 0,
+            its.bit_errors_ppt or 0,
+            its.delay.pareto_ns if its.delay else 0,
         )
         result.update(dict.fromkeys(link.ends, of_both))
     return model.ImpairedLinks(result)

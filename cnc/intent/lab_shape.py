@@ -43,12 +43,24 @@ class Lab(Shape):
     )
 
 
-class Impairments(Shape):
-    """What a cable does to frames in a lab whose nodes are kernels of their own, in each direction.
+class Delay(Shape):
+    """How much longer than after its propagation frames come over a path of many networks."""
 
-    Plans and switches do not depend on it. What is random comes from the names of the two ports: a
-    lab that is made again loses the same frames.
+    pareto_ns: Annotated[int, quantity(DURATION, 1_000, NS_PER_S)] = Field(
+        description="on average, by a Pareto distribution of shape 3: most a little, few up to "
+        "seven times this, and none before the one ahead of it; a duration such as 3ms"
+    )
+
+
+class Impairments(Shape):
+    """What a cable does to frames in a lab, in each direction.
+
+    Plans and switches do not depend on it. `delay` is for any lab in virtual time, all others for
+    one whose nodes are kernels of their own. There what is random comes from the names of the two
+    ports: a lab that is made again loses the same frames.
     """
+
+    delay: Delay | None = Field(None, description="how much longer frames come than it is long")
 
     jitter_ns: Annotated[int, quantity(DURATION, 1, _JITTER_MAX_NS)] | None = Field(
         None,
@@ -78,6 +90,5 @@ class LinkKeys(Shape):
 
     impairments: Impairments | None = Field(
         None,
-        description="what it does to frames in a lab whose nodes are kernels of their own; "
-        "default: nothing",
+        description="what it does to frames in a lab; default: nothing",
     )

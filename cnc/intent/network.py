@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from dataclasses import replace
 
+from cnc.intent.profiles import profile_of, within_profile
 from cnc.keys import shape
 from cnc.keys.contributed import KEYS
 from cnc.keys.problems import Problems, one_of, shown
@@ -90,9 +92,14 @@ def _gate_margin_ns(document: shape.Document) -> int:
     defaults = document.defaults
     if defaults.gate_margin_ns is not None:
         return defaults.gate_margin_ns
-    modes = {its.gates or defaults.gates for its in document.switches.values()}
+    modes = {_gate_mode(its, defaults) for its in document.switches.values()}
     modes |= {its.gates for its in document.end_stations.values() if its.gates}
     return DEFAULT_GATE_MARGIN_NS if GateMode.SOFTWARE in modes else 0
+
+
+def _gate_mode(its: shape.Switch, defaults: shape.Defaults) -> GateMode:
+    """How a switch runs its lists: one with a profile by itself, without a kernel of ours."""
+    return GateMode.FULL_OFFLOAD if its.profile else its.gates or defaults.gates
 
 
 _KINDS = {"switches": "switch", "end-stations": "end station"}
@@ -154,12 +161,14 @@ def _bridges(document: shape.Document, servers: _Servers, problems: Problems) ->
             _check_processing(its.processing, ("switches", name, "processing"), problems)
         processing = its.processing or defaults.processing
         management = servers.management(its.management, ("switches", name))
+        if its.profile and management:
+            management = replace(management, profile=profile_of(its))
         bridges[name] = Bridge(
             name,
             processing.min_ns,
             processing.max_ns,
             management,
-            its.gates or defaults.gates,
+            _gate_mode(its, defaults),
             its.bridge or DEFAULT_BRIDGE_DEVICE,
             its.filtering_entries_max or DEFAULT_FILTERING_ENTRIES_MAX,
         )
@@ -205,7 +214,7 @@ def _links(document: shape.Document, problems: Problems) -> dict[PortRef, Link]:
         for source, target in (its.ends, its.ends[::-1]):
             switch = document.switches.get(source.node)
             port = switch.ports.get(source.port, _PLAIN_PORT) if switch else _PLAIN_PORT
-            links[source] = Link(
+            link = Link(
                 source,
                 target,
                 rate_bps=its.rate_bps or defaults.rate_bps,
@@ -221,6 +230,8 @@ def _links(document: shape.Document, problems: Problems) -> dict[PortRef, Link]:
                 fits_only=_fits_only(switch, port),
                 preemption=port.preemption,
             )
+            profile = switch.profile if switch else None
+            links[source] = within_profile(link, profile.value()) if profile else link
     return links
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from cnc.intent.network import network, refuse_preemption
+from cnc.intent.profiles import check_profiles
 from cnc.intent.streams import check_room, check_streams
 from cnc.keys import shape
 from cnc.keys.contributed import KEYS
@@ -46,6 +47,7 @@ def build(
         intent = each.completed(intent)
     if not of_plan:
         refuse_preemption(document, problems)
+    check_profiles(document, problems)
     _check_classes(intent, problems)
     _check_class_windows(document, problems)
     check_streams(intent, problems)
@@ -100,6 +102,8 @@ def _class(name: str, its: shape.Class) -> TrafficClass:
         its.min_share_ppb,
         its.reserve_ppb or 0,
         windows_are_given=its.share is not None or any(each.gives_windows(its) for each in KEYS),
+        shaper=its.shaping.shaper if its.shaping else None,
+        idle_slope_bps=(its.shaping.idle_slope_bps or 0) if its.shaping else 0,
     )
 
 
@@ -214,7 +218,7 @@ def _check_classes(intent: Intent, problems: Problems) -> None:
                 "a scheduled class without dscp",
                 "at least one DSCP, which identifies its frames",
             )
-    if not intent.classes_with(ClassRole.BEST_EFFORT):
+    if not intent.unreserved_classes():
         problems.add(
             ("classes",),
             "no class with the role best-effort",

@@ -61,6 +61,7 @@ def _check_ends(intent: Intent, stream: Stream, problems: Problems) -> None:
 
 def _check_classes(intent: Intent, stream: Stream, problems: Problems) -> None:
     scheduled = [its.name for its in intent.classes_with(ClassRole.SCHEDULED)]
+    scheduled += [its.name for its in intent.shaped_classes()]
     if not stream.traffic_classes:
         found = "no class, and none in classes with the role scheduled"
         problems.add(("streams", stream.name), found, "such a class for its frames")
@@ -166,7 +167,7 @@ def check_ways(intent: Intent, problems: Problems, paths: FastestPaths, cuts: Cu
                     ("streams", stream.name, "paths"),
                     str(stream.paths),
                     f"1, or a way around the cable {cut.source} - {cut.target}, which "
-                    f"all ways from {stream.talker} to {listener} cross",
+                    f"all paths from {stream.talker} to {listener} cross",
                 )
 
 
@@ -191,7 +192,7 @@ def _check_access_links(intent: Intent, problems: Problems) -> None:
                 f"{counted(len(names), 'stream')} ({', '.join(names[:_NAMED_MAX])}{more})",
                 "at most 100%: longer periods, smaller payloads or a faster link",
             )
-        planned = [use.stream for use in uses if not intent.is_cyclic(use.stream)]
+        planned = [use.stream for use in uses if intent.has_instants(use.stream)]
         cycle_ns = lcm(*(stream.period_ns for stream in planned))
         if intent.network.gate_mode(link.source.node) is not None and cycle_ns > CYCLE_MAX_NS:
             _refuse_cycle(link, planned, cycle_ns, problems)

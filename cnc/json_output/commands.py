@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from cnc.json_output.captures import Verified
 from cnc.json_output.clocks import LabClocks
 from cnc.json_output.comparison import Difference
 from cnc.json_output.document import Config, Error
@@ -45,6 +46,7 @@ BY_COMMAND: dict[str, Any] = {
     "token list": list[Token],
     "token rotate": NewToken,
     "token key": Token,
+    "verify": Verified,
     "watch": Event,
     "error": Error,
 }

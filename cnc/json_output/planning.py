@@ -83,6 +83,9 @@ class PlannedStream(Document):
     interval_ns: int | None = None
     """Switches send in the next interval what they receive in one, and all offsets are 0. It is
     there where the stream's class has `shaping: cqf`."""
+    shaper: Literal["cbs", "strict"] | None = None
+    """By what its frames leave each port, and all offsets are 0. It is there where the stream's
+    class has `shaping: cbs` or `shaping: strict`."""
 
 
 class StreamAddress(Document):
@@ -155,8 +158,9 @@ class PlanFile(Document):
 
     # Only described here: cnc.plans.file writes it, one line for each stream and port.
 
-    format: Literal["cnc-plan/3", "cnc-plan/5", "cnc-plan/6"]
-    """5 where frames share windows, 6 where streams are forwarded once each interval."""
+    format: Literal["cnc-plan/3", "cnc-plan/4", "cnc-plan/5", "cnc-plan/6", "cnc-plan/7"]
+    """4 where a mechanism has decided something, 5 where frames share windows, 6 where streams are
+    forwarded once each interval, 7 where streams leave by a shaper."""
     intent: dict[str, Any]
     """The intent file as data; schedules/intent.schema.json describes it."""
     limits: dict[str, GateLimits] = Field(default_factory=dict)

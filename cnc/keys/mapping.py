@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ConfigDict
@@ -52,3 +53,8 @@ class Shape(BaseModel):
         if not isinstance(self, kind):
             raise TypeError(f"{type(self).__name__} has no keys of {kind.__qualname__}")
         return self
+
+
+def wrapped(key: str, short: type) -> Callable[[object], object]:
+    """Accept a bare value of type `short` for a mapping with only that `key`."""
+    return lambda value: {key: value} if isinstance(value, short) else value

@@ -6,14 +6,16 @@ are also the source of the published JSON Schema, so every description speaks to
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
+from cnc import profiles
 from cnc.keys.contributed import with_keys
 from cnc.keys.keys import Level
-from cnc.keys.mapping import Shape
+from cnc.keys.mapping import Shape, wrapped
+from cnc.keys.profile import ProfileKeys
+from cnc.keys.shaping import StatedShaping
 from cnc.keys.units import DURATION, SIZE, TIME_SHARE
 from cnc.keys.values import (
     BURST_MAX_FRAMES,
@@ -66,9 +68,9 @@ from cnc.model import (
 )
 
 
-def _wrapped(key: str, short: type) -> Callable[[object], object]:
-    """Accept a bare value of type `short` for a mapping with only that `key`."""
-    return lambda value: {key: value} if isinstance(value, short) else value
+def _profile(value: object) -> object:
+    """Accept the name of a profile that comes with the suite for what its file states."""
+    return profiles.keys_of(value) if isinstance(value, str) else value
 
 
 def _listed(value: object) -> list[Any]:
@@ -252,9 +254,7 @@ class Class(Shape):
     windows: (
         Annotated[
             ClassWindows,
-            BeforeValidator(
-                _wrapped("frames", str), json_schema_input_type=_Windows | ClassWindows
-            ),
+            BeforeValidator(wrapped("frames", str), json_schema_input_type=_Windows | ClassWindows),
         ]
         | None
     ) = Field(
@@ -268,6 +268,16 @@ class Class(Shape):
         description="of a scheduled class: for how much more of a port's time, beyond what the "
         "streams need, windows that frames share are planned, such as 20%: streams that are added "
         "later have room there, and no bound of another one grows; default: none",
+    )
+    shaping: StatedShaping | None = Field(
+        None,
+        description="of a scheduled class in a bridged network: cqf, cyclic queuing and forwarding "
+        "(cqf.md): its streams have no offsets, and a bound of as many intervals as there are "
+        "switches on their way, and one more; a second class, with odd-of, has its second queue. "
+        "Of a class with the role best-effort: cbs or strict (shapers.md): its streams have no "
+        "offsets, and a bound by network calculus; cbs: the credit-based shaper, with a slope from "
+        "the streams; strict: strict priority. Default: frames of a scheduled class leave at "
+        "planned times, and the others have no bound",
     )
 
     @property
@@ -290,6 +300,11 @@ class Management(Shape):
 class Port(Shape):
     """Limits of the gates of a switch port, or the list that they run."""
 
+    number: Annotated[int, integer(1, 4095)] | None = Field(
+        None,
+        description="of a switch with a profile that does not report it: the number of the port in "
+        "its bridge (port-number of ieee802-dot1q-bridge)",
+    )
     gate_entries_max: Annotated[int, integer(0, 65535)] = Field(
         0, description="longest gate control list, in entries; 0: no limit known"
     )
@@ -337,11 +352,23 @@ class Switch(Shape):
     management: (
         Annotated[
             Management,
-            BeforeValidator(_wrapped("address", str), json_schema_input_type=str | Management),
+            BeforeValidator(wrapped("address", str), json_schema_input_type=str | Management),
         ]
         | None
     ) = Field(
         None, description="address of its NETCONF server; a switch without one is never configured"
+    )
+    profile: (
+        Annotated[
+            ProfileKeys,
+            BeforeValidator(_profile, json_schema_input_type=str | ProfileKeys),
+        ]
+        | None
+    ) = Field(
+        None,
+        description="of a switch that does not run tsn-agent: what it can do "
+        "(foreign-switches.md), the name of a profile that comes with cnc, or a file such as "
+        "./lan9668.yaml; default: it runs tsn-agent",
     )
     ports: Annotated[
         dict[PortName, Port],
@@ -377,7 +404,7 @@ class EndStation(Shape):
     management: (
         Annotated[
             Management,
-            BeforeValidator(_wrapped("address", str), json_schema_input_type=str | Management),
+            BeforeValidator(wrapped("address", str), json_schema_input_type=str | Management),
         ]
         | None
     ) = Field(
@@ -631,7 +658,7 @@ class Document(Shape):
     ] = Field(description="a list of names, or a mapping from name to properties")
     links: list[
         Annotated[
-            Link, BeforeValidator(_wrapped("ends", list), json_schema_input_type=list[End] | Link)
+            Link, BeforeValidator(wrapped("ends", list), json_schema_input_type=list[End] | Link)
         ]
     ] = Field(description="cables: [node/port, node/port], or a mapping with more properties")
     templates: dict[Name, Stream] | None = Field(

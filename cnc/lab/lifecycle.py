@@ -90,7 +90,7 @@ def up(
         check_kernels(intent)
     else:
         check_clocks(intent)
-        check_cables(intent)
+        check_cables(intent, timed_wires=timed_wires)
     if os.geteuid() != 0:
         raise CncError(
             "a lab needs root: it creates network namespaces",

@@ -16,7 +16,7 @@ TIMES = frozenset(
     {
         *(
             "propagation",
-            "jitter",
+            *("jitter", "pareto"),
             "min",
             "max",
             *("clock-error", "network", "neighbours"),
@@ -31,7 +31,7 @@ TIMES = frozenset(
         *("every", "after", "cycle", "base-offset", "for"),
     }
 )
-RATES = frozenset({"rate"})
+RATES = frozenset({"rate", "idle-slope"})
 PER_SECOND = frozenset({"ki", "speed"})  # numbers
 # In place of none, which is for a clock on which no timer is late; a slower network is for others.
 MARGIN_NS = 1_000

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from cnc.errors import InputError
-from cnc.intent.lab_model import Clocks, ImpairedLinks
+from cnc.intent.lab_model import Clocks, ImpairedLinks, Impairments
 from cnc.lab.addressing import next_hops
 from cnc.lab.kernels.layout import CONTROLLER
 from cnc.lab.management import SWITCH_PORT
@@ -33,18 +34,26 @@ def check_clocks(intent: Intent) -> None:
         )
 
 
-def check_cables(intent: Intent) -> None:
-    """Refuse cables that impair frames: between namespaces of one kernel they do not.
+def check_cables(intent: Intent, *, timed_wires: bool) -> None:
+    """Refuse what cables between namespaces of one kernel do not do to frames.
 
     Raises:
-        InputError: a link states `impairments`.
+        InputError: a link states other `impairments` than a delay; or a delay, without
+            `timed_wires`.
     """
-    for port in intent[ImpairedLinks].by_port:
-        raise InputError(
-            f"the link of {port} has impairments, and all nodes of cnc lab are namespaces of one "
-            "kernel, between which the lab loses, damages and delays no frame at random",
-            hint="leave out its key impairments, or give each node a kernel: --kernels own",
-        )
+    for port, its in intent[ImpairedLinks].by_port.items():
+        if replace(its, pareto_ns=0) != Impairments():
+            raise InputError(
+                f"the link of {port} has impairments, and all nodes of cnc lab are namespaces of "
+                "one kernel, between which the lab loses and damages no frame, and has no jitter",
+                hint="leave out all but delay, or give each node a kernel: --kernels own",
+            )
+        if its.pareto_ns and not timed_wires:
+            raise InputError(
+                f"the link of {port} has a delay, and on a real clock cables of cnc lab take no "
+                "time",
+                hint="run the lab in virtual time (scripts/vm --virtual-time), or leave out delay",
+            )
 
 
 def check_kernels(intent: Intent) -> None:

@@ -14,6 +14,7 @@ from pyroute2 import IPRoute, netns
 from pyroute2.ethtool.ioctl import IoctlEthtool
 
 from cnc.errors import CncError
+from cnc.intent.lab_model import ImpairedLinks
 from cnc.lab import bridge, management, namespaces, wires
 from cnc.lab.addressing import (
     PortAddresses,
@@ -118,7 +119,8 @@ def _lay_timed_cables(intent: Intent) -> None:
         for port, own in port_addresses(intent.network).items():
             peer = {"ifname": inner[port], "net_ns_fd": home, "mtu": mtu}
             ip.link("add", kind="veth", **_end(intent.name, port, own.mac, mtu), peer=peer)
-    wires.connect(intent.network, home, inner)
+    delays = {port: its.pareto_ns for port, its in intent[ImpairedLinks].by_port.items()}
+    wires.connect(intent.network, home, inner, delays)
     if intent.network.forwarding is Forwarding.BRIDGED:
         inside(home, partial(_keep_vlan_tags, inner.values()))
 

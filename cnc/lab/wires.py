@@ -32,8 +32,15 @@ def interfaces(network: Network) -> dict[PortRef, str]:
     return {port: f"w{number}" for number, port in enumerate(port_addresses(network))}
 
 
-def connect(network: Network, namespace: str, wires: Mapping[PortRef, str]) -> None:
+def connect(
+    network: Network,
+    namespace: str,
+    wires: Mapping[PortRef, str],
+    pareto_ns: Mapping[PortRef, int],
+) -> None:
     """Join the inner ends of all cables: interfaces of `namespace`, by the port at the outer end.
+
+    `pareto_ns`: how much longer than the network says frames from a port take on average.
 
     Raises:
         CncError: the kernel refused, most likely because it has no netem or mirred.
@@ -44,7 +51,12 @@ def connect(network: Network, namespace: str, wires: Mapping[PortRef, str]) -> N
         "tc": [
             line
             for link in network.links.values()
-            for line in _carry(network, link, wires[link.source], wires[link.target])
+            for line in _carry(
+                network,
+                link,
+                (wires[link.source], wires[link.target]),
+                pareto_ns.get(link.source, 0),
+            )
         ],
     }
     for program, lines in batches.items():
@@ -105,13 +117,19 @@ def _delay_ns(network: Network, link: Link) -> int:
     return link.propagation_ns + (bridge.processing_min_ns if bridge else 0)
 
 
-def _carry(network: Network, link: Link, entry: str, exit_: str) -> Iterator[str]:
-    """The tc commands for one direction: frames from `entry` are sent by `exit_` after the
-    delay."""
+def _carry(network: Network, link: Link, ends: tuple[str, str], pareto_ns: int) -> Iterator[str]:
+    """The tc commands for one direction: frames from the first end are sent by the other one after
+    the delay."""
+    entry, exit_ = ends
     rate = f"{link.rate_bps}bit {overhead_octets(network)}"
-    yield (
-        f"qdisc add dev {exit_} root netem limit {QUEUE_FRAMES} "
-        f"delay {_delay_ns(network, link) / 1000}us rate {rate}"
-    )
+    delay = f"delay {_delay_ns(network, link) / 1000}us"
+    if pareto_ns:
+        # netem adds to the delay that is stated two thirds of the scale less, at least, and 4.67
+        # times this at most (iproute2, netem/pareto.c: shape 3, from -2/3 to 4). With a rate no
+        # frame comes before the one ahead of it (net/sched/sch_netem.c).
+        scale_ns = pareto_ns * 3 // 2
+        delay = f"delay {(_delay_ns(network, link) + pareto_ns) / 1000}us {scale_ns / 1000}us"
+        delay += " distribution pareto"
+    yield f"qdisc add dev {exit_} root netem limit {QUEUE_FRAMES} {delay} rate {rate}"
     yield f"qdisc add dev {entry} ingress"
     yield (f"filter add dev {entry} ingress matchall action mirred egress redirect dev {exit_}")

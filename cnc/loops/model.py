@@ -109,7 +109,7 @@ class PiController:
 
 @dataclass(frozen=True, slots=True)
 class PythonController:
-    """A controller of the operator's own: what `module:function` returns; see docs/loop.md."""
+    """A controller of the operator's own: what `module:function` returns; see docs/lab/loop.md."""
 
     function: str
 

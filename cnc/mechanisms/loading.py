@@ -22,6 +22,7 @@ NAMES = (
     "launch_time",
     "gates",
     "cqf",
+    "cbs",
     "clock",
     "identification",
     "frer",

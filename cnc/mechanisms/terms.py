@@ -127,9 +127,27 @@ def admitted(
 ) -> Admitted:
     """Which streams of cyclic classes have a place on these ways, and why others have none; no
     bound rises of those to whom some latency is promised."""
-    found = [
+    return _together(
         each.admits(intent, ways, promised_ns) for each in _admissions() if each.admits and ways
-    ]
+    )
+
+
+def served(
+    intent: Intent,
+    ways: Mapping[str, Sequence[Sequence[PortRef]]],
+    gates: Mapping[PortRef, GateControlList],
+    promised_ns: Mapping[str, int],
+) -> Admitted:
+    """The same of streams of classes that have what these lists leave them."""
+    return _together(
+        each.serves(intent, ways, gates, promised_ns)
+        for each in _admissions()
+        if each.serves and ways
+    )
+
+
+def _together(parts: Iterable[Admitted]) -> Admitted:
+    found = [*parts]
     return Admitted(
         {name: its for each in found for name, its in each.streams.items()},
         {name: why for each in found for name, why in each.refused.items()},

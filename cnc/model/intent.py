@@ -15,6 +15,7 @@ from cnc.model.network import (
     Link,
     Network,
     PortRef,
+    Shaper,
     TrafficClass,
 )
 from cnc.model.parts import NO_PARTS, Parts
@@ -157,6 +158,34 @@ class Intent:
     def is_cyclic(self, stream: Stream) -> bool:
         """Whether its frames are forwarded once each interval, at no planned instant."""
         return any(its.cyclic for its in map(self.classes.get, stream.traffic_classes) if its)
+
+    def queues_of(self, traffic_class: int) -> list[int]:
+        """The traffic classes whose queues frames of a class leave by: in turn, if it is cyclic."""
+        odd = [
+            self.classes[its.cyclic.odd].number
+            for its in self.classes.values()
+            if its.cyclic and its.number == traffic_class
+        ]
+        return [traffic_class, *odd]
+
+    def shaper_of(self, stream: Stream) -> Shaper | None:
+        """What decides when its frames leave, of a class that has neither instants nor intervals;
+        None: its class has them."""
+        found = (self.classes.get(name) for name in stream.traffic_classes)
+        return next((its.shaper for its in found if its and its.shaper), None)
+
+    def has_instants(self, stream: Stream) -> bool:
+        """Whether its frames leave at planned instants, or in windows that are planned for them."""
+        return not self.is_cyclic(stream) and self.shaper_of(stream) is None
+
+    def shaped_classes(self) -> list[TrafficClass]:
+        """Those with a shaper, the highest priority first."""
+        shaped = [its for its in self.classes.values() if its.shaper]
+        return sorted(shaped, key=lambda its: -its.number)
+
+    def unreserved_classes(self) -> list[TrafficClass]:
+        """Those of best effort that have no bound, and take frames that no other class names."""
+        return [its for its in self.classes_with(ClassRole.BEST_EFFORT) if its.shaper is None]
 
     def planned_classes(self) -> list[TrafficClass]:
         """Those whose frames have planned times."""

@@ -12,22 +12,25 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import NamedTuple
 
+from cnc.model.profile import Profile
+
 NS_PER_S = 1_000_000_000
 _MILLION = 1_000_000
 # What a port with gates in software sends from one opening without being put off: the quota that
-# the agent gives it, 1,024 frames, with room for control (docs/late-frames.md).
+# the agent gives it, 1,024 frames, with room for control (docs/operate/late-frames.md).
 FRAMES_IN_ONE_GO = 1_000
 # IEEE 802.3: how far a transmitter may be from its nominal rate. PTP sets clocks, but not the
 # oscillator that times the bits on a link.
 RATE_TOLERANCE_PPM = 100
 # Of a control class that states no burst: what IEEE 802.1AS may have in the queue of a port at once
 # (Sync or Follow_Up, Pdelay_Req, Pdelay_Resp or its Follow_Up, Announce), which is shorter than
-# max-frame by more than the frame that LLDP or NETCONF add (docs/planning.md).
+# max-frame by more than the frame that LLDP or NETCONF add (docs/reference/bounds.md).
 CONTROL_BURST_FRAMES = 4
 CONTROL_SHARE = 10  # a control class that states no rate takes up to one part in so many of a link
 
 # How late the gates of a software port are taken to open where nobody has measured it: what a busy
-# machine, or an emulated one, takes to wake up without a real-time kernel (docs/late-frames.md).
+# machine, or an emulated one, takes to wake up without a real-time kernel
+# (docs/operate/late-frames.md).
 DEFAULT_GATE_MARGIN_NS = 1_000_000
 SOFTWARE_ENTRIES_MAX = 430  # measured: longer lists are lost from the kernel's dump, so refused
 VLAN_TAG_OCTETS = 4
@@ -83,6 +86,13 @@ class CyclicQueuing:
     odd: str
 
 
+class Shaper(StrEnum):
+    """What decides when frames of a class leave that have neither instants nor intervals."""
+
+    CREDIT = "cbs"  # the credit-based shaper (802.1Q-2022 8.6.8.2)
+    STRICT = "strict"  # strict priority (8.6.8.1)
+
+
 @dataclass(frozen=True, slots=True)
 class TrafficClass:
     """Frames that share a queue, and how they are told apart.
@@ -103,6 +113,9 @@ class TrafficClass:
 
     Where `windows_are_given`, a scheduled class has them as a share of each cycle. Its frames come
     at any time, and none is a stream's, unless it is `cyclic`.
+
+    A best-effort class with a `shaper` has streams, too, whose frames leave at no planned instant
+    and have a bound; with credits of `idle_slope_bps` at least at each port they leave by.
     """
 
     name: str
@@ -117,15 +130,19 @@ class TrafficClass:
     reserve_ppb: int = 0
     windows_are_given: bool = False
     cyclic: CyclicQueuing | None = None
+    shaper: Shaper | None = None
+    idle_slope_bps: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Management:
-    """Where a node's NETCONF server listens."""
+    """Where a node's NETCONF server listens, and what the node can do; `profile` None: it runs our
+    agent."""
 
     address: str
     port: int = 830
     user: str | None = None
+    profile: Profile | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,6 +282,11 @@ class Network:
         """The nodes that a rollout configures: all bridges, and end stations with an address."""
         stations = (each for each in self.end_stations.values() if each.management)
         return {**self.bridges, **{station.name: station for station in stations}}
+
+    def profile(self, node: str) -> Profile | None:
+        """What a node can do that does not run our agent; None: it does."""
+        management = self.managed[node].management if node in self.managed else None
+        return management.profile if management else None
 
     def gate_mode(self, node: str) -> GateMode | None:
         """How the ports of a node run gate control lists; None where a plan has none for it."""

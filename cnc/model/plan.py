@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from itertools import chain
 from typing import NamedTuple, TypeVar
 
 from cnc.model.intent import Intent
-from cnc.model.network import NS_PER_S, PortRef, TrafficClass
+from cnc.model.network import NS_PER_S, PortRef, Shaper, TrafficClass
 from cnc.model.parts import NO_PARTS, Parts
 from cnc.model.streams import StreamAddress
 
@@ -74,6 +75,16 @@ class Hop:
         return self.offset_ns + self.window_ns
 
 
+class Theory(StrEnum):
+    """What the bound of a stream follows from, in words."""
+
+    SCHEDULED = "scheduled"  # an instant for each frame
+    SHARED = "shared window"  # all frames of a window
+    CQF = "CQF"  # intervals (802.1Q-2022 annex T)
+    CBS = "CBS"  # network calculus, with the credit-based shaper (8.6.8.2)
+    STRICT = "strict"  # network calculus, with strict priority (8.6.8.1)
+
+
 @dataclass(frozen=True, slots=True)
 class StreamPlan:
     """The way of one stream, and the latency it is promised.
@@ -83,12 +94,14 @@ class StreamPlan:
     period at the last listener, by whichever path it comes.
 
     With an `interval_ns` its frames are forwarded once each interval (`CyclicQueuing`): no hop has
-    an instant, and every offset is 0. Its bound runs from when the talker has the burst to send.
+    an instant, and every offset is 0. So it is with a `shaper`, by which they leave each port. The
+    bound of both runs from when the talker has the burst to send.
     """
 
     paths: tuple[tuple[Hop, ...], ...]
     latency_bound_ns: int
     interval_ns: int = 0
+    shaper: Shaper | None = None
 
     @property
     def hops(self) -> tuple[Hop, ...]:
@@ -104,6 +117,20 @@ class StreamPlan:
     def is_cyclic(self) -> bool:
         """Whether its frames are forwarded once each interval, at no planned instant."""
         return self.interval_ns > 0
+
+    @property
+    def has_instants(self) -> bool:
+        """Whether its frames leave at planned instants, or in windows that are planned for them."""
+        return not self.is_cyclic and self.shaper is None
+
+    @property
+    def theory(self) -> Theory:
+        """What its bound follows from."""
+        if self.is_cyclic:
+            return Theory.CQF
+        if self.shaper is not None:
+            return Theory.CBS if self.shaper is Shaper.CREDIT else Theory.STRICT
+        return Theory.SHARED if self.is_shared else Theory.SCHEDULED
 
     @property
     def is_shared(self) -> bool:

@@ -9,6 +9,7 @@ from cnc.model import (
     Hop,
     IpIdentification,
     Plan,
+    Shaper,
     Stream,
     StreamAddress,
     StreamPlan,
@@ -32,8 +33,9 @@ class Transmission:
     and to the listener, and the first switch knows them; then all three are None, too. Frames with
     an `ethertype` carry no IP packets: then `ip_version` is None, and `dscps` are empty.
 
-    With an `interval_ns`, in which switches forward its frames, the talker may have its bursts at
-    any times that are a period apart; `offset_ns` is 0 then, which is one of those.
+    With an `interval_ns`, in which switches forward its frames, or a `shaper`, by which they send
+    them, the talker may have its bursts at any times that are a period apart; `offset_ns` is 0
+    then, which is one of those.
     """
 
     talker: str
@@ -56,6 +58,7 @@ class Transmission:
     window_ns: int = 0
     ethertype: int | None = None
     interval_ns: int = 0
+    shaper: Shaper | None = None
 
     @property
     def address(self) -> StreamAddress | None:
@@ -110,6 +113,7 @@ def _transmission(plan: Plan, name: str, number: int, first: Hop) -> Transmissio
         window_ns=first.window_ns,
         ethertype=stream.ethertype,
         interval_ns=plan.streams[name].interval_ns,
+        shaper=plan.streams[name].shaper,
     )
 
 

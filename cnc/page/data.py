@@ -29,8 +29,9 @@ latest end whatever comes between; it lies in its queue from some time between t
 last bit is at the far end by `received`; `parent` is the place of the hop before, or -1. Of a
 stream that shares windows both ends are that of its window, which opens at the offset. All count
 from the start of the stream's period. They are the times that `cnc.check` works with, so a path
-with a broken route has none, and the verdict has the reason. A stream with an "interval_ns", in
-which switches forward its frames, has no hops but "ports". A port with a cycle of 0 has no gates.
+with a broken route has none, and the verdict has the reason. A stream with a "theory" has
+no instants: it has no hops but "ports", and an "interval_ns" where switches forward its frames by
+that. A port with a cycle of 0 has no gates.
 """
 
 from __future__ import annotations
@@ -211,12 +212,12 @@ class _Data:
             **self._guards.get(stream.name, {}),
             "hops": hops,
             "ways": self._ways(stream, hops),
-            **self._cyclic(planned, stream),
+            **self._without_instants(planned, stream),
         }
 
-    def _cyclic(self, planned: StreamPlan, stream: Stream) -> dict[str, Any]:
+    def _without_instants(self, planned: StreamPlan, stream: Stream) -> dict[str, Any]:
         """The way of a stream that has no instants; nothing of another."""
-        if not planned.is_cyclic:
+        if planned.has_instants:
             return {}
         links = self._network.links
         ways = []
@@ -228,7 +229,12 @@ class _Data:
                     way.append(node)
                 ways.append([self._node_number[node] for node in reversed(way)])
         ports = [self._port_number[hop.egress] for hop in planned.hops]
-        return {"interval_ns": planned.interval_ns, "ports": ports, "ways": ways}
+        return {
+            "theory": planned.theory,
+            **({"interval_ns": planned.interval_ns} if planned.is_cyclic else {}),
+            "ports": ports,
+            "ways": ways,
+        }
 
     def _jitter(self, stream: Stream) -> dict[str, int]:
         """Its greatest bound at any listener and its limit; nothing without a limit."""

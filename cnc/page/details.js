@@ -80,7 +80,7 @@ function streamDetails(number) {
     element("h2", {}, stream.name),
     element("p", {}, facts),
     ...forwardingTexts(stream).map((text) => element("p", { class: "forwarding" }, text)),
-    ...(stream.interval_ns ? [element("p", {}, intervalText(stream))] : [
+    ...(stream.theory ? [element("p", {}, theoryText(stream))] : [
       element("table", {}, element("thead", {}, head), element("tbody", {}, ...rows)),
       element("p", {}, "µs after the start of the period, clock error included"),
     ]),
@@ -90,7 +90,8 @@ function streamDetails(number) {
 }
 
 /* How switches forward frames that have no instants. */
-function intervalText({ interval_ns }) {
+function theoryText({ theory, interval_ns }) {
+  if (theory !== "CQF") return `${theory}: the talker sends at any time; the bound is for all such streams together, by network calculus`;
   return `cyclic queuing: each switch sends in the next interval of ${duration(interval_ns)} what it receives in one`;
 }
 

@@ -140,16 +140,21 @@ def _placed(
         ports = {f"port {port}": why for port, why in found.crowded.items()}
         summary = common_cause(intent, floors)
         raise Unschedulable(found.refused | ports, hint=HINT, summary=summary)
-    placed = {**found.streams, **admitted.streams}
+    lists = given.lists(intent) | found.lists.lists
+    lists |= given.open_lists(intent, ways, lists)
+    served = terms.served(intent, ways, lists, promised_ns=_promised_ns(keep, ways))
+    if served.refused and not best_effort:
+        raise Unschedulable(dict(served.refused), hint=HINT)
+    placed = {**found.streams, **admitted.streams, **served.streams}
     if detoured := addresses.crowded_out(intent, {}, _senders(placed)):
         raise Unschedulable(detoured, hint=HINT)
     assigned = addresses.for_moved(intent, assigned, placed, addressed)
     made = Plan(
         intent,
         placed,
-        given.lists(intent) | found.lists.lists,
-        ", ".join(_how(found, admitted)),
-        found.refused,
+        lists,
+        ", ".join(_how(found, admitted, served)),
+        {**found.refused, **served.refused},
         found.recovery_ns,
         {name: address for name, address in assigned.items() if name in placed},
         found.jitter_ns,
@@ -159,12 +164,28 @@ def _placed(
     return made
 
 
-def _how(found: Found, admitted: Admitted) -> Iterator[str]:
+def _promised_ns(keep: Plan | None, ways: _Ways) -> dict[str, int]:
+    """The bounds of streams without instants that stay as they are."""
+    kept = keep.streams if keep else {}
+    return {
+        name: kept[name].latency_bound_ns
+        for name, its in ways.items()
+        if name in kept and kept[name].shaper and its == _way_of(kept[name])
+    }
+
+
+def _way_of(planned: StreamPlan) -> tuple[tuple[PortRef, ...], ...]:
+    return tuple(tuple(hop.egress for hop in path) for path in planned.paths)
+
+
+def _how(found: Found, admitted: Admitted, served: Admitted) -> Iterator[str]:
     """By what streams have their places."""
-    if found.streams or not admitted.streams:
+    if found.streams or not (admitted.streams or served.streams):
         yield found.algorithm
     if admitted.streams:
         yield "sums for each interval"
+    if served.streams:
+        yield "network calculus"
 
 
 def _algorithm(name: str, executor: Executor | None) -> Algorithm:
@@ -184,14 +205,14 @@ def _problem(
     router = Router(intent)
     for name, its in kept.items():
         router.carry_hops(intent.streams[name], its.hops)
-    ways = _ways_of_cyclic(kept)
+    ways = _ways_without_instants(kept)
     kept = {name: its for name, its in kept.items() if name not in ways}
     known = kept.keys() | ways.keys()
     wanted = [stream for name, stream in intent.streams.items() if name not in known]
     trees, impossible = _routes(router, wanted)
     impossible |= _crowded_out(router, kept, trees)
     impossible |= _parting(router, kept, trees)
-    for name in [name for name in trees if intent.is_cyclic(intent.streams[name])]:
+    for name in [name for name in trees if not intent.has_instants(intent.streams[name])]:
         paths = trees.pop(name)
         ways[name] = tuple(tuple(router.links[link].source for link in tree) for tree in paths)
     impossible |= _out_of_step(router, kept, trees)
@@ -226,12 +247,8 @@ def _problem(
     return problem, impossible, floors, routed, ways
 
 
-def _ways_of_cyclic(kept: Mapping[str, StreamPlan]) -> _Ways:
-    return {
-        name: tuple(tuple(hop.egress for hop in path) for path in its.paths)
-        for name, its in kept.items()
-        if its.is_cyclic
-    }
+def _ways_without_instants(kept: Mapping[str, StreamPlan]) -> _Ways:
+    return {name: _way_of(its) for name, its in kept.items() if not its.has_instants}
 
 
 def _kept(intent: Intent, keep: Plan | None) -> dict[str, StreamPlan]:

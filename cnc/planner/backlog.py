@@ -3,7 +3,7 @@
 The scheduled queues of a port are served together in *openings*: while all their gates are open,
 and no best-effort class before them is. Openings clear them as soon as they last for all that can
 have come by then, since what came before was gone for sure, and for what may go ahead: see
-docs/planning.md for the equations. The judge has its own solution of them.
+docs/reference/recovery.md for the equations. The judge has its own solution of them.
 """
 
 from __future__ import annotations

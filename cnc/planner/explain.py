@@ -50,16 +50,15 @@ def no_second_path(stream: Stream, forwarding: Forwarding) -> str:
         return _routes_meet(stream)
     if stream.elimination is Elimination.SWITCH and len(stream.listeners) > 1:
         return (
-            f"no two paths from {ends} of which the last switch before each listener is the end: "
-            "one that takes out second copies takes the R-TAG off, so that no switch behind it "
-            "could; choose elimination: listener, or a stream for each listener"
+            f"no two paths from {ends} that end at the last switch before each listener: a switch "
+            "that eliminates duplicates removes the R-TAG, so that no switch behind it can; choose "
+            "elimination: listener, or a stream for each listener"
         )
     if forwarding is Forwarding.BRIDGED:
         return (
-            f"no two paths from {ends} that switches of a bridged "
-            "network keep apart: each sends a frame on by all ports of its filtering entry, so "
-            "that copies would multiply where paths meet before their last switch; add a link that "
-            "closes a ring, or ask for one path"
+            f"no two disjoint paths from {ends}: in a bridged network paths may not meet before "
+            "their last switch, since a bridge forwards a frame to every port of its filtering "
+            "entry, and copies would multiply; add a link that closes a ring, or ask for one path"
         )
     return (
         f"no two paths from {ends} without a common link between "
@@ -306,7 +305,7 @@ def _rule(table: Timetable, route: Route, place: _Place) -> str:
     own = _parent_link(route, place.leg.link)
     if by == {own} and own is not None:
         port = links[own].target
-        apart = f"lets one frame at a time stay in a queue, even of those that come by {port}"
+        apart = f"lets one frame at a time stay in a queue, even of those that arrive at {port}"
     else:
         apart = "never lets frames from two ingress ports share a queue at the same time"
     return (

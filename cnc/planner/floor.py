@@ -98,7 +98,7 @@ class Floor(NamedTuple):
             ""
             if sure_ns <= self.allowed_ns
             else (
-                ". It is proved that no plan is in time on this way: frames and cables alone take "
+                ". It is proved that no plan is in time on this path: frames and cables alone take "
                 f"{us(self.sent_ns)}, with switch processing of {us(self.processing_ns)} that is "
                 f"{us(sure_ns)}"
             )

@@ -3,10 +3,20 @@ that classes have by share."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from itertools import chain
 
 from cnc.mechanisms import terms
-from cnc.model import GateControlList, Intent, PortRef, StreamPlan, Windows
+from cnc.model import (
+    ClassRole,
+    GateControlList,
+    GateEntry,
+    Intent,
+    PortRef,
+    StreamPlan,
+    Windows,
+)
 from cnc.planner.edges import cut
 from cnc.planner.graph import Tree
 from cnc.planner.routing import Router
@@ -25,6 +35,28 @@ def lists(intent: Intent) -> dict[PortRef, GateControlList]:
     return {port: cut(its, links[port]) for port, its in terms.given_lists(intent).items()}
 
 
+def open_lists(
+    intent: Intent,
+    ways: Mapping[str, Sequence[Sequence[PortRef]]],
+    others: Collection[PortRef],
+) -> dict[PortRef, GateControlList]:
+    """Of the ports of switches by which frames with a shaper leave, and that have no list: gates
+    that are always open, but those of planned frames. Without any a port with gates in software
+    sends frames of all classes as they come (taprio alone asks its queues by priority)."""
+    ports: defaultdict[PortRef, int] = defaultdict(int)
+    for name, paths in ways.items():
+        stream = intent.streams[name]
+        for port in chain.from_iterable(paths if intent.shaper_of(stream) else ()):
+            if port.node in intent.network.bridges and port not in others:
+                ports[port] = max(ports[port], stream.period_ns)
+    opened = intent.classes_with(ClassRole.CONTROL) + intent.classes_with(ClassRole.BEST_EFFORT)
+    states, links = sum(1 << its.number for its in opened), intent.network.links
+    return {
+        port: cut(GateControlList(cycle_ns, (GateEntry(states, cycle_ns),)), links[port])
+        for port, cycle_ns in ports.items()
+    }
+
+
 def crosses(planned: StreamPlan, ports: Collection[PortRef]) -> PortRef | None:
     """The first of these ports by which frames of a stream leave."""
     return next((hop.egress for hop in planned.hops if hop.egress in ports), None)
@@ -32,7 +64,7 @@ def crosses(planned: StreamPlan, ports: Collection[PortRef]) -> PortRef | None:
 
 def reason(port: PortRef) -> str:
     """Why a stream that would leave by it has no place."""
-    return f"its way leads by {port}, whose gate control list is given: {_WHAT_HELPS}"
+    return f"its path leads by {port}, whose gate control list is given: {_WHAT_HELPS}"
 
 
 def without_place(router: Router, trees: dict[str, tuple[Tree, ...]]) -> Mapping[str, str]:

@@ -244,7 +244,7 @@ def planned_placements(problem: Problem, kept: Mapping[str, StreamPlan]) -> dict
     number = {link.source: index for index, link in enumerate(problem.links)}
     found = {}
     for name, planned in kept.items():
-        for path, hops in enumerate(() if planned.is_cyclic else planned.paths):
+        for path, hops in enumerate(planned.paths if planned.has_instants else ()):
             member = Member(name, path)
             tree: Tree = tuple(number[hop.egress] for hop in hops)
             offsets = tuple(hop.offset_ns for hop in hops)
@@ -464,7 +464,7 @@ def moves(running: Plan, plan: Plan) -> list[Move]:
             return change
         if running.addresses.get(name) != plan.addresses.get(name):
             return f"sent to {plan.addresses.get(name)}"
-        return "planned anew"
+        return "planned again"
 
     return [
         Move(

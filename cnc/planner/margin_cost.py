@@ -12,7 +12,7 @@ def best_effort_shares(plan: Plan) -> tuple[PortRef, float, float] | None:
     """The port with the least time for best effort, the share of time that it has there, and the
     one that it would have beside the same offsets without the margin; None without any list for
     streams."""
-    instants = {name: its for name, its in plan.streams.items() if not its.is_cyclic}
+    instants = {name: its for name, its in plan.streams.items() if its.has_instants}
     planned = {hop.egress for its in instants.values() for hop in its.hops}
     shares = {
         port: _open_share(plan.intent, gates)

@@ -20,7 +20,7 @@ from cnc.planner.route import Member, Placement
 from cnc.planner.timetable import Timetable
 
 HINT = (
-    "change what the reasons name, take a stream out, or accept a plan without these streams with "
+    "change what the reasons name, remove a stream, or accept a plan without these streams with "
     "--best-effort; nothing was planned"
 )
 ROUNDS_MAX = 8  # of giving ports shorter lists: from half of them on, every port in use

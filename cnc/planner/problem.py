@@ -191,7 +191,7 @@ class Problem:
     @cached_property
     def _periods(self) -> list[int]:
         own = {
-            its.period_ns for its in self.intent.streams.values() if not self.intent.is_cyclic(its)
+            its.period_ns for its in self.intent.streams.values() if self.intent.has_instants(its)
         }
         return sorted(own | self.other_periods_ns)
 

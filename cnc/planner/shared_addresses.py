@@ -78,7 +78,7 @@ def parting(
                 continue
             others = " and ".join(together)
             refused[name] = (
-                f"its way parts at {at} from that of {others}, which has {address}, too: a switch "
+                f"its path leaves at {at} that of {others}, which has {address}, too: a switch "
                 "forwards to an address by one filtering entry, whatever the PCP; give them "
                 "the same listeners and routes that stay together (`route`), or another VLAN"
             )

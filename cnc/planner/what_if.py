@@ -48,7 +48,7 @@ class Change(NamedTuple):
 def bound_of(plan: Plan, name: str) -> Bound:
     """That of a stream with a place; without parts where its class has no planned times."""
     planned, allowed_ns = plan.streams[name], plan.intent.streams[name].max_latency_ns
-    if planned.is_cyclic:
+    if not planned.has_instants:
         way = tuple(dict.fromkeys(hop.egress.node for hop in planned.hops))
         return Bound(planned.latency_bound_ns, allowed_ns, way, ())
     problem = Problem(plan.intent, {})
@@ -164,7 +164,7 @@ class _Tries:
 
     def paths(self) -> Iterator[Change]:
         if self._stream.paths > 1 and self._as(replace(self._stream, paths=1, routes=())):
-            yield Change("paths: 1, in place of 2: a failure on the way costs frames", _MUCH)
+            yield Change("paths: 1, in place of 2: a failure on the path costs frames", _MUCH)
 
     def classes(self) -> Iterator[Change]:
         scheduled = {each.name for each in self._intent.classes_with(ClassRole.SCHEDULED)}

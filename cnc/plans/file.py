@@ -108,6 +108,7 @@ FORMAT = "cnc-plan/3"
 _FORMAT_WITH_DECISIONS = "cnc-plan/4"
 _FORMAT_WITH_WINDOWS = "cnc-plan/5"
 _FORMAT_WITH_INTERVALS = "cnc-plan/6"
+_FORMAT_WITH_SHAPERS = "cnc-plan/7"
 _FORMAT_2 = "cnc-plan/2"
 _OLDER_FORMATS = ("cnc-plan/1",)  # not read any more
 # Keys under `defaults` of an intent whose default value has changed since format 2.
@@ -185,6 +186,7 @@ def of_document(data: Mapping[str, Any], source: str) -> Plan:
                 ),
                 stream.latency_bound_ns,
                 stream.interval_ns or 0,
+                stream.shaper,
             )
             for name, stream in found.streams.items()
         },
@@ -297,6 +299,7 @@ def row(section: str, its: Any) -> Any:
                 ],
                 "latency_bound_ns": its.latency_bound_ns,
                 **({"interval_ns": its.interval_ns} if its.is_cyclic else {}),
+                **({"shaper": its.shaper} if its.shaper else {}),
             }
         case "gates":
             entries = [[f"{e.gate_states:#04x}", e.interval_ns] for e in its.entries]
@@ -332,6 +335,8 @@ def _text(plan: Plan) -> str:
 
 def _format(plan: Plan) -> str:
     """The oldest format that can say all that is in the plan."""
+    if any(its.shaper for its in plan.streams.values()):
+        return _FORMAT_WITH_SHAPERS
     if any(its.is_cyclic for its in plan.streams.values()):
         return _FORMAT_WITH_INTERVALS
     if any(its.is_shared for its in plan.streams.values()):
@@ -403,7 +408,13 @@ def _document(text: str, source: str) -> dict[str, Any]:
     found = document.get("format", FORMAT)
     if found == _FORMAT_2:
         return _upgraded(document)
-    known = {FORMAT, _FORMAT_WITH_DECISIONS, _FORMAT_WITH_WINDOWS, _FORMAT_WITH_INTERVALS}
+    known = {
+        FORMAT,
+        _FORMAT_WITH_DECISIONS,
+        _FORMAT_WITH_WINDOWS,
+        _FORMAT_WITH_INTERVALS,
+        _FORMAT_WITH_SHAPERS,
+    }
     if found not in known:
         older = found in _OLDER_FORMATS
         raise InputError(

@@ -26,7 +26,7 @@ from pydantic_core import PydanticCustomError, PydanticOmit
 from cnc import intent as intent_room
 from cnc.errors import InputError
 from cnc.loops.model import Loops
-from cnc.model import Forwarding, Intent, PortRef
+from cnc.model import Forwarding, Intent, PortRef, Shaper
 
 _MAC = re.compile("([0-9a-f]{2}:){5}[0-9a-f]{2}")
 _VLAN_ID_MAX = 4095  # twelve bits; which of them a stream may have is for the judge to say
@@ -182,6 +182,7 @@ class _StreamObject(_Object):
     paths: Annotated[list[Annotated[list[_Hop], Field(min_length=1)]], Field(min_length=1)]
     latency_bound_ns: _Positive
     interval_ns: _Positive | None = None
+    shaper: Shaper | None = None
 
 
 class _GatesObject(_Object):

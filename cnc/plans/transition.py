@@ -35,9 +35,10 @@ from cnc.model import (
 class Transition:
     """What a rollout keeps of the plan before it, until the frames under way have arrived.
 
-    `former` is by switch what is configured for the former ways of the streams `moved`, beside what
-    the new plan needs. `exposed` says by stream why frames of it may be lost between the commit and
-    the base time. For `under_way_ns` after the base time frames may still come by a former way.
+    `former` is by switch what is configured for the previous paths of the streams `moved`, beside
+    what the new plan needs. `exposed` says by stream why frames of it may be lost between the
+    commit and the base time. For `under_way_ns` after the base time frames may still be on a
+    previous path.
     """
 
     former: Mapping[str, BridgeForwarding] = field(default_factory=dict)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+from cnc.data_tree.list_times import first_start_ns
 from cnc.data_tree.state import SwitchState
 from cnc.data_tree.tree import (
     CLASSIFY_BRIDGED,
@@ -217,6 +218,17 @@ def difference_of(
     )
 
 
+def is_configured(desired: PortSettings, stored: StoredPort | None, base_time_ns: int) -> bool:
+    """Whether a place stores what is desired, with lists that begin at this base time."""
+    its = stored or NOTHING_STORED
+    if any(place.configured(part, its) for place, part in asked_at(desired)):
+        return False
+    gates = gates_of(desired)
+    return gates is None or its[StoredGates].base_time_ns == first_start_ns(
+        base_time_ns, gates.cycle_ns
+    )
+
+
 def difference_from_stored(
     previous: PortSettings, stored: StoredPort | None, report: PortReport | None
 ) -> str | None:
@@ -231,6 +243,8 @@ def difference_from_stored(
 def _explained(report: PortReport | None, differences: Iterable[str | None]) -> str | None:
     """The first difference, with what the switch says of it."""
     difference = next(filter(None, differences), None)
+    if difference and report and report.profile and not report.profile.reads_back:
+        return f"{difference}, by what is stored there"
     if difference and report and report.not_applied:
         return f"{difference}; the switch cannot apply what it has stored: {report.not_applied}"
     return difference
@@ -287,8 +301,10 @@ def _port_status(
     if gated and gated.dscp_priorities and gates.unclassified:
         verdict += f"; {gates.unclassified}"
         hints.append(CLASSIFY_BRIDGED)
-    lost = [place.lost(report) for place, _ in asked_at(desired)] if report else []
-    verdict += "".join(f"; {text}" for text in lost if text)
+    if report:
+        asked = [place for place, _ in asked_at(desired)]
+        told = [each for place in asked for each in (place.lost(report), place.goes_on(report))]
+        verdict += "".join(f"; {text}" for text in told if text)
     for trouble in troubles:
         verdict += f"; {trouble.text}"
         hints.append(trouble.followed.hint)
@@ -321,6 +337,8 @@ def _as_planned(desired: PortSettings, report: PortReport | None) -> str:
     # Gates before what talkers know.
     asked = [*asked_at(desired)][::-1]
     does = [text for place, part in asked if (text := place.does(part))]
+    if does and report and report.profile and not report.profile.reads_back:
+        return "configured; it does not report what it runs"
     return "; ".join(does) or asked[0][0].idle
 
 

@@ -31,6 +31,7 @@ from cnc.switch.device import (
     Managed,
 )
 from cnc.switch.monitoring import ServerReport
+from cnc.switch.offered import CAPABILITY, needed_modules
 from cnc.switch.parallel import answers
 from cnc.switch.payload import desired_nodes
 from cnc.switch.rollout_id import RolloutId, rollout_id_element
@@ -43,18 +44,6 @@ _DAMAGED = (
     "runs: either ends this warning; the unreadable file is on the switch beside startup, as "
     "MODULE.startup.damaged: look for a full or failing disk"
 )
-_CAPABILITY = "urn:ietf:params:netconf:capability:"
-# RFC 6241 8.3, 8.4, 8.6, 8.7; in these versions, since 1.0 has neither <persist> nor test-only.
-NEEDED_CAPABILITIES = ("candidate:1.0", "confirmed-commit:1.1", "validate:1.1", "startup:1.0")
-# The modules that an edit-config of a rollout uses, and the features it needs.
-NEEDED_MODULES: Mapping[str, frozenset[str]] = {
-    "ietf-interfaces": frozenset(),
-    "iana-if-type": frozenset(),
-    "ieee802-dot1q-bridge": frozenset(),
-    "ieee802-dot1q-sched": frozenset({"scheduled-traffic"}),
-    "ieee802-dot1q-sched-bridge": frozenset(),
-    "tsn-linux": frozenset(),
-}
 NEEDED_BY_END_STATIONS: Mapping[str, frozenset[str]] = dict.fromkeys(
     ("ietf-interfaces", "iana-if-type", "tsn-linux", "tsn-end-station"), frozenset()
 )
@@ -166,32 +155,35 @@ class _Visit:
             return None
 
     def _capabilities(self) -> None:
-        present = self._device.capabilities
-        missing = [name for name in NEEDED_CAPABILITIES if _CAPABILITY + name not in present]
-        if missing:
-            self._add(
-                Check.CAPABILITIES,
-                Verdict.FAILED,
-                f"its NETCONF server lacks {', '.join(f':{name}' for name in missing)}",
-                "an atomic rollout needs them: use tsn-netconfd or netopeer2",
-            )
+        lacking = self._device.lacking()
+        if lacking:
+            self._add(Check.CAPABILITIES, Verdict.FAILED, lacking.reason, lacking.hint)
         else:
             self._add(Check.CAPABILITIES, Verdict.OK, "all that are needed")
 
     def _modules(self, server: ServerReport) -> None:
-        if not server.modules:
+        modules = server.modules or {n: m.features for n, m in self._device.modules.items()}
+        if not modules:
             text = "the server reports no YANG library"
             self._add(Check.MODULES, Verdict.UNKNOWN, text, "check that this user may read it")
             return
         needed = NEEDED_BY_END_STATIONS if self._device.is_end_station else {}
         if self._intent.network.gate_mode(self._device.name) is not None:
-            needed = {**needed, **NEEDED_MODULES}
-        missing = list(_missing(needed, server.modules))
+            needed = {**needed, **needed_modules(self._device.profile)}
+        missing = list(_missing(needed, modules))
         if missing:
             text = f"not installed: {', '.join(missing)}"
-            self._add(Check.MODULES, Verdict.FAILED, text, "run yang/install on the switch")
+            self._add(Check.MODULES, Verdict.FAILED, text, self._how_to_install())
         else:
             self._add(Check.MODULES, Verdict.OK, f"{len(needed)} of them")
+
+    def _how_to_install(self) -> str:
+        if self._device.profile:
+            return f"is its profile {self._device.profile.name} right? `cnc discover` drafts one"
+        return (
+            "run yang/install on the switch; if it does not run tsn-agent, state its `profile`, "
+            "which `cnc discover` drafts"
+        )
 
     def _locks(self, server: ServerReport) -> None:
         for lock in server.locks:
@@ -241,7 +233,8 @@ class _Visit:
             self._add(Check.LOCKS, Verdict.FAILED, error.reason, error.hint)
             return
         self._add(Check.LOCKS, Verdict.OK, "free")
-        if f"{_CAPABILITY}validate:1.1" not in self._device.capabilities:
+        # Of that edit nothing is left for a switch with a profile.
+        if self._device.profile or f"{CAPABILITY}validate:1.1" not in self._device.capabilities:
             return
         try:
             self._device.try_edit(config)

@@ -52,7 +52,7 @@ _TEXTS = {
     Step.VERIFY: "comparing what the kernels run",
     Step.CONFIRM: "confirming",
     Step.ROLLBACK: "rolling back all switches",
-    Step.WAIT: "waiting until no frame comes by a former way any more, to {switches}",
+    Step.WAIT: "waiting until no frame is on a previous path any more, to {switches}",
 }
 
 

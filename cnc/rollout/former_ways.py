@@ -55,7 +55,7 @@ def remove(
         wait_ns = confirmed_ns + report.all_start_in_ns + between.under_way_ns - time.monotonic_ns()
         time.sleep(max(0, wait_ns) / NS_PER_S)
         removal = roll_out(
-            goal.without_former_ways(f"removes the former ways of {count}"),
+            goal.without_former_ways(f"removes the previous paths of {count}"),
             connect=connect,
             history=history,
             take_over=take_over,
@@ -66,7 +66,7 @@ def remove(
         )
     except KeyboardInterrupt as error:
         raise KeyboardInterrupt(
-            f"all switches run the new lists; the former ways of {count} are left: {NEXT_PUSH}"
+            f"all switches run the new lists; the previous paths of {count} are left: {NEXT_PUSH}"
         ) from error
     except CncError as error:
         return replace(report, former_ways=FormerWays(between.moved, None, str(error)))

@@ -157,7 +157,7 @@ class Goal:
 
     @property
     def former(self) -> Mapping[str, BridgeForwarding]:
-        """By switch what its bridge is told for the former ways of streams."""
+        """By switch what its bridge is told for the previous paths of streams."""
         return self.between.former
 
     @property

@@ -35,7 +35,7 @@ class LeftOver:
         """What to call the addresses that have entries on a switch."""
         its = self.by_switch.get(switch, NO_FORWARDING)
         return {
-            address: f"the former way of {its.names.get(address, 'a stream')}, left by rollout "
+            address: f"the previous path of {its.names.get(address, 'a stream')}, left by rollout "
             f"{self.rollout}"
             for address in its.entries
         }

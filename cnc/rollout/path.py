@@ -207,7 +207,7 @@ class _Walk:
         if isinstance(seen, DeviceError):
             deviation = seen.reason
         elif fault := seen.link_faults.get(ingress.port):
-            deviation = f"no frames come in by {ingress.port}: {fault}"
+            deviation = f"no frames arrive at {ingress.port}: {fault}"
             self._without_link.append(ingress)
         else:
             does = seen.bridge.forwarding

@@ -46,9 +46,15 @@ def read_back(
             raise DeviceError(
                 device.name,
                 f"{kind(desired)} {port} does not run what was committed: {difference}",
-                hint=f"see the journal of tsn-agent on {device.name} for the kernel's reason",
+                hint=_where_to_look(device),
             )
     return state
+
+
+def _where_to_look(device: Device) -> str:
+    if device.profile:
+        return f"the log of {device.name} may have the reason; is its profile right?"
+    return f"see the journal of tsn-agent on {device.name} for the kernel's reason"
 
 
 def _waiting(desired_ports: Mapping[str, PortSettings], state: SwitchState) -> str | None:

@@ -24,10 +24,12 @@ from cnc.rollout.history import (
 )
 from cnc.rollout.rollout import Report, roll_out
 from cnc.rollout.sessions import sessions
+from cnc.rollout.taking_part import Ours, save_startup, taking_part
 from cnc.rollout.timing import Within
 from cnc.rollout.transaction import CHOICES
-from cnc.switch.device import ConnectOptions, Device, DeviceError, Managed, ManagedNode, bridges_in
-from cnc.switch.rollout_id import RolloutId, Term
+from cnc.support.wording import named
+from cnc.switch.device import ConnectOptions, DeviceError, Managed, ManagedNode, bridges_in
+from cnc.switch.rollout_id import Term
 
 
 def unresolved(switches: Iterable[ManagedNode], history: History) -> list[Rollout]:
@@ -52,15 +54,20 @@ def settle(switches: Iterable[ManagedNode], *, connect: ConnectOptions, history:
     Raises RolloutError where an operator has to choose: some switches are confirmed, and others are
     not or do not answer.
     """
-    waiting = []
+    waiting, left = [], []
     for rollout in _abandoned(switches, history):
         if rollout.phase is not Phase.CONFIRMING:
-            _cancel(rollout, connect)
+            if stays := _cancel(rollout, connect):
+                left.append(_staying(rollout, stays))
+                continue
             _close(rollout, history, Phase.ROLLED_BACK, "its controller ended before the decision")
         elif not _is_settled(rollout, connect, history):
             waiting.append(rollout)
     if waiting:
         raise RolloutError("\n".join(map(describe, waiting)), hint=CHOICES)
+    if left:
+        hint = "push again when they answer; without them, take them out of the intent"
+        raise RolloutError("\n".join(left), hint=hint)
 
 
 def _is_settled(rollout: Rollout, connect: ConnectOptions, history: History) -> bool:
@@ -68,23 +75,18 @@ def _is_settled(rollout: Rollout, connect: ConnectOptions, history: History) -> 
     # From then on a switch has the rollout id if and only if it received the confirming commit.
     time.sleep(rollout.confirm_wait_s())
     with sessions(_managed(rollout), connect) as open_sessions:
-        rollout_ids = open_sessions.attempt(
-            open_sessions.reach(), lambda device: device.rollout_id()
+        parts = _parts(rollout)
+        found = open_sessions.attempt(
+            open_sessions.reach(), lambda device: parts[device.name].has(device)
         )
-        confirmed = [
-            name
-            for name, rollout_id in rollout_ids.items()
-            if isinstance(rollout_id, RolloutId) and rollout_id.id == rollout.id
-        ]
+        confirmed = [name for name, has_it in found.items() if has_it is True]
         if len(confirmed) == len(rollout.switches):
-            open_sessions.ask(confirmed, lambda device: device.save_startup())
+            open_sessions.ask(confirmed, lambda device: parts[device.name].save(device))
             _close(
                 rollout, history, Phase.DONE, "all its switches had received the confirming commit"
             )
             return True
-    answered = [
-        name for name, rollout_id in rollout_ids.items() if not isinstance(rollout_id, DeviceError)
-    ]
+    answered = [name for name, has_it in found.items() if not isinstance(has_it, DeviceError)]
     if confirmed or len(answered) < len(rollout.switches):
         return False
     _close(
@@ -248,26 +250,45 @@ def _managed(rollout: Rollout) -> tuple[Managed, ...]:
     )
 
 
-def _cancel(rollout: Rollout, connect: ConnectOptions) -> None:
-    """Cancel the pending commit on the switches that can be reached, so that they need not wait.
+def _cancel(rollout: Rollout, connect: ConnectOptions) -> list[str]:
+    """Cancel the pending commit on the switches that can be reached, so that they need not wait;
+    returns those which could not be, and do not go back by themselves.
 
     The switches know whether it is pending: this machine's clock may have been set since.
     """
-
-    def cancel(device: Device) -> None:
-        rollout_id = device.rollout_id()
-        if rollout_id and rollout_id.id == rollout.id:
-            device.cancel_commit(rollout.id)
-
+    parts = _parts(rollout)
     with sessions(_managed(rollout), connect) as open_sessions:
-        open_sessions.attempt(open_sessions.reach(), cancel)  # a confirmed switch refuses
+        done = open_sessions.attempt(  # a confirmed switch refuses
+            open_sessions.reach(), lambda device: parts[device.name].cancel(device)
+        )
+    return [
+        name
+        for name, its in sorted(parts.items())
+        if not its.reverts and (name not in done or isinstance(done[name], DeviceError))
+    ]
+
+
+def _parts(rollout: Rollout) -> dict[str, Ours]:
+    """How the switches of a rollout take part in it."""
+    return {
+        name: taking_part(change, rollout.id, rollout.base_time_ns)
+        for name, change in rollout.switches.items()
+    }
+
+
+def _staying(rollout: Rollout, switches: list[str]) -> str:
+    return (
+        f"rollout {rollout.number} of {rollout.network} was given up, and {named(switches)} may "
+        "run its lists all the same: by its profile a switch there does not revert by itself, and "
+        "it does not answer"
+    )
 
 
 def _save(goal: Goal, connect: ConnectOptions) -> None:
     """Save running to startup, which may differ even on switches that did not change."""
     with sessions(goal.switches, connect) as open_sessions:
         open_sessions.open()
-        open_sessions.ask(open_sessions, lambda device: device.save_startup())
+        open_sessions.ask(open_sessions, save_startup)
 
 
 def _close(rollout: Rollout, history: History, phase: Phase, reason: str) -> None:

@@ -24,6 +24,7 @@ from cnc.model import (
     GateControlList,
     PortRef,
     PortSettings,
+    Profile,
     StoredPort,
     gates_of,
 )
@@ -33,7 +34,13 @@ from cnc.rollout.goal import Goal
 from cnc.rollout.history import History, SwitchChange
 from cnc.rollout.preflight import Check, Finding, Verdict, examine, refuse
 from cnc.rollout.sessions import Sessions, sessions
-from cnc.rollout.timing import Deadlines, Within, base_time_ns, margin_ns
+from cnc.rollout.timing import (
+    Deadlines,
+    Within,
+    base_time_ns,
+    margin_ns,
+    tai_here_minus_monotonic_ns,
+)
 from cnc.rollout.transaction import SwitchTimes, Transaction
 from cnc.switch.device import ConnectOptions, Device, DeviceError, StoredSwitch
 from cnc.switch.parallel import before_any_change, unanimous
@@ -287,18 +294,27 @@ class _Comparison:
             if switch.management and (reasons := self.reasons.get(switch.name))
         }
 
+    def profile(self, switch: str) -> Profile | None:
+        """What a switch can do that does not run our agent; None: it does."""
+        agent = self.states[switch].agent
+        return agent.profile if agent else None
+
     def slowest_answer_ns(self) -> int:
         return max(state.answered_ns - state.asked_ns for state in self.states.values())
 
     def now_tai_ns(self) -> int:
         """Upper bound of the switches' TAI clocks now, in nanoseconds since the epoch."""
-        offsets = (state.tai_minus_monotonic_ns() for state in self.states.values())
-        return time.monotonic_ns() + max(upper for _, upper in filter(None, offsets))
+        return time.monotonic_ns() + max(upper for _, upper in self._clocks())
 
     def least_tai_ns(self) -> int:
         """Lower bound of the switches' TAI clocks now, in nanoseconds since the epoch."""
+        return time.monotonic_ns() + min(lower for lower, _ in self._clocks())
+
+    def _clocks(self) -> list[tuple[int, int]]:
+        """Bounds of (TAI minus this machine's monotonic clock): of switches, or where none reports
+        its time those of this machine."""
         offsets = (state.tai_minus_monotonic_ns() for state in self.states.values())
-        return time.monotonic_ns() + min(lower for lower, _ in filter(None, offsets))
+        return [*filter(None, offsets)] or [tai_here_minus_monotonic_ns()]
 
 
 def _change(
@@ -317,10 +333,13 @@ def _change(
     slowest_ns = comparison.slowest_answer_ns()
     with before_any_change():
         now_ns = comparison.now_tai_ns()
-        if goal.at_once:
+        profiles = [its for name in changes if (its := comparison.profile(name))]
+        # What takes a late commit, or does not say what it runs, needs an instant to come.
+        if goal.at_once and not profiles:
             deadlines = Deadlines.at_once(now_ns, slowest_ns, goal.cycles_ns())
         else:
-            start_ns = base_time_ns(now_ns, slowest_ns, goal.cycles_ns())
+            lead_ns = max((each.lead_ns for each in profiles), default=0)
+            start_ns = base_time_ns(now_ns, slowest_ns, goal.cycles_ns(), lead_ns)
             deadlines = Deadlines.before(start_ns, now_ns, margin_ns(slowest_ns))
         if within:
             deadlines = deadlines.within(within, comparison.least_tai_ns())

@@ -80,6 +80,8 @@ class Sessions:
     def _connect_one(self, switch: ManagedNode) -> Device:
         device = Device(switch, self._connect)
         self._open[switch.name] = device
+        if device.profile and (lacking := device.lacking()):
+            raise lacking
         return device
 
 

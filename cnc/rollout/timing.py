@@ -39,6 +39,8 @@ LEAD_PER_ANSWER = 28
 # previous lists, as long as a commit. It grows with the slowest reply.
 MIN_MARGIN_NS = 1 * NS_PER_S
 MARGIN_PER_ANSWER = 4
+# TAI minus UTC since 2017 (IERS Bulletin C 52, and those that have announced none since).
+LEAP_SECONDS = 37
 # A switch forgets a rollout that is taken back within so long after the instant until which it may
 # be applied (`apply-before` in tsn-linux.yang), so that no commit waits longer for confirmation.
 CONFIRM_MAX_S = 60
@@ -56,15 +58,17 @@ CONFIRM_SHARE = 4
 Within = Callable[[int], int]
 
 
-def base_time_ns(now_tai_ns: int, slowest_answer_ns: int, cycles_ns: Iterable[int]) -> int:
-    """The first instant (TAI) that all cycles share, far enough ahead.
+def base_time_ns(
+    now_tai_ns: int, slowest_answer_ns: int, cycles_ns: Iterable[int], lead_ns: int = 0
+) -> int:
+    """The first instant (TAI) that all cycles share, far enough ahead: `lead_ns` at least.
 
     `now_tai_ns` is the latest that any switch's clock can be now. Lists whose base times are
     multiples of their cycles are in phase with those that run, which are so, too.
 
     Raises RolloutError when the cycles share no instant within PHASE_WAIT_MAX_NS.
     """
-    lead_ns = max(MIN_LEAD_NS, LEAD_PER_ANSWER * slowest_answer_ns)
+    lead_ns = max(MIN_LEAD_NS, lead_ns, LEAD_PER_ANSWER * slowest_answer_ns)
     common_ns = math.lcm(1, *cycles_ns)
     chosen_ns = -(-(now_tai_ns + lead_ns) // common_ns) * common_ns
     phase_wait_ns = chosen_ns - now_tai_ns - lead_ns
@@ -76,6 +80,13 @@ def base_time_ns(now_tai_ns: int, slowest_answer_ns: int, cycles_ns: Iterable[in
             hint="choose periods that divide one another",
         )
     return chosen_ns
+
+
+def tai_here_minus_monotonic_ns() -> tuple[int, int]:
+    """Bounds of (TAI minus the monotonic clock) by this machine's UTC, which may be a second off;
+    TAI is ahead of it by the leap seconds up to 2026."""
+    tai_ns = time.time_ns() + LEAP_SECONDS * NS_PER_S - time.monotonic_ns()
+    return tai_ns - NS_PER_S, tai_ns + NS_PER_S
 
 
 def margin_ns(slowest_answer_ns: int) -> int:

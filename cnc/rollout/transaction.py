@@ -12,9 +12,9 @@ itself. After it there is no automatic rollback: an operator decides about what 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from cnc.data_tree.state import SwitchState
@@ -29,10 +29,10 @@ from cnc.rollout.events import Listener, Step, StepBegun
 from cnc.rollout.history import Journal, Outcome, Phase, SwitchChange
 from cnc.rollout.read_back import kind, read_back
 from cnc.rollout.sessions import Sessions
+from cnc.rollout.taking_part import in_turns, taking_part
 from cnc.rollout.timing import SLOWER, ConfirmWindow, Deadlines
 from cnc.switch.device import Device, DeviceError
 from cnc.switch.parallel import UNCHANGED, uninterrupted
-from cnc.switch.payload import edit_config
 from cnc.switch.rollout_id import RolloutId
 
 CHOICES = (
@@ -85,7 +85,10 @@ class Transaction:
         self._rollout_id = rollout_id
         self._takes_over = takes_over
         self._deadlines = deadlines
-        self._base_time_ns = deadlines.base_time_ns
+        self._parts = {
+            name: taking_part(change, rollout_id.id, deadlines.base_time_ns)
+            for name, change in changes.items()
+        }
         self._now_tai_ns = now_tai_ns
         self._least_tai_ns = least_tai_ns
         self._listener = listener
@@ -111,35 +114,36 @@ class Transaction:
         self._begin(Step.EDIT)
 
         def edit(device: Device) -> None:
-            change, times = self._changes[device.name], self.times[device.name]
+            its, state = self._parts[device.name], self._states[device.name]
             begun_ns = time.monotonic_ns()
-            state = self._states[device.name]
-            rollout_id = known_part(self._rollout_id, state, takes_over=self._takes_over)
-            config = edit_config(change.after, self._base_time_ns, change.before, rollout_id)
-            times.payload_ns = time.monotonic_ns() - begun_ns
-            self._timed(device, lambda: device.edit(config))
+            config = its.config(self._rollout_id, state, takes_over=self._takes_over)
+            self.times[device.name].payload_ns = time.monotonic_ns() - begun_ns
+            self._timed(device, lambda: its.stage(device, config))
 
         self._sessions.ask(self._changes, edit)
 
     def _commit(self) -> ConfirmWindow:
-        self._begin(Step.COMMIT)
         window = self._window = self._deadlines.window(self._now_tai_ns())
+        for names in in_turns(self._parts):
+            self._commit_on(names, window)
+            window.refuse_if_late()
+        self.read_back = datetime.now(UTC)
+        return window
+
+    def _commit_on(self, names: Collection[str], window: ConfirmWindow) -> None:
+        self._listener(StepBegun(Step.COMMIT, len(names)))
 
         def commit(device: Device) -> None:
             device.wait_at_most(window.timeout_s)
-            self._timed(
-                device, lambda: device.commit_confirmed(window.timeout_s, self._rollout_id.id)
-            )
+            its = self._parts[device.name]
+            self._timed(device, lambda: its.commit(device, window.timeout_s))
 
-        self._sessions.ask(self._changes, commit)
+        self._sessions.ask(names, commit)
         if self._deadlines.runs_ns is not None:
             about_now_ns = (self._now_tai_ns() + self._least_tai_ns()) // 2
             time.sleep(max(0, self._deadlines.runs_ns - about_now_ns) / NS_PER_S)
-        self._begin(Step.VERIFY)
-        self._sessions.ask(self._changes, self._verify)
-        self.read_back = datetime.now(UTC)
-        window.refuse_if_late()
-        return window
+        self._listener(StepBegun(Step.VERIFY, len(names)))
+        self._sessions.ask(names, self._verify)
 
     def _verify(self, device: Device) -> None:
         """Check that the kernel runs the plan, before the confirming commit."""
@@ -183,12 +187,25 @@ class Transaction:
             if isinstance(answer, DeviceError):
                 self._note(name, Outcome.UNKNOWN, str(answer))
                 unconfirmed.append(
-                    f"{answer}\nrollback of {name} not confirmed; its commit was never confirmed, "
-                    f"so it reverts by itself {self._window.timeout_s} s after the commit"
+                    f"{answer}\nrollback of {name} not confirmed; {self._then(name)}"
                 )
             else:
                 self._note(name, Outcome.ROLLED_BACK)
         return unconfirmed or [UNCHANGED]
+
+    def _then(self, name: str) -> str:
+        """What becomes of a switch that could not be rolled back."""
+        if self._parts[name].reverts and self._window:
+            return (
+                "its commit was never confirmed, so it reverts by itself "
+                f"{self._window.timeout_s} s after the commit"
+            )
+        base_s = self._deadlines.base_time_ns / NS_PER_S
+        return (
+            "its profile says that it does not revert by itself: it may run the new lists from "
+            f"{datetime.fromtimestamp(base_s, UTC):%Y-%m-%d %H:%M:%S} TAI on, and all others run "
+            "the previous ones; push again when it answers"
+        )
 
     def _roll_back_one(self, device: Device) -> None:
         """Cancel the commit, or wait until the switch has reverted; then check that it runs its
@@ -200,7 +217,9 @@ class Transaction:
         device.wait_at_most(max(RETRY_S, window.remaining_s()))
         while True:
             try:
-                self._cancel(device)
+                self._parts[device.name].cancel(device)
+                with suppress(DeviceError):  # the end of the session's lock resets it as well
+                    device.discard_changes()
                 self._verify_previous(device)
             except Exception as error:
                 if time.monotonic() >= give_up_s:
@@ -211,13 +230,6 @@ class Transaction:
                 device = self._renewed(device, give_up_s)
             else:
                 return
-
-    def _cancel(self, device: Device) -> None:
-        """Cancel the commit only on a switch with our rollout id: the others have reverted."""
-        if self._has_rollout_id(device):
-            device.cancel_commit(self._rollout_id.id)
-        with suppress(DeviceError):  # the end of the session's lock resets the candidate as well
-            device.discard_changes()
 
     def _verify_previous(self, device: Device) -> None:
         change, before = self._changes[device.name], self._states[device.name].ports
@@ -296,12 +308,13 @@ class Transaction:
 
     def _send_confirm(self, device: Device) -> None:
         """Confirm. If no commit is pending, the reply to an earlier confirming commit was lost."""
+        its = self._parts[device.name]
         try:
-            self._timed(device, lambda: device.confirm(self._rollout_id.id))
+            self._timed(device, lambda: its.confirm(device))
         except DeviceError as error:
             if "invalid-value" not in error.tags:
                 raise
-            if not self._has_rollout_id(device):
+            if not its.has(device):
                 raise DeviceError(
                     device.name,
                     "reverted to its previous lists before it received the confirming commit",
@@ -311,12 +324,13 @@ class Transaction:
 
     def _save(self, device: Device) -> None:
         device.wait_at_most(self._sessions.timeout_s)
+        its = self._parts[device.name]
         try:
-            device.save_startup()
+            its.save(device)
         except DeviceError as error:
             if error.tags:
                 raise
-            self._renewed(device, time.monotonic() + SETTLE_S).save_startup()
+            its.save(self._renewed(device, time.monotonic() + SETTLE_S))
         self._note(device.name, Outcome.SAVED)
 
     # --- parts -------------------------------------------------------------------------------
@@ -329,10 +343,6 @@ class Transaction:
         again."""
         with suppress(CncError):
             self._journal.result(name, outcome, detail)
-
-    def _has_rollout_id(self, device: Device) -> bool:
-        rollout_id = device.rollout_id()
-        return rollout_id is not None and rollout_id.id == self._rollout_id.id
 
     def _renewed(self, device: Device, until_s: float) -> Device:
         """A new session, with retries until `until_s` on the monotonic clock."""
@@ -372,20 +382,3 @@ def _unresolved(replies: Mapping[str, object]) -> str:
 
 
 _TOO_LATE = "too late to interrupt: all switches run the new lists"
-
-
-def known_part(rollout_id: RolloutId, state: SwitchState, *, takes_over: bool = False) -> RolloutId:
-    """What a switch is told of it: one whose agent does not say what keeps the clock, such as that
-    of 0.1.0, has no leaf for the clock error, one that takes late commits none for their instant,
-    and one that keeps no terms none for them. A switch of another network is told to leave that, if
-    the rollout `takes_over`."""
-    kept = state.agent.kept_term if state.agent else None
-    if not (state.agent and state.agent.keeps_terms):
-        rollout_id = replace(rollout_id, term=None)
-    elif takes_over and kept and rollout_id.term and kept.network != rollout_id.term.network:
-        rollout_id = replace(rollout_id, former_network=kept.network)
-    if not (state.agent and state.agent.clock):
-        rollout_id = replace(rollout_id, clock_error_ns=None)
-    if not (state.agent and state.agent.refuses_late_rollouts):
-        rollout_id = replace(rollout_id, apply_before_ns=None)
-    return rollout_id

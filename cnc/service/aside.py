@@ -70,7 +70,7 @@ class Aside:
                 process.kill()
                 await process.wait()
         if process.returncode:
-            lines = trouble.decode(errors="replace").strip().splitlines() or ["no reason told"]
+            lines = trouble.decode(errors="replace").strip().splitlines() or ["no reason given"]
             raise CallRefused(Code.UNAVAILABLE, f"{what[0]}: {lines[-1]}")
         return out
 

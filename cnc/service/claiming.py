@@ -76,12 +76,12 @@ class Claiming:
                 self._within(0)  # whose lease is over tells nothing
             answers = rollout.claim(nodes, self._term, connect=self._connect)
         except CncError as error:
-            LOG.warning("not told of term %d: %s", self._term.number, error)
+            LOG.warning("term %d was not announced: %s", self._term.number, error)
             return
         for name, its in answers.items():
             reason = str(its) if isinstance(its, CncError) else ""
             if reason and reason != self._refused.get(name):
-                LOG.warning("not told of term %d: %s", self._term.number, reason)
+                LOG.warning("term %d was not announced: %s", self._term.number, reason)
             elif not reason:
-                LOG.info("%s: told of term %d", name, self._term.number)
+                LOG.info("%s: term %d announced", name, self._term.number)
             self._refused[name] = reason

@@ -227,7 +227,7 @@ class Client:
                 Code.UNAVAILABLE,
                 f"{self._url} has another certificate than {self._certificate}, or another name: "
                 f"{error.verify_message}",
-                hint="copy the tls.crt of the service's --state-dir again, if it was made anew",
+                hint="copy the tls.crt of the service's --state-dir again, if it was made again",
             ) from error
         except (OSError, http.client.HTTPException) as error:
             connection.close()

@@ -58,7 +58,7 @@ def former(arguments: Rollback, store: Store, history: History) -> IntentPut:
                 "the service has taken no other intent before this one",
                 hint="name a rollout of `cnc history`: cnc rollback NUMBER",
             )
-        return IntentPut(file="the former intent", text=text)
+        return IntentPut(file="the previous intent", text=text)
     try:
         document = app.plan_of_rollout(history, number).intent.document
     except InputError as error:

@@ -171,5 +171,5 @@ def _first_token(store: Store, directory: Path, say: Callable[[str], None]) -> N
     with store.deciding(ITSELF, "token.add", its.name) as made:
         made.put_token(its)
     if "JOURNAL_STREAM" not in os.environ:  # what systemd has of it is kept, for many to read
-        say(f"token of the admin, told this once: {token}")
+        say(f"token of the admin, shown only now: {token}")
     say(f"the token of the admin is in {path}, which its owner alone may read")

@@ -134,8 +134,9 @@ def _may_be_at_once(runs: Judged, plan: Plan) -> bool:
 
 
 def _ended_ns(runs: Plan, plan: Plan) -> Mapping[str, int]:
-    """The streams of CUCs that go, whose talkers have stopped (docs/uni.md), with the latency of
-    their last frame. One that an agent tells when to send does so until it is told otherwise."""
+    """The streams of CUCs that go, whose talkers have stopped (docs/operate/uni.md), with the
+    latency of their last frame. One that an agent tells when to send does so until it is told
+    otherwise."""
     managed = runs.intent.network.managed
     return {
         name: its.latency_bound_ns

@@ -44,7 +44,7 @@ def note_database(directory: Path, given: str | None, *, moves: bool = False) ->
     if given is None and noted is not None:
         raise InputError(
             f"{directory}: the state of this service is in {noted.set(drivername='postgresql')}",
-            hint="start it with this --database, or begin anew in another --state-dir; remove "
+            hint="start it with this --database, or start with another --state-dir; remove "
             f"{directory / DATABASE} if nothing was ever there",
         )
     if given is None or url_of(given) == noted:
@@ -53,8 +53,8 @@ def note_database(directory: Path, given: str | None, *, moves: bool = False) ->
     if has_files and not moves:
         raise InputError(
             f"{directory}: the state of this service is in {FILE_NAME}",
-            hint="start it without --database, with --move-state to take it there, or begin anew "
-            "in another --state-dir",
+            hint="start it without --database, with --move-state to take it there, or start "
+            "with another --state-dir",
         )
     if moves and not has_files:
         raise InputError(

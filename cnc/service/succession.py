@@ -243,7 +243,7 @@ class Succession:
             if isinstance(its, KeptTerm) and its.term > term.number:
                 raise CallRefused(Code.UNAVAILABLE, f"{name}: {its}")
             if isinstance(its, CncError):
-                LOG.warning("not told of term %d: %s", term.number, its)
+                LOG.warning("term %d was not announced: %s", term.number, its)
 
     def _nodes(self, plan: Plan | None) -> Collection[ManagedNode]:
         network = plan.intent.network if plan else self._intent.network

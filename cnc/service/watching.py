@@ -83,7 +83,7 @@ class Watching:
             raise CallRefused(
                 Code.UNAVAILABLE,
                 "the switches are not watched yet: the service has started a moment ago, or its "
-                "first rollout is under way",
+                "first rollout is in progress",
                 hint="ask again in some seconds",
                 details={"retry_after_s": round(_QUIET_S)},
             )

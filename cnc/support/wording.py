@@ -19,7 +19,7 @@ FOREIGN_GATES_HINT = (
 )
 GATES_WAIT_HINT = (
     "the agent sets them once the clock has settled; until then frames leave at any time, and "
-    "talkers are told no offsets"
+    "talkers get no offsets"
 )
 
 NO_BRIDGE = "the switch has no such bridge"

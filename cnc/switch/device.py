@@ -10,8 +10,8 @@ import logging
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from typing import Any, Self, TypedDict, TypeVar
+from dataclasses import dataclass, replace
+from typing import Any, Self, TypeVar
 
 import paramiko
 from ncclient import NCClientError
@@ -22,10 +22,9 @@ from ncclient.xml_ import new_ele
 from cnc.data_tree.counters import PortCounters
 from cnc.data_tree.reply import Element
 from cnc.data_tree.state import SwitchState
-from cnc.mechanisms.modules import module_filter
 from cnc.model import EndStation, StoredPort
 from cnc.support.format import duration
-from cnc.switch import filters, readback
+from cnc.switch import readback
 from cnc.switch.connection import (
     DeviceError,
     HostKeyRefused,
@@ -34,8 +33,12 @@ from cnc.switch.connection import (
     shortened,
 )
 from cnc.switch.counters import port_counters
+from cnc.switch.dialect import Asked, Dialect, Ours
+from cnc.switch.foreign import Foreign
+from cnc.switch.foreign.drafted import OUR_MODULE, DraftProfile, drafted, ports_filter
 from cnc.switch.monitoring import ServerReport, server_filter, server_report
 from cnc.switch.node import Managed, ManagedNode, bridges_in
+from cnc.switch.offered import CAPABILITY, Module, modules_in, needed_capabilities
 from cnc.switch.options import ConnectOptions
 from cnc.switch.rollout_id import RolloutId, rollout_id_filter, rollout_id_in
 from cnc.switch.startup import damaged_modules, startup_filter
@@ -69,6 +72,8 @@ _STRANGE = "`cnc -vv` shows the messages"
 _UNCOMMITTED = "have already been modified"
 ADMISSION = "add it to the group tsn-operator in the switch's NACM configuration"
 
+# How servers without RFC 8526 refuse its operation (RFC 6241 appendix A).
+_NO_GET_DATA = {"operation-not-supported", "unknown-namespace", "unknown-element"}
 # ncclient may wait for the reply of a server that has ended: the reply to <close-session> carries
 # no data, so that a short wait is enough.
 CLOSE_TIMEOUT_S = 2.0
@@ -83,14 +88,6 @@ class StoredSwitch:
 
     ports: Mapping[str, StoredPort]
     rollout_id: RolloutId | None
-
-
-class _Parts(TypedDict):
-    """The parameters of a filter of `cnc.switch.filters`."""
-
-    ports: list[str]
-    talker: bool
-    bridges: Collection[str]
 
 
 class Device:
@@ -110,6 +107,8 @@ class Device:
         self._bridges = switch.bridges if isinstance(switch, Managed) else frozenset()
         self._needs_modules = isinstance(switch, Managed) and switch.needs_modules
         self._user = switch.management.user or getpass.getuser()  # as ncclient does
+        self.profile = switch.management.profile
+        self._dialect: Dialect = Foreign(self.profile) if self.profile else Ours()
         self._has_get_data = True  # until the server refuses it
         self._locked: list[str] = []
         with _logged(self.name, "connect"):
@@ -154,15 +153,17 @@ class Device:
 
     def stored(self, ports: Collection[str]) -> StoredSwitch:
         """The running configuration of these ports, and the id of its rollout."""
-        wanted = filters.configuration_filter(**self._parts(ports))
-        wanted.append(rollout_id_filter())
+        wanted = self._dialect.configuration(self._asked(ports))
         with self._request("get-config"):
-            data = _data(self._session.get_config("running", filter=wanted))
+            data = self._dialect.stored(_data(self._session.get_config("running", filter=wanted)))
             stored = readback.stored_ports(data, self._bridges)
             return StoredSwitch(of_ports(ports, stored), rollout_id_in(data))
 
     def rollout_id(self) -> RolloutId | None:
-        """The id of the rollout that made the running configuration; None if none did."""
+        """The id of the rollout that made the running configuration; None if none did, and of a
+        switch with a profile, which keeps none."""
+        if self.profile:
+            return None
         with self._request("get-config"):
             return rollout_id_in(
                 _data(self._session.get_config("running", filter=[rollout_id_filter()]))
@@ -170,44 +171,47 @@ class Device:
 
     def state(self, ports: Collection[str]) -> SwitchState:
         """The present state of the agent and of the kernel on these ports."""
-        wanted = filters.state_filter(**self._parts(ports))
-        if self._needs_modules:
-            wanted.append(module_filter())
-        return self._state(wanted, ports)
+        return self._state(self._dialect.state(self._asked(ports)), ports)
 
     def counters(self, ports: Collection[str]) -> dict[str, PortCounters]:
         """The counters of these ports."""
-        parts = self._parts(ports)
-        wanted = filters.counter_filter(parts["ports"], parts["bridges"])
+        wanted = self._dialect.counters(self._asked(ports))
         with self._request("get"):
-            return of_ports(ports, port_counters(self._operational(wanted)))
+            data = self._dialect.reported(self._operational(wanted))
+            return of_ports(ports, port_counters(data))
 
     def clock(self, port: str) -> SwitchState:
         """The present time on a port, and of all its other state the least: for the shortest
         request."""
-        return self._state(filters.clock_filter(port), [port])
+        return self._state(self._dialect.clock(port), [port])
 
-    def _parts(self, ports: Collection[str]) -> _Parts:
+    def _asked(self, ports: Collection[str]) -> Asked:
         """What a filter has to select for these ports, of which some may be bridges."""
-        return _Parts(
+        return Asked(
             ports=[port for port in ports if port not in self._bridges],
-            talker=self.is_end_station,
             bridges=self._bridges.intersection(ports),
+            talker=self.is_end_station,
+            modules=self._needs_modules,
         )
 
     def _state(self, wanted: list[Element], ports: Collection[str]) -> SwitchState:
         asked_ns = time.monotonic_ns()
         with self._request("get"):
             data = self._operational(wanted)
+            answered_ns = time.monotonic_ns()
+            ours = self._dialect.reported(data)
+            reports = of_ports(ports, readback.port_reports(ours, self._bridges))
             return SwitchState(
-                agent=readback.agent_report(data),
-                ports=of_ports(ports, readback.port_reports(data, self._bridges)),
+                agent=self._dialect.agent(data),
+                ports={n: replace(its, profile=self.profile) for n, its in reports.items()},
                 asked_ns=asked_ns,
-                answered_ns=time.monotonic_ns(),
+                answered_ns=answered_ns,
             )
 
     def lock(self, datastore: str) -> None:
         """Lock `running` or `candidate`: no other session can change it until `unlock`."""
+        if datastore == "candidate" and self.profile and not self._has("candidate:1.0"):
+            return
         with self._request(f"lock {datastore}"):
             self._session.lock(datastore)
         self._locked.append(datastore)
@@ -215,9 +219,21 @@ class Device:
     def unlock(self) -> None:
         """Release every lock of this session, the newest first."""
         while self._locked:
-            datastore = self._locked.pop()
+            self.release(self._locked[-1])
+
+    def release(self, datastore: str) -> None:
+        """Release the lock of a datastore, if this session has it."""
+        if datastore in self._locked:
+            self._locked.remove(datastore)
             with self._request(f"unlock {datastore}"):
                 self._session.unlock(datastore)
+
+    def take_candidate(self) -> None:
+        """Have candidate for edits of this session alone, without what it has staged before."""
+        if "candidate" in self._locked:
+            self.discard_changes()
+        else:
+            self.lock("candidate")
 
     def end_session(self, session_id: str) -> None:
         """End another session, which releases its locks and discards its changes (RFC 6241 7.9)."""
@@ -234,10 +250,31 @@ class Device:
 
     def edit(self, config: Element) -> None:
         """Write a `<config>` to the candidate datastore and let the server validate it."""
+        its = self._edit_of(config)
         with self._request("edit-config"):
-            self._session.edit_config(target="candidate", config=config)
-        with self._request("validate"):
-            self._session.validate("candidate")
+            self._session.edit_config(target="candidate", config=its)
+        if self._validates:
+            with self._request("validate"):
+                self._session.validate("candidate")
+
+    def _edit_of(self, config: Element) -> Element:
+        try:
+            return self._dialect.edit(config)
+        except ValueError as error:
+            raise DeviceError(self.name, str(error)) from error
+
+    def edit_running(self, config: Element) -> None:
+        """Write a `<config>` to the running datastore: it acts at once, all of it or, where the
+        server can do that, nothing (RFC 6241 8.5)."""
+        option = "rollback-on-error" if self._has("rollback-on-error:1.0") else None
+        its = self._edit_of(config)
+        with self._request("edit-config"):
+            self._session.edit_config(target="running", config=its, error_option=option)
+
+    def commit(self) -> None:
+        """Commit candidate, at once and to stay."""
+        with self._request("commit"):
+            self._session.commit()
 
     def commit_confirmed(self, timeout_s: int, persist: str) -> None:
         """Commit; the switch reverts by itself unless `confirm` follows in time.
@@ -272,6 +309,43 @@ class Device:
         """The capability URIs of the server's hello (RFC 6241 8.1) without their parameters."""
         return frozenset(uri.partition("?")[0] for uri in self._session.server_capabilities)
 
+    @property
+    def modules(self) -> Mapping[str, Module]:
+        """The YANG modules of the server's hello; those of a YANG library need not be there."""
+        return modules_in(self._session.server_capabilities)
+
+    def drafted_profile(self) -> DraftProfile | None:
+        """The profile of a switch that runs no agent, as far as its server tells; None: it does, or
+        names no module at all."""
+        modules = self.modules
+        names = self.server().modules.keys() | modules.keys()
+        if not names or OUR_MODULE in names:
+            return None
+        unnamed = dict.fromkeys(names - modules.keys(), Module("", frozenset(), ()))
+        with self._request("get"):
+            reported = self._operational(ports_filter())
+            stored = _data(self._session.get_config("running", filter=ports_filter()))
+        return drafted(self.capabilities, {**unnamed, **modules}, reported, stored)
+
+    def lacking(self) -> DeviceError | None:
+        """What the server lacks of how a rollout changes such a switch."""
+        lacking = [f":{each}" for each in needed_capabilities(self.profile) if not self._has(each)]
+        if not lacking:
+            return None
+        hint = "an atomic rollout needs them: use tsn-netconfd or netopeer2"
+        if self.profile:
+            hint = f"is its profile {self.profile.name} right? `cnc discover` drafts one"
+        return DeviceError(self.name, f"its NETCONF server lacks {', '.join(lacking)}", hint=hint)
+
+    def _has(self, capability: str) -> bool:
+        return f"{CAPABILITY}{capability}" in self.capabilities
+
+    @property
+    def _validates(self) -> bool:
+        return self.profile is None or (
+            self.profile.validates and (self._has("validate:1.0") or self._has("validate:1.1"))
+        )
+
     def server(self) -> ServerReport:
         """State of the NETCONF server: the holders of its locks, and its modules."""
         with self._request("get"):
@@ -290,8 +364,9 @@ class Device:
 
     def try_edit(self, config: Element) -> None:
         """Let the server test an edit of the candidate datastore without applying it."""
+        its = self._edit_of(config)
         with self._request("edit-config"):
-            self._session.edit_config(target="candidate", config=config, test_option="test-only")
+            self._session.edit_config(target="candidate", config=its, test_option="test-only")
 
     def _operational(self, wanted: list[Element]) -> Element:
         """The operational state; a server without RFC 8526 leaves out nodes that are
@@ -301,7 +376,7 @@ class Device:
                 reply = self._session.dispatch(readback.get_operational(wanted))
                 return readback.operational_data(reply.xml)
             except RPCError as error:
-                if "operation-not-supported" not in _tags(error):
+                if not _NO_GET_DATA.intersection(_tags(error)):
                     raise
                 self._has_get_data = False
         return _data(self._session.get(filter=wanted))

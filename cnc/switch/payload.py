@@ -48,9 +48,10 @@ def edit_config(
     changes: Mapping[str, PortSettings],
     base_time_ns: int,
     stored: Mapping[str, StoredPort | None],
-    rollout_id: RolloutId,
+    rollout_id: RolloutId | None = None,
 ) -> Element:
-    """The `<config>` that sets the ports and bridges in `changes`, and the id of the rollout.
+    """The `<config>` that sets the ports and bridges in `changes`, and the id of the rollout where
+    the switch keeps one.
 
     Nothing else changes: a port's other bridge settings, and other ports, keep their values.
     """
@@ -64,7 +65,7 @@ def edit_config(
         "config",
         _IF("interfaces", *(each for _, each in sorted(edit.interfaces.elements.items()))),
         *beside,
-        rollout_id_element(rollout_id),
+        *([rollout_id_element(rollout_id)] if rollout_id else []),
     )
 
 

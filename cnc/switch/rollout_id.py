@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import getpass
 import socket
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from uuid import uuid4
 
@@ -17,6 +17,7 @@ from lxml.builder import ElementMaker
 
 from cnc.data_tree import reply
 from cnc.data_tree.reply import Element
+from cnc.data_tree.state import SwitchState
 from cnc.data_tree.tree import NETCONF, TSN_LINUX
 
 _TSNL = ElementMaker(namespace=TSN_LINUX, nsmap={None: TSN_LINUX})
@@ -120,3 +121,20 @@ def _term_in(rollout: Element) -> Term | None:
     network = reply.text(rollout, "t:network", _NAMESPACES)
     number = _LEAVES.optional_number(rollout, "term")
     return None if network is None or number is None else Term(network, number)
+
+
+def known_part(rollout_id: RolloutId, state: SwitchState, *, takes_over: bool = False) -> RolloutId:
+    """What a switch is told of it: one whose agent does not say what keeps the clock, such as that
+    of 0.1.0, has no leaf for the clock error, one that takes late commits none for their instant,
+    and one that keeps no terms none for them. A switch of another network is told to leave that, if
+    the rollout `takes_over`."""
+    kept = state.agent.kept_term if state.agent else None
+    if not (state.agent and state.agent.keeps_terms):
+        rollout_id = replace(rollout_id, term=None)
+    elif takes_over and kept and rollout_id.term and kept.network != rollout_id.term.network:
+        rollout_id = replace(rollout_id, former_network=kept.network)
+    if not (state.agent and state.agent.clock):
+        rollout_id = replace(rollout_id, clock_error_ns=None)
+    if not (state.agent and state.agent.refuses_late_rollouts):
+        rollout_id = replace(rollout_id, apply_before_ns=None)
+    return rollout_id

@@ -24,7 +24,6 @@ from cnc.data_tree.state import SwitchState
 from cnc.switch import filters, push, readback
 from cnc.switch.counters import port_counters
 from cnc.switch.device import ConnectOptions, Device, DeviceError, ManagedNode, of_ports
-from cnc.switch.rollout_id import rollout_id_filter
 from cnc.switch.topology import TopologyReport
 from cnc.switch.transport import NOT_CONNECTED
 
@@ -82,7 +81,7 @@ class Subscription(Device):
         try:
             # RFC 8639 2.1: every publisher has the stream NETCONF.
             self._events = self._established(push.establish_stream("NETCONF"))
-            if self._events is None:
+            if self._events is None and self.profile is None:
                 self._create_subscription()
         except DeviceError:
             self.close()
@@ -122,14 +121,14 @@ class Subscription(Device):
 
         None if it does not: it lacks YANG push, or refuses it.
         """
-        if self._events is None:
+        if self._events is None or self.profile:
             return None
-        watched = filters.watch_filter(**self._parts(ports))
+        asked = self._asked(ports)
+        watched = filters.watch_filter(asked.ports, talker=asked.talker, bridges=asked.bridges)
         state = self._established(push.establish_periodic("operational", watched, period_s))
         if state is None:
             return None
-        stored = filters.configuration_filter(**self._parts(ports))
-        stored.append(rollout_id_filter())
+        stored = self._dialect.configuration(asked)
         configuration = self._established(push.establish_on_change("running", stored))
         if configuration is None:
             with self._may_be_refused("delete-subscription"):

@@ -114,7 +114,7 @@ def _parser() -> argparse.ArgumentParser:
     result.add_argument("--port", type=int, default=5005, help="UDP port (default: %(default)s)")
     result.add_argument("--frames", type=_positive, help="how many to send (default: no end)")
     result.add_argument(
-        "--path", type=int, choices=(1, 2), default=1, help="2: the second copy of each frame"
+        "--path", type=int, choices=(1, 2), default=1, help="2: the other copy of each frame"
     )
     result.add_argument(
         "--launch",

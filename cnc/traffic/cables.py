@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from cnc import intent as intents
+from cnc.captures.pcapng import Address, CaptureFile, Direction
 from cnc.errors import CncError
 from cnc.lab import lifecycle
 from cnc.lab.addressing import addresses
@@ -27,7 +28,6 @@ from cnc.model import NS_PER_S, Intent, PortRef
 from cnc.remote import client
 from cnc.remote.frames import Decoder, Frame, Kind
 from cnc.traffic.capture import Captured, check_ports
-from cnc.traffic.pcapng import Address, CaptureFile, Direction
 from cnc.version import __version__
 
 _POLL_S = 0.05

@@ -14,11 +14,11 @@ from typing import BinaryIO
 
 from pyroute2 import IPRoute
 
+from cnc.captures.pcapng import Address, CaptureFile, Direction, tai_comment
 from cnc.errors import InputError
 from cnc.lab import lifecycle, namespaces, rehearsed
 from cnc.lab.kernels import beside
 from cnc.model import NS_PER_S, PortRef
-from cnc.traffic.pcapng import Address, CaptureFile, Direction, tai_comment
 from cnc.traffic.tap import Tap
 from cnc.version import __version__
 

@@ -14,7 +14,16 @@ from enum import StrEnum
 from cnc.errors import InputError
 from cnc.lab.addressing import next_hops
 from cnc.lab.supported import check_streams
-from cnc.model import NS_PER_S, ClassRole, Elimination, Forwarding, Intent, Plan, Stream
+from cnc.model import (
+    NS_PER_S,
+    ClassRole,
+    Elimination,
+    Forwarding,
+    Intent,
+    Plan,
+    Stream,
+    TrafficClass,
+)
 from cnc.traffic.endpoint import IP_AND_UDP_OCTETS
 from cnc.traffic.probe_filter import Marks
 from cnc.traffic.sockets import PROBE
@@ -154,6 +163,14 @@ def flow_of_class(
     )
 
 
+def class_of_dscp(intent: Intent, dscp: int) -> TrafficClass:
+    """The class that packets of a code point are in: best effort where none has it."""
+    return next(
+        (each for each in intent.classes.values() if dscp in each.dscps),
+        intent.unreserved_classes()[0],
+    )
+
+
 def marks(sent: Sequence[AnyFlow]) -> Marks:
     """In what the probes of flows are at end stations and on cables of a bridged network."""
     bridged = [flow for flow in sent if isinstance(flow, BridgedFlow)]
@@ -215,7 +232,7 @@ def _flooded_background(plan: Plan, of_streams: Sequence[BridgedFlow]) -> Iterat
     intent = plan.intent
     gated = _gated_paths(intent, of_streams)
     switches = sorted({switch for switch, _ in gated})
-    best_effort = intent.classes_with(ClassRole.BEST_EFFORT)[0]
+    best_effort = intent.unreserved_classes()[0]
     period_ns = _background_period_ns(intent)
     for switch, listener in gated:
         yield BridgedFlow(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import bisect
 import itertools
 import math
 import statistics
@@ -10,11 +9,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from cnc.captures.gate import Gate
+from cnc.intent.lab_model import ImpairedLinks
 from cnc.lab import wires
-from cnc.model import GateControlList, Link, Network, Plan
+from cnc.model import Link, Network, Plan
 from cnc.support.format import counted, duration, microseconds
 from cnc.traffic.pairing import Stray
 from cnc.traffic.recording import AnyFlow, BridgedFlow, Frame, Recording
+from cnc.traffic.replay.flow import ReplayedFlow
 
 # Reading the clock costs virtual time, and netem rounds: time stamps are good to a microsecond.
 RESOLUTION_NS = 1_000
@@ -240,23 +242,21 @@ def _summary(
 ) -> Summary:
     most = flow.copies if isinstance(flow, BridgedFlow) else math.inf
     arrivals = [
-        (frame.received_ns, frame.received_ns - frame.planned_ns)
+        (frame.received_ns, frame.received_ns - frame.planned_ns, _octets(flow, frame))
         for frame in frames
         if frame.received_ns is not None
     ]
     distances_ns: list[int] = []
     last = _link_to(plan.intent.network, flow.listener)
-    if last is not None and last.source in plan.gates:
-        gates = plan.gates[last.source]
-        travel_ns = (
-            wires.travel_ns(plan.intent.network, last, flow.payload_octets) if timed_wires else 0
-        )
-        for received_ns, _ in arrivals:
-            left_ns = received_ns - travel_ns
-            distances_ns.append(
-                min(distance_to_open_ns(gates, each, left_ns) for each in _queues(plan, flow))
-            )
-    latencies = [latency_ns for _, latency_ns in arrivals]
+    if last is not None and last.source in plan.gates and not _is_delayed(plan, last):
+        queues = plan.intent.queues_of(flow.traffic_class)
+        gates = [Gate(plan.gates[last.source], each) for each in queues]
+        for received_ns, _, octets in arrivals:
+            left_ns = received_ns
+            if timed_wires:
+                left_ns -= wires.travel_ns(plan.intent.network, last, octets)
+            distances_ns.append(min(gate.shut_ns(left_ns) for gate in gates))
+    latencies = [latency_ns for _, latency_ns, _ in arrivals]
     differences = list(_differences(frames, flow.frames))
     bound_ns = flow.latency_bound_ns
     jitter_bound_ns = plan.jitter_ns.get(_stream_of(flow), {}).get(flow.listener)
@@ -276,6 +276,19 @@ def _summary(
         jitter_bound_ns=jitter_bound_ns,
         arrivals_within_ns=None if jitter_bound_ns is None else _within_ns(frames, flow.frames),
     )
+
+
+def _is_delayed(plan: Plan, link: Link) -> bool:
+    """Whether when a frame comes by a cable does not tell when it left."""
+    its = plan.intent[ImpairedLinks].by_port.get(link.source)
+    return its is not None and its.pareto_ns > 0
+
+
+def _octets(flow: AnyFlow, frame: Frame) -> int:
+    """The length of a frame's packet."""
+    if isinstance(flow, ReplayedFlow):
+        return flow.timeline.octets_of(frame.seq)
+    return flow.payload_octets
 
 
 def _within_ns(frames: Iterable[Frame], in_a_period: int) -> int | None:
@@ -299,45 +312,7 @@ def _differences(frames: Iterable[Frame], in_a_period: int) -> Iterator[int]:
             before[place] = latency_ns
 
 
-def _queues(plan: Plan, flow: AnyFlow) -> list[int]:
-    """The traffic classes whose queues frames of a flow leave by: in turn, if it is cyclic."""
-    classes = plan.intent.classes
-    odd = [
-        classes[its.cyclic.odd].number
-        for its in classes.values()
-        if its.cyclic and its.number == flow.traffic_class
-    ]
-    return [flow.traffic_class, *odd]
-
-
 def _link_to(network: Network, listener: str) -> Link | None:
     """The cable into an end station, if it has just one."""
     into = [link for link in network.links.values() if link.target.node == listener]
     return into[0] if len(into) == 1 else None
-
-
-def distance_to_open_ns(gates: GateControlList, traffic_class: int, instant_ns: int) -> int:
-    """How far an instant lies from the nearest time the class's gate is open; 0 inside of one.
-
-    The end of a window belongs to the gap after it.
-    """
-    phase_ns = instant_ns % gates.cycle_ns
-    windows = []
-    begin_ns = 0
-    for entry in gates.entries:
-        if entry.gate_states >> traffic_class & 1:
-            windows.append((begin_ns, begin_ns + entry.interval_ns))
-        begin_ns += entry.interval_ns
-    if not windows:
-        return gates.cycle_ns
-    # The neighbours in the cycles before and after count too.
-    around = [
-        (windows[-1][0] - gates.cycle_ns, windows[-1][1] - gates.cycle_ns),
-        *windows,
-        (windows[0][0] + gates.cycle_ns, windows[0][1] + gates.cycle_ns),
-    ]
-    after = bisect.bisect_right(around, (phase_ns, gates.cycle_ns * 2))
-    before_end_ns = around[after - 1][1]
-    if phase_ns < before_end_ns:
-        return 0
-    return min(phase_ns - before_end_ns + 1, around[after][0] - phase_ns)

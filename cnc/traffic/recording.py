@@ -27,6 +27,8 @@ from cnc.traffic import endpoint
 from cnc.traffic.flows import AnyFlow, BridgedFlow, Flow, Pattern, UntaggedFlow, flows, marks
 from cnc.traffic.frames import Frame
 from cnc.traffic.pairing import Pairing, Stray, transmissions
+from cnc.traffic.replay.flow import ReplayedFlow
+from cnc.traffic.replay.sender import ReplaySender
 from cnc.traffic.station import Station
 from cnc.traffic.untagged import UdpPackets
 
@@ -99,7 +101,7 @@ def run(
         CncError: an end station's program failed.
     """
     for flow in sent:
-        if flow.period_ns > duration_ns:
+        if flow.period_ns > duration_ns and not isinstance(flow, ReplayedFlow):
             raise InputError(
                 f"flow {flow.name} sends a frame every {duration(flow.period_ns)}, none within "
                 f"{duration(duration_ns)}",
@@ -133,7 +135,7 @@ def run(
     is_bridged = any(isinstance(flow, BridgedFlow) for flow in sent)
     _write(recording, directory, is_bridged=is_bridged)
     about = {"start_ns": start_ns, "clock": "CLOCK_TAI", **parameters, "sender": endpoint.program()}
-    about["flows"] = [asdict(flow) for flow in sent]
+    about["flows"] = [_described(flow) for flow in sent]
     (directory / _PARAMETERS).write_text(json.dumps(about, indent=2))
     offsets.write_span(directory, lab.nodes, talkers[0].node, start_ns, duration_ns + drain_ns)
     return recording
@@ -196,20 +198,29 @@ def next_start_ns(grid_ns: int, stations: Iterable[Station]) -> int:
 
 
 def _programs(sent: Mapping[int, AnyFlow]) -> list[list[int]]:
-    """Which flows, by number, one talker's program sends: all periodic ones of a node together, a
-    saturating one alone, since it would delay the others."""
-    programs: dict[tuple[str, int | None], list[int]] = defaultdict(list)
+    """Which flows, by number, one talker's program sends: all periodic ones of a node together, all
+    replayed ones, and a saturating one alone, since it would delay the others."""
+    programs: dict[tuple[str, object], list[int]] = defaultdict(list)
     for number, flow in sent.items():
         alone = flow.pattern is Pattern.SATURATING
-        programs[flow.talker, number if alone else None].append(number)
+        programs[flow.talker, number if alone else type(flow) is ReplayedFlow].append(number)
     return list(programs.values())
 
 
 def _talker(lab: Lab, sent: Sequence[AnyFlow], numbers: Sequence[int], turn: int) -> Station:
+    node = sent[numbers[0]].talker
+    replayed = {n: flow for n in numbers if isinstance(flow := sent[n], ReplayedFlow)}
+    if replayed:
+        return ReplaySender(lab, node, turn, replayed, addresses(lab.intent))
     flow_specs = [
         {**asdict(sent[number]), "id": number, **_ways(lab, sent[number])} for number in numbers
     ]
-    return Station(lab, "talk", sent[numbers[0]].talker, turn, {"flows": flow_specs, "turn": turn})
+    return Station(lab, "talk", node, turn, {"flows": flow_specs, "turn": turn})
+
+
+def _described(flow: AnyFlow) -> dict[str, object]:
+    """A flow in `frames.json`; the timeline of a replayed one is in the file of its talker."""
+    return {key: value for key, value in asdict(flow).items() if key != "timeline"}
 
 
 def _ways(lab: Lab, flow: AnyFlow) -> dict[str, str | None]:
@@ -239,6 +250,8 @@ def _listeners(lab: Lab, sent: Sequence[AnyFlow]) -> list[Station]:
             ports[port.node].append(port.port)
     sockets: dict[str, set[tuple[str, str, int]]] = defaultdict(set)
     for flow in sent:
+        if isinstance(flow, Flow):
+            sockets[flow.listener].add(_own_socket(lab, flow.listener, flow.ip_version))
         if isinstance(flow, UntaggedFlow) and isinstance(packets := flow.sending, UdpPackets):
             family = endpoint.FAMILIES[packets.ip_version]
             sockets[flow.listener].add((family, packets.destination, packets.port))
@@ -249,17 +262,21 @@ def _listeners(lab: Lab, sent: Sequence[AnyFlow]) -> list[Station]:
             "listen",
             node,
             0,
-            {"addresses": sorted(sockets[node]), "interfaces": each, **known},
+            {"addresses": sorted(sockets[node]), "interfaces": ports[node], **known},
         )
-        for node, each in ports.items()
+        for node in sorted({*ports, *sockets})
     ]
 
 
 def _packet_listener(lab: Lab, node: str) -> Station:
-    own = addresses(lab.intent)[node]
-    port = endpoint.PORT
-    families = [["AF_INET", str(own.v4), port], ["AF_INET6", str(own.v6), port]]
+    families = [_own_socket(lab, node, version) for version in endpoint.FAMILIES]
     return Station(lab, "listen", node, 0, {"addresses": families, "interfaces": []})
+
+
+def _own_socket(lab: Lab, node: str, ip_version: int) -> tuple[str, str, int]:
+    """Family, address and port at which a node gets the packets of flows."""
+    own = addresses(lab.intent)[node].of_version(ip_version)
+    return endpoint.FAMILIES[ip_version], str(own), endpoint.PORT
 
 
 def _write(recording: Recording, directory: Path, *, is_bridged: bool) -> None:

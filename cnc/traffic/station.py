@@ -6,7 +6,7 @@ import csv
 import json
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -53,9 +53,8 @@ class Station:
         file = directory / f"{self._name}.json"
         self.result_in(directory)
         self._log = file.with_suffix(".log")
-        file.write_text(json.dumps({**self._spec, **parameters, "output": str(self._output)}))
+        program = self._written(file, parameters)
         self._lab.nodes.put(self.node, file)
-        program = [sys.executable, "-I", self._file or endpoint.__file__, self._verb, str(file)]
         with self._log.open("w") as log:
             self._program = subprocess.Popen(
                 self._lab.command(self.node, program),
@@ -64,6 +63,11 @@ class Station:
                 stderr=log,
                 text=True,
             )
+
+    def _written(self, file: Path, parameters: Mapping[str, Any]) -> Sequence[str]:
+        """The program to run, for which `file` has been written."""
+        file.write_text(json.dumps({**self._spec, **parameters, "output": str(self._output)}))
+        return [sys.executable, "-I", self._file or endpoint.__file__, self._verb, str(file)]
 
     def result_in(self, directory: Path) -> None:
         """Say in which directory its result is to be, or is, of a program that has ended."""

@@ -1,4 +1,4 @@
-"""The state of the network as Prometheus metrics; docs/watching.md lists them.
+"""The state of the network as Prometheus metrics; docs/operate/watching.md lists them.
 
 Names and units follow https://prometheus.io/docs/practices/naming/. A switch that does not answer
 has only the metric `tsn_switch_up`: unknown values are omitted, not repeated.

@@ -1,4 +1,4 @@
-"""The playbooks, run as docs/ansible.md says."""
+"""The playbooks, run as docs/operate/ansible.md says."""
 
 from __future__ import annotations
 

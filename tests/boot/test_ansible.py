@@ -87,7 +87,7 @@ class Bed:
     directory: Path
 
     def play(self, playbook: str, *options: str) -> Run:
-        """Run a playbook as docs/ansible.md says.
+        """Run a playbook as docs/operate/ansible.md says.
 
         How late gates of an emulated processor are is no matter of what these tests are about.
         """

@@ -1,6 +1,6 @@
 """Holds each RPC of a push to one switch, and delivers it later: at each moment, in each way.
 
-Three rehearsed switches, and several such networks side by side; see docs/rollout.md.
+Three rehearsed switches, and several such networks side by side; see docs/operate/rollout.md.
 Exit code: 0 every row was met and is sound, 1 one is not, 2 bad arguments.
 """
 
@@ -143,7 +143,9 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m tests.fault.late", description=__doc__, allow_abbrev=False
     )
     parser.add_argument("--json", type=Path, default=Path("/dev/null"), metavar="FILE")
-    parser.add_argument("--table", type=Path, metavar="FILE", help="docs/late-link.md is made so")
+    parser.add_argument(
+        "--table", type=Path, metavar="FILE", help="docs/lab/late-link.md is made so"
+    )
     parser.add_argument("--networks", type=int, default=NETWORKS, metavar="N")
     parser.add_argument(
         "--case",

@@ -18,7 +18,7 @@ from cnc.planner import plan
 
 FOLDER = Path(__file__).parent
 # In the line it is in the middle: of the others some come before it in every order, and some after
-# it. In the triangle the former ways of all streams cross it.
+# it. In the triangle the previous paths of all streams cross it.
 STRUCK = "s3"
 LONGER_OCTETS = 700
 # A filter that changes; filters and functions that come, and some that go.

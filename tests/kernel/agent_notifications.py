@@ -40,7 +40,7 @@ class Notifications:
 
 
 @contextmanager
-def subscribed() -> Iterator[Notifications]:
+def subscribed(module: str = "tsn-linux") -> Iterator[Notifications]:
     notifications = Notifications()
 
     def on_notification(xpath, _type, leaves, _timestamp, _private):
@@ -48,5 +48,5 @@ def subscribed() -> Iterator[Notifications]:
         notifications.heard.append((name, dict(leaves), time.monotonic()))
 
     with sysrepo.SysrepoConnection() as connection, connection.start_session() as session:
-        session.subscribe_notification("tsn-linux", "/tsn-linux:*", on_notification)
+        session.subscribe_notification(module, f"/{module}:*", on_notification)
         yield notifications

@@ -1,6 +1,6 @@
 """All or nothing around the decision: a sample of the rows of scripts/fault-matrix.
 
-The whole matrix takes long; its table is docs/fault-matrix.md.
+The whole matrix takes long; its table is docs/lab/fault-matrix.md.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ MS = 1_000_000
 
 @pytest.fixture(scope="module")
 def running() -> Iterator[tuple[Lab, Plan]]:
-    """A ring of five switches, which take out second copies of one stream and not of another."""
+    """A ring of five switches, which eliminate duplicates of one stream and not of another."""
     once = stream("t1", "l4", paths=2, elimination="switch")
     with up(ring(once=once, twice=stream("t2", "l5", paths=2))) as found:
         yield found
@@ -84,7 +84,7 @@ def test_status_names_a_silent_path_while_the_listener_misses_nothing(
     assert all(its.passed + its.discarded > 500 for its in whole.counts.of(Copies))
     silent = [its.port for its in broken.counts.of(Copies) if its.is_silent]
     assert silent == [links[last].target.port]
-    assert f"no copy of once comes by {silent[0]}, while " in broken.verdict
+    assert f"no copy of once arrives at {silent[0]}, while " in broken.verdict
     assert not broken.agrees
     assert {frame.copies for frame in record} == {1}
     assert len(record) == 6_000
@@ -112,7 +112,7 @@ def test_status_names_a_latent_error_of_the_last_switch_until_it_has_ended(
     assert {frame.copies for frame in record} == {1}
     assert not any(its.is_silent for its in found.counts.of(Copies))
     assert all(its.has_latent_error for its in found.counts.of(Copies))
-    assert "copies of once do not come by all ways: " in found.verdict
+    assert "copies of once do not arrive by all paths: " in found.verdict
     assert not found.agrees
     wait_until_no_latent_error(started, plan)
     assert bridge(status(plan, connect=started.connect), "s4").agrees

@@ -152,7 +152,7 @@ def test_gates_that_are_late_by_the_margin_make_no_frame_late(
     assert {(f.flow, f.copies) for f in record if f.flow in expected} == {*expected.items()}
     lateness = [f.sent_ns - f.planned_ns for f in record if f.flow in expected]
     assert 0.5 * lateness_ns < max(lateness) <= lateness_ns
-    # Where the last switch takes out second copies, both have come; and both of the frame that each
+    # Where the last switch eliminates duplicates, both have come; and both of the frame that each
     # program of a talker sends before those that are counted.
     sent = {getattr(each.flow, "stream", each.flow.name): each.sent for each in streams}
     after = copies(found, plan)

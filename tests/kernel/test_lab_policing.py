@@ -163,7 +163,7 @@ def test_status_tells_who_sends_otherwise_while_it_does_and_how_often_it_did(
         babbling.result()
     after = seen(running, plan)
     assert not during.agrees
-    told = "frames of camera came by t2 outside their window, or more than planned: dropped, "
+    told = "frames of camera arrived at t2 outside their window or beyond their limit: dropped, "
     assert told in during.verdict
     assert after.agrees
     assert after.verdict.startswith("running; ")

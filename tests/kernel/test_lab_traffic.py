@@ -18,6 +18,7 @@ import pytest
 from click.testing import CliRunner
 
 from cnc import intent as intents
+from cnc.captures.gate import Gate
 from cnc.cli.traffic import traffic
 from cnc.errors import CncError
 from cnc.lab import Lab, lab, namespaces, topology
@@ -30,7 +31,6 @@ from cnc.talker import tai_ns
 from cnc.talker.clock import tai_offset_ns
 from cnc.traffic import iperf
 from cnc.traffic.flows import Flow, Pattern, flows, saturating_period_ns
-from cnc.traffic.measure import distance_to_open_ns
 from cnc.traffic.recording import run
 from cnc.traffic.tap import Tap, TappedFrame
 from tests import pcapng_reader
@@ -162,7 +162,7 @@ def test_a_capture_has_every_frame_of_a_port_and_when_its_gate_let_it_go(
     left = [instant_ns for instant_ns in captured if instant_ns > begin_ns]
     assert len(left) == len(sent) > 50
     gates = plan.gates[PortRef("s1", "s2")]
-    assert max(distance_to_open_ns(gates, 6, instant_ns) for instant_ns in left) <= 8 * CLOCK_NS
+    assert max(Gate(gates, 6).shut_ns(instant_ns) for instant_ns in left) <= 8 * CLOCK_NS
 
 
 @pytest.mark.virtual_time
@@ -173,7 +173,7 @@ def test_frames_of_a_switch_leave_it_only_while_their_gate_is_open(running: Lab,
     gates = plan.gates[PortRef("s1", "s2")]
     left = [frame.left_ns for frame in record if frame.flow.startswith("background s1")]
     assert len(left) > 100
-    assert max(distance_to_open_ns(gates, 0, instant_ns) for instant_ns in left) <= 8 * CLOCK_NS
+    assert max(Gate(gates, 0).shut_ns(instant_ns) for instant_ns in left) <= 8 * CLOCK_NS
 
 
 @pytest.mark.virtual_time
@@ -199,7 +199,7 @@ def test_a_saturating_talker_waits_in_the_kernel_while_its_gate_is_closed(
     waits_ns = [after.sent_ns - before.sent_ns for before, after in itertools.pairwise(record)]
     assert max(waits_ns) > 0.5 * closed_ns
     left = [frame.left_ns for frame in record]
-    assert max(distance_to_open_ns(gates, 0, instant_ns) for instant_ns in left) <= 16 * CLOCK_NS
+    assert max(Gate(gates, 0).shut_ns(instant_ns) for instant_ns in left) <= 16 * CLOCK_NS
 
 
 @pytest.mark.virtual_time

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.kernel.agent_notifications import subscribed
 from tests.kernel.conftest import inside
 from tests.kernel.test_agent import start  # noqa: F401
 from tests.kernel.two_uplinks import (
@@ -33,6 +34,14 @@ def configured(mode):
         "ietf-interfaces:interfaces": {"interface": interfaces},
         **tree("w2", default_mode=mode),
     }
+
+
+def with_application(mode):
+    """Of all connections, in this mode."""
+    whole = configured("hassle-free")
+    connections = {"application": [{"name": "all", "mode": mode}]}
+    whole["tsn-multipath:multipath"]["connections"] = connections
+    return whole
 
 
 def reported(client):
@@ -110,3 +119,32 @@ def test_what_another_program_changes_is_reported_and_stays(start, client):  # n
     assert second["managed"] is True
     assert "endpoint" not in second
     assert [line.split()[0] for line in ip("mptcp", "endpoint")] == ["10.1.0.2", "10.9.0.9"]
+
+
+def test_a_connection_follows_its_application_in_the_datastore_within_a_second(start, client):  # noqa: F811
+    start()
+    client.merge(with_application("single-path"))
+    with transfer() as running, subscribed("tsn-multipath") as notifications:
+        assert until(lambda: "connection" in reported(client))
+        assert running.subflows == 1
+        client.merge(with_application("hassle-free"))
+        assert until(lambda: running.subflows == 2, seconds=1.0)
+        # The look after the one that opened the subflow.
+        assert until(lambda: len(connection(client)["subflow"]) == 2, seconds=1.0)
+        its = connection(client)
+        assert (its["application"], its["mode"], its["managed"]) == ("all", "hassle-free", True)
+        assert its["reason"] == "application all of the operator"
+        reasons = {each["interface"]: each["reason"] for each in its["subflow"]}
+        assert reasons == {"w1": "the connection began here", "w2": "mode hassle-free"}
+        assert reported(client)["kernel"]["path-manager"] == "program"
+        notifications.wait_for("mode-changed", mode="hassle-free", before="single-path")
+        notifications.wait_for("subflow-opened", interface="w2", reason="mode hassle-free")
+        client.delete(f"{MULTIPATH}/connections")
+        assert reported(client)["kernel"]["path-manager"] == "kernel"
+        assert "connection" not in reported(client)
+        assert running.subflows == 2
+
+
+def connection(client):
+    (found,) = (each for each in reported(client)["connection"] if each["local"] == "10.1.0.2")
+    return found

@@ -1,6 +1,6 @@
 """The notebook of the documentation does what it shows: in virtual time to the last digit.
 
-After a change `python -m tests.notebooks docs/notebook.ipynb` stores its outputs anew.
+After a change `python -m tests.notebooks docs/lab/notebook.ipynb` stores its outputs anew.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import pytest
 
 from tests import notebooks
 
-NOTEBOOK = Path(__file__).parents[2] / "docs/notebook.ipynb"
+NOTEBOOK = Path(__file__).parents[2] / "docs/lab/notebook.ipynb"
 pytestmark = pytest.mark.virtual_time
 
 

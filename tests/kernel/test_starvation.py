@@ -27,7 +27,7 @@ LINE3 = Path(__file__).parents[2] / "schedules" / "line3.yaml"
 SLOWER = 50
 BEST_EFFORT_PERCENT = 95
 # Measurements of ten seconds, one after the other: a process keeps the frames of its measurement,
-# and user-mode Linux gives it 256 MiB where its pages lie scattered (docs/limits.md).
+# and user-mode Linux gives it 256 MiB where its pages lie scattered (docs/reference/limits.md).
 SPAN_S = 10
 SPANS = int(os.environ.get("TSN_STARVATION_SPANS", "1"))
 LOOK_EVERY_S = 1.0

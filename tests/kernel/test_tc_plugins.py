@@ -70,6 +70,11 @@ QDISCS = [
     ),
     ("etf", {"clockid": TAI, "delta_ns": 2_000_000}, "clockid CLOCK_TAI delta 2000000"),
     (
+        "cbs",
+        {"idleslope": 20_000, "sendslope": -980_000, "hicredit": 31, "locredit": -1_542},
+        "hicredit 31 locredit -1542 sendslope -980000 idleslope 20000",
+    ),
+    (
         "prio",
         {"bands": 3, "priomap": bytes([1, 2, *NO_PRIORITIES])},
         f"bands 3 priomap 1 2 {' '.join(map(str, NO_PRIORITIES))}",

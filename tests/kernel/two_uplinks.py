@@ -153,23 +153,34 @@ class Transfer(NamedTuple):
 
 
 @contextmanager
-def transfer(server: str = SERVER) -> Iterator[Transfer]:
-    """From the station to this address of the server, until it is closed."""
+def transfer(
+    server: str = SERVER,
+    port: int = PORT,
+    *,
+    user: int = 0,
+    begins: str = STATION,
+    listens: str = FAR,
+    receives: bool = False,
+) -> Iterator[Transfer]:
+    """From one namespace, by a program of this user, to this address of the other one, until it is
+    closed. `receives`: the data come from the other one, and the caller reads them."""
     with ExitStack() as stack:
-        with inside(FAR):
+        with inside(listens):
             listener = stack.enter_context(_socket())
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(("", PORT))
+        listener.bind(("", port))
         listener.listen()
-        with inside(STATION):
+        with inside(begins), _as_user(user):
             sender = stack.enter_context(_socket())
-        sender.connect((server, PORT))
+        sender.connect((server, port))
         accepted = stack.enter_context(listener.accept()[0])
         received: list[int] = []
-        threads = [
-            threading.Thread(target=_receive, args=(accepted, received), daemon=True),
-            threading.Thread(target=_send, args=(sender,), daemon=True),
-        ]
+        threads = [threading.Thread(target=_send, args=(accepted,), daemon=True)]
+        if not receives:
+            threads = [
+                threading.Thread(target=_receive, args=(accepted, received), daemon=True),
+                threading.Thread(target=_send, args=(sender,), daemon=True),
+            ]
         for thread in threads:
             thread.start()
         try:
@@ -181,13 +192,24 @@ def transfer(server: str = SERVER) -> Iterator[Transfer]:
                 thread.join()
 
 
-def goodput_bps(server: str, seconds: int = 10) -> float:
+def goodput_bps(server: str, seconds: int = 10, found_after_s: int = 10) -> float:
     """Of a transfer, in so many seconds once it has found its rate."""
     with transfer(server) as running:
-        time.sleep(seconds)
+        time.sleep(found_after_s)
         before = running.octets
         time.sleep(seconds)
         return 8 * (running.octets - before) / seconds
+
+
+@contextmanager
+def _as_user(user: int) -> Iterator[None]:
+    before = os.geteuid()
+    if user:
+        os.seteuid(user)
+    try:
+        yield
+    finally:
+        os.seteuid(before)
 
 
 def _socket() -> socket.socket:

@@ -12,7 +12,7 @@ from tests.runner.table import CHECKOUT, Long, TableError
 
 
 def run(job: Long) -> int:
-    """Run a job, and record in docs/benchmarks.md when, from which commit and with what result."""
+    """Run a job; docs/lab/benchmarks.md gets when, from which commit and with what result."""
     begun, commit = time.monotonic(), repeat.commit()
     environment = {**os.environ, **job.environment}
     status = subprocess.run(job.command, cwd=CHECKOUT, env=environment, check=False).returncode

@@ -16,7 +16,7 @@ from pathlib import Path
 from tests.runner.lanes import Outcome
 from tests.runner.table import CHECKOUT
 
-PAGE = CHECKOUT / "docs/benchmarks.md"
+PAGE = CHECKOUT / "docs/lab/benchmarks.md"
 # Rows go below the head of the table that follows this comment.
 RUNS, LONG = "<!-- runs of scripts/test -->", "<!-- runs of scripts/long -->"
 BUSY_LIMIT_S = 3 * 3600

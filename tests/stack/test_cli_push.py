@@ -305,7 +305,7 @@ def test_streams_that_run_move_when_the_operator_asks_for_all_anew(
     kept = documented("push", operator.push_intent(edited, "--dry-run", "--json").stdout)
     assert (kept["moved"], kept["changes"]) == ([], [])
     anew = documented("push", operator.push_intent(edited, "--reoptimise", "--json").stdout)
-    assert {move["reason"] for move in anew["moved"]} == {"planned anew"}
+    assert {move["reason"] for move in anew["moved"]} == {"planned again"}
     fresh = compute(former.intent).streams
     assert {move["stream"]: tuple(move["offsets_ns"]) for move in anew["moved"]} == {
         move["stream"]: fresh[move["stream"]].talker_offsets_ns for move in anew["moved"]

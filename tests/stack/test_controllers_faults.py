@@ -1,6 +1,6 @@
 """Two controllers where something beside them fails: a worker, a clock, the disk of the database.
 
-Which test is for which fault says docs/controllers.md.
+Which test is for which fault says docs/operate/controllers.md.
 """
 
 # ruff: noqa: F811  (fixtures of another file come by import)

@@ -27,7 +27,7 @@ PICTURES = """\
   pictures:    {traffic-class: 5, priority: 5, dscp: 34, role: scheduled,
                 windows: {share: 20%, every: 1ms, after: 300us}}
 """
-SCHEMA = Path(__file__).parents[2] / "docs" / "json" / "discover.schema.json"
+SCHEMA = Path(__file__).parents[2] / "docs/reference/json" / "discover.schema.json"
 
 
 @pytest.fixture

@@ -224,7 +224,7 @@ def test_both_ways_are_there_until_the_last_frame_has_come_by_the_former(
     assert (report.former_ways.streams, report.former_ways.left) == (("motion",), None)
     removal, first, _ = network.history.rollouts()
     assert (removal.number, first.number) == (report.former_ways.removed_by, report.number)
-    assert (removal.phase, removal.what) == (Phase.DONE, "removes the former ways of 1 stream")
+    assert (removal.phase, removal.what) == (Phase.DONE, "removes the previous paths of 1 stream")
     assert {name: set(its.after) for name, its in removal.switches.items()} == {
         "s1": {BRIDGE},
         "s2": {BRIDGE},
@@ -257,7 +257,9 @@ def test_what_a_controller_leaves_that_ends_in_between_is_named_and_removed_by_t
     def end() -> None:
         raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt, match="former ways of 1 stream are left: the next push"):
+    with pytest.raises(
+        KeyboardInterrupt, match="previous paths of 1 stream are left: the next push"
+    ):
         network.push(new, at(Step.CONNECT, end, visit=2))
     left = left_over(network.history, "hitless")
     assert left
@@ -267,10 +269,10 @@ def test_what_a_controller_leaves_that_ends_in_between_is_named_and_removed_by_t
     assert set(differing) == {"s1/br0", "s2/br0"}
     what = f"({former.addresses['motion'].destination_mac}, VLAN 10)"
     assert differing["s1/br0"].verdict == (
-        f"differs: frames of the former way of motion, left by rollout 2 {what} leave by s2: the "
-        "filtering entry is not in the plan, VLAN 10 is registered, but not planned, at s2, frames "
-        f"of the former way of motion, left by rollout 2 {what} at t1 are filtered, which is not "
-        "planned"
+        f"differs: frames of the previous path of motion, left by rollout 2 {what} leave by s2: "
+        "the filtering entry is not in the plan, VLAN 10 is registered, but not planned, at s2, "
+        f"frames of the previous path of motion, left by rollout 2 {what} at t1 are filtered, "
+        "which is not planned"
     )
     assert differing["s1/br0"].hints == (
         "push again: that removes what rollout 2 left; it carries no frame",
@@ -316,7 +318,7 @@ def test_too_many_entries_for_both_ways_are_refused_before_any_change(
     document = network.document(cable=False)
     document["switches"]["s1"]["filtering-entries-max"] = 2
     new = compute(intents.from_document(document, "hitless"), keep=former)
-    with pytest.raises(PlanRejected, match="s1: is told 3 filtering entries until the streams"):
+    with pytest.raises(PlanRejected, match="s1: needs 3 filtering entries until the streams"):
         network.push(new)
     assert network.steps == []
     assert network.forwards() == does(former)
@@ -337,7 +339,7 @@ def test_a_push_says_beforehand_which_streams_may_lose_frames(
     before, _, after = told.stdout.partition("all switches confirmed")
     assert "frames may be lost until the base time" in before
     assert why in " ".join(before.split())
-    assert "former ways" not in after
+    assert "previous paths" not in after
     assert network.forwards() == does(new)
 
 
@@ -352,5 +354,5 @@ def test_a_command_says_what_became_of_the_former_ways(
     assert "exposed" not in document
     back = network.cnc(tmp_path, "rollback", "--take-over")
     assert "to rollout 1 of hitless" in back.stdout
-    assert "the former ways of 1 stream are removed, by rollout 5" in back.stdout
+    assert "the previous paths of 1 stream are removed, by rollout 5" in back.stdout
     assert network.forwards() == does(former)

@@ -1,6 +1,6 @@
 """Every client of `CLIENTS` does every operation of `OPERATIONS` on a real server, as it ships.
 
-The table in `docs/interoperability.md` is written from the same two lists: after a change,
+The table in `docs/operate/interoperability.md` is written from the same two lists: after a change,
 `REGENERATE=1 pytest` writes it anew.
 """
 
@@ -27,7 +27,7 @@ from tests.stack.front_end import BASE, INTERFACES, FrontEnd, clean_up
 from tests.stack.netconfd_process import running_netconfd, wait_until
 from tests.stack.repository import Repository
 
-PAGE = Path(__file__).parents[2] / "docs" / "interoperability.md"
+PAGE = Path(__file__).parents[2] / "docs/operate/interoperability.md"
 SETTINGS = "urn:tsn-control-plane:yang:tsn-netconf-server"
 SYSREPO_MONITORING = "http://www.sysrepo.org/yang/sysrepo-monitoring"
 CLIENTS = (Ncclient, NetconfClient, OpenSsh)

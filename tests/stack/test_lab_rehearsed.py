@@ -19,7 +19,7 @@ from tests.stack.lab_user import CHECKOUT, User
 SCHEDULES = CHECKOUT / "schedules"
 LINE3, BRIDGED = SCHEDULES / "line3.yaml", SCHEDULES / "guarded.yaml"
 SHARES, BESIDE = SCHEDULES / "shares3.yaml", SCHEDULES / "beside3.yaml"
-CYCLIC = SCHEDULES / "cqf4.yaml"
+CYCLIC, SHAPED = SCHEDULES / "cqf4.yaml", SCHEDULES / "shapers3.yaml"
 GONE_LIMIT_S = 60
 
 
@@ -27,7 +27,7 @@ GONE_LIMIT_S = 60
 def user(tmp_path: Path) -> Iterator[User]:
     here = User(tmp_path)
     yield here
-    for lab in ("line3", "guarded", "shares3", "beside3", "cqf4"):
+    for lab in ("line3", "guarded", "shares3", "beside3", "cqf4", "shapers3"):
         here.cnc("lab", "down", lab)
 
 
@@ -108,6 +108,29 @@ def test_intervals_and_their_stream_gates_are_pushed_compared_and_taken_back(use
     assert "all as planned" in running(user, CYCLIC)
     without = user.home / "without.yaml"
     without.write_text(CYCLIC.read_text().partition("\nstreams:")[0] + "\nstreams: {}\n")
+    assert "all switches confirmed" in user.does("push", without)
+    assert "all as planned" in running(user, without)
+
+
+def test_idle_slopes_are_pushed_compared_and_taken_back(user: User) -> None:
+    user.up(SHAPED)
+    assert "all switches confirmed" in user.does("push", SHAPED)
+    assert "no change" in user.does("push", SHAPED)
+    assert "on 3 switches: all as planned" in running(user, SHAPED)
+    assert "a push can go ahead" in user.does("doctor", SHAPED)
+    changed = user.home / "changed.yaml"
+    shaping = "shaping: {by: cbs, idle-slope: 40Mbps}"
+    changed.write_text(SHAPED.read_text().replace("shaping: cbs", shaping))
+    # More for cameras leaves less to alarms, whose bound is promised.
+    assert "beside it stream alarm would take" in user.cnc("push", changed).stderr
+    assert "all switches confirmed" in user.does("push", "--reoptimise", changed)
+    assert "all as planned" in running(user, changed)
+    assert user.cnc("status", SHAPED).returncode != 0
+    assert "all switches confirmed" in user.does("rollback")
+    assert "all as planned" in running(user, SHAPED)
+    without = user.home / "without.yaml"
+    text = SHAPED.read_text().partition("\nstreams:")[0] + "\nstreams: {}\n"
+    without.write_text(text)
     assert "all switches confirmed" in user.does("push", without)
     assert "all as planned" in running(user, without)
 

@@ -1,7 +1,7 @@
 """A commit that a link holds and delivers late: a sample of `scripts/long late-link`.
 
 Real agents, sysrepo and NETCONF servers, three switches a network, three networks side by side. The
-whole table is docs/late-link.md.
+whole table is docs/lab/late-link.md.
 """
 
 from __future__ import annotations

@@ -150,3 +150,34 @@ def test_a_rollback_brings_the_paths_of_before(network: Network):
     network.push(BOTH, what="rollback")
     assert network.flags() == {"eth0": FULL_MESH, "wwan0": FULL_MESH}
     assert "maximum-buffer" not in network.reported()["eth0"].kernel
+
+
+MANAGED = {
+    "paths": {"eth0": {}, "wwan0": {"backup": True, "data-limit": "5GB"}},
+    "connections": {
+        "applications": {
+            "mine": {"mode": "single-path", "source": "user", "users": [1002, 1001]},
+            "video": {"mode": "on-demand", "remote-ports": [443], "media-rate": "8Mbps"},
+        },
+        "on-demand": {"threshold": "5s"},
+        "heat": {"zone": "cpu", "stop": 80, "restart": 70},
+    },
+}
+
+
+def test_a_push_brings_what_single_connections_are_for(network: Network):
+    report = network.push(MANAGED)
+    why = {each.port.port: each.why for each in report.changes}
+    assert "data-limit/maximum the station's own becomes 5000000000" in why["wwan0"]
+    video = "mode on-demand source operator remote-port 443 media-rate 8000000"
+    assert f"application video the station's own becomes {video}" in why["wwan0"]
+    assert network.reported()["eth0"].kernel["path-manager"] == "program"
+    assert network.status(MANAGED)["wwan0"].agrees
+    assert not network.push(MANAGED).changes
+
+
+def test_without_the_key_connections_are_the_kernels_again(network: Network):
+    network.push(MANAGED)
+    network.push(BOTH)
+    assert network.reported()["eth0"].kernel.get("path-manager") != "program"
+    assert not network.push(BOTH).changes

@@ -540,7 +540,7 @@ def test_a_lost_schedule_is_put_back_and_the_history_knows(network: Network, wat
     after = network.kernel.states["p2"][GateState].taprio
     assert after.schedule.entries == before.schedule.entries
     with History(network.state_dir / FILE_NAME) as history:
-        assert history.rollouts()[0].what == "put back by watch"
+        assert history.rollouts()[0].what == "restored by watch"
 
 
 GIVEN = """{p1: {}, p2: {gate-control-list: {cycle: 1ms, entries: [

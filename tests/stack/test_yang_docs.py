@@ -1,4 +1,4 @@
-"""`docs/yang.md`, the page about the modules, is what the modules say now."""
+"""`docs/reference/yang.md`, the page about the modules, is what the modules say now."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import subprocess
 from tests.stack.yang_modules import MODULE_FILES, YANG
 
 CHECKOUT = YANG.parent
-PAGE = CHECKOUT / "docs" / "yang.md"
+PAGE = CHECKOUT / "docs/reference/yang.md"
 
 
 def test_the_page_is_up_to_date():

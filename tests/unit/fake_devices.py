@@ -39,6 +39,7 @@ class FakeDevice:
         self.limits = {}
         self.wake_ups = {}
         self.clock_report = None
+        self.profile = None
         self.refuses_late_rollouts = True
         self.keeps_terms = True
         self.kept_term = None

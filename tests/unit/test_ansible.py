@@ -98,7 +98,7 @@ def test_every_default_is_documented_and_every_documented_default_is_true(role: 
 
 @pytest.mark.parametrize("role", ROLES)
 def test_every_variable_is_in_the_manual(role: str) -> None:
-    manual = (CHECKOUT / "docs/ansible.md").read_text()
+    manual = (CHECKOUT / "docs/operate/ansible.md").read_text()
     assert [name for name in options(role) if f"`{name}`" not in manual] == []
 
 

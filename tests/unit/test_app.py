@@ -54,7 +54,7 @@ def test_the_application_layer_plans_without_click_rich_and_netconf() -> None:
 
 
 def test_every_public_name_is_there_and_documented() -> None:
-    api = (LINE3.parents[1] / "docs" / "api.md").read_text()
+    api = (LINE3.parents[1] / "docs/reference/api.md").read_text()
     for name in cnc.__all__:
         assert getattr(cnc, name) is not None
         assert f"`{name}" in api, name
@@ -63,7 +63,7 @@ def test_every_public_name_is_there_and_documented() -> None:
 
 def test_the_example_of_the_api_page_ends_in_a_table() -> None:
     """Its blocks in their order, without those that need switches."""
-    api = (LINE3.parents[1] / "docs" / "api.md").read_text()
+    api = (LINE3.parents[1] / "docs/reference/api.md").read_text()
     blocks = re.findall(r"```python\n(.*?)```", api, flags=re.DOTALL)
     program = "\n".join(block for block in blocks if "ConnectOptions" not in block)
     done = subprocess.run(

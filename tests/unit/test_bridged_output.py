@@ -58,7 +58,7 @@ def test_a_plan_says_which_switches_hold_too_few_filters_to_count(tmp_path: Path
     assert small != text
     (few := tmp_path / "few.yaml").write_text(small)
     told = (
-        "too few stream filters to count frames that come otherwise than planned: s1 holds 5 of 9 "
+        "too few stream filters to count frames that are out of profile: s1 holds 5 of 9 "
         "(stream-filters-max)"
     )
     assert told in cnc("plan", few)

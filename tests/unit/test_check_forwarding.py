@@ -128,7 +128,7 @@ def test_a_switch_holds_so_many_filtering_entries_and_no_more() -> None:
     }
     intent = replace(PLANNED.intent, network=replace(PLANNED.intent.network, bridges=bridges))
     violations = found(replace(PLANNED, intent=intent))
-    assert "filtering-entries s1: is told 2 filtering entries, and holds 1" in violations
+    assert "filtering-entries s1: needs 2 filtering entries, and holds 1" in violations
 
 
 def test_an_address_is_of_one_stream() -> None:

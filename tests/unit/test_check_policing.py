@@ -140,7 +140,7 @@ def test_a_stream_without_a_filter_or_with_a_gate_that_never_shuts_is_found() ->
 
 def test_a_filter_for_frames_that_nobody_sends_there_is_found() -> None:
     assert found(told(ONCE, TWICE, replace(ONCE, of=stranger()), FAST, SLOW)) == [
-        "policing s1/t: looks for 02:00:00:00:00:01 in VLAN 10 with PCP 6, which nobody sends there"
+        "policing s1/t: looks for 02:00:00:00:00:01 in VLAN 10 with PCP 6, which no talker sends"
     ]
 
 
@@ -166,7 +166,7 @@ def test_strangers_whom_an_open_gate_lets_in_are_found() -> None:
 def test_more_filters_than_a_switch_holds_are_found() -> None:
     intent = PLANNED.intent.having(FilterCapacity({"s1": 3}))
     assert found(of=replace(PLANNED, intent=intent)) == [
-        "stream-filters s1: is told 4 stream filters, and holds 3"
+        "stream-filters s1: needs 4 stream filters, and holds 3"
     ]
 
 
@@ -182,7 +182,7 @@ def test_a_switch_too_small_to_count_is_told_what_is_asked_for_and_no_more() -> 
     }
     unasked = "has policing count of frames of no stream with priority 6, off is asked for"
     assert found(more, of) == [
-        "policing twice: is policed at s1/t, by nobody's wish",
+        "policing twice: is policed at s1/t, which the intent does not ask for",
         f"policing s1/t: {unasked}",
     ]
     less = {**told_of_it, "s2": TOLD["s2"].having(StreamFilters(()))}

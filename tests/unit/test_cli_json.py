@@ -272,6 +272,7 @@ def test_only_commands_without_data_lack_json() -> None:
     # they answer.
     of_lab = {f"lab {name}" for name in ("capture", "down", "exec", "import", "shell")}
     adapters = {"dds", "mcp", "opcua"}
-    of_others = {"import gates", "export gates"}  # a part of an intent, and files of programs
+    # Parts of an intent, and files of programs.
+    of_others = {f"{way} {what}" for way in ("import", "export") for what in ("gates", "streams")}
     alone = {"init", "completion", "serve", "token revoke"}
     assert without == {*alone, *of_lab, *adapters, *of_others}

@@ -97,7 +97,7 @@ def test_a_command_below_a_command_has_a_table_of_both_words(user_file: Path) ->
         ('\n[plan]\n algoritm = "x"', 3, "plan.algoritm: no such option", "do you mean algorithm?"),
         ("[plam]", 1, "plam: no such option of `cnc`", "do you mean plan?"),
         ("[lab.up]\nduration = 1", 2, "lab.up.duration: no such option of `cnc lab up`", "--help"),
-        ('timeout = "x"', 1, "timeout: found 'x', expected a number", "docs/cli.md"),
+        ('timeout = "x"', 1, "timeout: found 'x', expected a number", "docs/operate/cli.md"),
         ("[push]\ntimeout = true", 2, "push.timeout: found True, expected a number", ""),
         ("[plan]\nseed = 1.5", 2, "plan.seed: found 1.5, expected a whole number", ""),
         ("[plan]\nalgorithm = 1", 2, "plan.algorithm: found 1, expected a text", ""),

@@ -143,7 +143,7 @@ def test_a_hop_waits_out_what_its_two_clocks_differ() -> None:
 
 @pytest.mark.parametrize(("each_ns", "bound_ns"), [(None, 203_293), (50, 142_493)])
 def test_a_line_of_64_switches_takes_less_time(each_ns: int | None, bound_ns: int) -> None:
-    """The figures of docs/planning.md."""
+    """The figures of docs/reference/bounds.md."""
     wanted = across(64)
     net = replace(wanted.network, clock_error_neighbours_ns=each_ns)
     planned = plan(replace(wanted, network=net))

@@ -109,7 +109,8 @@ def test_rooms_in_a_circle_stand_on_one_floor(counted):
 
 
 def test_the_rooms_of_the_controller_stand_on_few_floors_and_in_no_circle():
-    """What the reader of one room has to know of others; docs/architecture.md has the rooms."""
+    """What the reader of one room has to know of others; the rooms are in
+    docs/reference/architecture.md."""
     done = subprocess.run([SCRIPT, "--list"], capture_output=True, text=True, check=True)
     assert section(done.stdout, "definitions that use two or more mechanisms") == []
     assert section(done.stdout, "rooms in circles") == []

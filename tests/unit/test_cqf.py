@@ -352,7 +352,8 @@ class TestJudge:
 
 
 # What a planner could leave out or mistake, each by what it is called in its module.
-BOUND, WINDOWS, TALKER = (f"cnc.mechanisms.cqf.{each}" for each in ("bound", "windows", "talker"))
+BOUND, WINDOWS = (f"cnc.mechanisms.cqf.{each}" for each in ("bound", "windows"))
+TALKER = "cnc.mechanisms.talker_link"
 LEDGER = "cnc.mechanisms.cqf.admission"
 MISTAKES: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "no lead for clocks": (f"{WINDOWS}.lead_ns", lambda _own: lambda _network: 0),

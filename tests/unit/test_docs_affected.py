@@ -19,7 +19,8 @@ from tests.runner import changed  # noqa: E402
 @pytest.fixture(scope="module")
 def pages() -> list[blocks.Page]:
     return [
-        blocks.read(file) for file in (CHECKOUT / "README.md", *sorted(CHECKOUT.glob("docs/*.md")))
+        blocks.read(file)
+        for file in (CHECKOUT / "README.md", *sorted(CHECKOUT.glob("docs/**/*.md")))
     ]
 
 
@@ -28,7 +29,7 @@ def names(found: list[blocks.Page]) -> set[str]:
 
 
 def test_a_page_that_changed_runs_alone(pages):
-    assert names(affected.pages(pages, ["docs/rollout.md"])) == {"rollout.md"}
+    assert names(affected.pages(pages, ["docs/operate/rollout.md"])) == {"rollout.md"}
 
 
 @pytest.mark.parametrize(
@@ -61,10 +62,10 @@ def test_on_the_main_branch_its_recent_commits_are_the_change(monkeypatch):
 
     def differing(reference: str | None) -> list[str]:
         asked.append(reference)
-        return [] if reference is None else ["docs/rollout.md"]
+        return [] if reference is None else ["docs/operate/rollout.md"]
 
     monkeypatch.setattr(changed, "paths", differing)
-    assert affected.paths(None) == ["docs/rollout.md"]
+    assert affected.paths(None) == ["docs/operate/rollout.md"]
     assert asked == [None, "HEAD~20"]
 
 

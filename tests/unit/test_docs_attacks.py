@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 TESTS = Path(__file__).parents[1]
-PAGE = TESTS.parent / "docs" / "attacks.md"
+PAGE = TESTS.parent / "docs/operate/attacks.md"
 ROW = re.compile(r"^\| (\d+) \| (.+?) \| (.+?) \| (.*?) ?\|$", re.MULTILINE)
 TEST = re.compile(r"`((?:unit|stack|kernel|boot|many_kernels)/test_\w+\.py)(?:::(test_\w+))?`")
 

@@ -82,7 +82,7 @@ def test_each_last_switch_recovers_for_the_listeners_behind_it() -> None:
 
 def test_a_stream_is_refused_where_copies_go_on_behind_a_last_switch() -> None:
     wanted = bridged(RING5, eliminated("stop", "e4", "e2", "e3"))
-    with pytest.raises(Unschedulable, match="stop: no two paths from e4 to e2, e3 of which the"):
+    with pytest.raises(Unschedulable, match="stop: no two paths from e4 to e2, e3 that end at the"):
         plan(wanted)
 
 
@@ -190,7 +190,7 @@ def test_frames_are_numbered_once() -> None:
 def test_a_stream_whose_listeners_take_copies_out_is_not_numbered() -> None:
     its = {"once": Generation("t"), "twice": Generation("t")}
     assert found(told_with("s1", **its)) == [
-        "sequence twice: is numbered or recovered at s1, and its listeners take copies out"
+        "sequence twice: is numbered or recovered at s1, and its listeners eliminate duplicates"
     ]
 
 
@@ -202,7 +202,7 @@ def test_a_stream_whose_listeners_take_copies_out_is_not_numbered() -> None:
         ({"reset_timeout_ms": 4}, "sequence-reset once: may pause for 40"),
         (
             {"latent_errors": LatentErrorDetection(3, 2)},
-            "latent-errors once: may have 4 copies under way to s3, which takes more than 3 for an",
+            "latent-errors once: may have 4 copies in flight to s3, which takes more than 3 for an",
         ),
         (
             {"latent_errors": LatentErrorDetection(4, 3)},

@@ -318,7 +318,7 @@ def test_a_switch_without_a_module_prevents_a_change_that_needs_it(module: str) 
 
     assert failures(told(axis=FIRST)) == [
         (
-            f"cannot take out second copies of axis: the YANG module {module} is not installed",
+            f"cannot eliminate duplicates of axis: the YANG module {module} is not installed",
             "update the switch's agent and its YANG modules, or state `elimination: listener`",
         )
     ]
@@ -431,11 +431,11 @@ def test_the_table_of_a_plan_says_where_frames_are_numbered_and_passed_once(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "200")
     render.plan(plan(ring(Elimination.SWITCH)), None)
-    shown = capsys.readouterr().out.partition("second copies switches take out")[2]
+    shown = capsys.readouterr().out.partition("duplicates eliminated by switches")[2]
     (row,) = (line.split() for line in shown.splitlines() if " axis " in line)
     assert row == ["axis", "s1/t", "s3", "4", "3", "ms"]
     render.plan(plan(ring(Elimination.LISTENER)), None)
-    assert "second copies" not in capsys.readouterr().out
+    assert "duplicates eliminated" not in capsys.readouterr().out
 
 
 def test_the_page_of_a_plan_has_who_numbers_frames_and_takes_copies_out() -> None:

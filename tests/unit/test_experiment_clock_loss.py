@@ -84,8 +84,7 @@ def test_frames_keep_their_bounds_as_long_as_no_clock_is_wrong(emulated: Plan):
 def test_frames_are_predicted_late_between_the_errors_at_which_turned_lists_made_them_late(
     emulated: Plan, *, ahead: bool
 ):
-    """docs/experiments.md, clock errors: none of 900 at 3 us, 900 of 900 at 4 us, where windows had
-    1.18 us for control; in this plan they have 6.63 us."""
+    """docs/lab/experiment-figures.md, clock errors: none of 900 late at 6 us, most at 7 us."""
     found = first_late_ns(emulated, "s2", ahead=ahead, limit_ns=9_000)
     assert found.keys() == emulated.streams.keys()
     assert all(6_000 < error_ns <= 7_000 for error_ns in found.values())

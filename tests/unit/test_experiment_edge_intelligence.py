@@ -212,7 +212,7 @@ def test_an_experiment_that_is_none_is_refused_with_line_and_key(
             ("name: crowded", "name: crowded\nforwarding: bridged"),
             ("", ""),
             (
-                "network: network.yaml is bridged, and frames that are to be lost are told by the "
+                "network: network.yaml is bridged, and frames to be lost are identified by the "
                 "headers of IP and UDP here"
             ),
         ),

@@ -245,7 +245,7 @@ def a_loop(directory: Path, *changes: tuple[str, str]) -> Path:
         (
             [("name: touch", "name: touch\nforwarding: bridged")],
             (
-                "network: network.yaml is bridged, and frames that are to be lost are told by the "
+                "network: network.yaml is bridged, and frames to be lost are identified by the "
                 "headers of IP and UDP here"
             ),
         ),

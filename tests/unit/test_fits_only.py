@@ -86,7 +86,7 @@ def test_the_guard_band_is_the_gap_after_a_frame_and_the_gate_margin(margin_ns: 
 
 
 def test_no_frame_moves_and_best_effort_keeps_more() -> None:
-    """The figures of docs/planning.md."""
+    """The figures of docs/reference/bounds.md."""
     line3 = intents.load(LINE3)
     before, after = plan(line3), plan(with_links(line3, fits_only=True))
     assert judge(after) == []

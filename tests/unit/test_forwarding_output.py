@@ -87,7 +87,7 @@ def test_a_push_tells_of_former_ways_and_exposed_streams(
     render.push(removed, [], dry_run=False, as_json=False)
     told = capsys.readouterr().out
     assert "the schedule has started (TAI " in told
-    assert "the former ways of 2 streams are removed, by rollout 8" in told
+    assert "the previous paths of 2 streams are removed, by rollout 8" in told
     left = replace(removed, former_ways=replace(ways, removed_by=None, left="s2 is gone"))
     render.push(left, [], dry_run=False, as_json=True, exposed={"camera": "why"})
     document = documented("push", capsys.readouterr().out)

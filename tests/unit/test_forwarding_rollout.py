@@ -137,11 +137,11 @@ def test_what_others_configured_in_other_vlans_is_no_difference() -> None:
         (replace(TOLD, vlans={10: ("l1",)}), "VLAN 10 is registered at s2 and t1"),
         (
             replace(TOLD, trusting=("l1", "t1")),
-            "the priority of received frames is no longer taken from their PCP at l1",
+            "the PCP of received frames no longer sets their priority at l1",
         ),
         (
             replace(TOLD, trusting=()),
-            "the priority of received frames is taken from their PCP at t1",
+            "the PCP of received frames sets their priority at t1",
         ),
     ],
 )

@@ -132,8 +132,8 @@ def test_copies_are_compared_as_the_standard_has_it_where_nothing_else_is_asked(
         (
             watched(period=1000, **{"reset-period": 1000}),
             (
-                "copies are counted anew each 1000 ms (reset-period), before they are compared, "
-                "each 1000 ms (period); lengthen reset-period"
+                "the counts of copies are reset each 1000 ms (reset-period), before they are "
+                "compared, each 1000 ms (period); lengthen reset-period"
             ),
         ),
     ],
@@ -201,15 +201,14 @@ def test_latent_error_detection_that_would_find_nothing_is_refused(leaves, why):
             ),
             (
                 "port p2: sequence-recovery 1: direction-out-facing is false, but copies are "
-                "eliminated where they come in by the port; set it true"
+                "eliminated at ingress of the port; set it true"
             ),
         ),
         (
             frer([], [recovery(7, ports=["p2"], **{"reset-timeout": 0})], decoded(7)[:1]),
             (
-                "port p2: sequence-recovery 1: no reset-timeout, and what is numbered anew, by a "
-                "switch that was started again, would be discarded for ever; give one in "
-                "milliseconds"
+                "port p2: sequence-recovery 1: no reset-timeout: all frames of a switch that has "
+                "started again, and numbers from 0, would be discarded; give one in milliseconds"
             ),
         ),
         (

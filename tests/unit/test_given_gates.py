@@ -210,7 +210,7 @@ def test_a_stream_that_would_leave_by_such_a_port_is_refused_by_name(tmp_path: P
         plan(intent)
     assert error.value.reasons.keys() == {"motion", "torque", "camera", "valves"}
     assert error.value.reasons["motion"].startswith(
-        "its way leads by s1/s2, whose gate control list is given: "
+        "its path leads by s1/s2, whose gate control list is given: "
     )
 
 

@@ -84,8 +84,8 @@ def test_a_rollout_that_others_still_make_is_no_alarm(history: History, state_di
     with begin(history) as journal:
         journal.decide()
         shown = cnc("history", "--state-dir", state_dir).output
-    assert shown.startswith("rollout 1 of line3 is under way\n")
-    assert "confirming, under way" in row(shown, 1)
+    assert shown.startswith("rollout 1 of line3 is in progress\n")
+    assert "confirming, in progress" in row(shown, 1)
     assert "--resume" not in shown
 
 
@@ -94,7 +94,7 @@ def test_a_rollout_that_was_given_up_early_needs_no_choice(
 ) -> None:
     begin(history).close()
     shown = cnc("history", "--state-dir", state_dir).output
-    assert shown.startswith("rollout 1 of line3 was given up before its decision: ")
+    assert shown.startswith("rollout 1 of line3 was abandoned before its decision: ")
     assert "--resume" not in shown
 
 

@@ -242,7 +242,7 @@ def test_a_stream_without_a_class_may_use_any_scheduled_one_in_the_order_of_the_
 
 def test_a_ring_has_two_paths_and_a_line_has_one(line3: dict[str, Any]) -> None:
     line3["streams"]["motion"]["paths"] = 2
-    assert "the cable s1/s2 - s2/s1, which all ways from t1 to l1 cross" in refusal(line3)
+    assert "the cable s1/s2 - s2/s1, which all paths from t1 to l1 cross" in refusal(line3)
     ring(line3)
     assert intent.from_document(line3, "x").streams["motion"].paths == 2
 
@@ -258,7 +258,7 @@ def test_a_cable_that_leads_off_a_ring_is_the_only_way_to_what_lies_behind(
     line3["streams"]["motion"] |= {"paths": 2, "listeners": ["l1", "l2"], "max-latency": "1ms"}
     assert refusal(line3) == (
         "plan.json: streams.motion.paths: found 2, expected 1, or a way around the cable "
-        "s3/s5 - s5/s3, which all ways from t1 to l2 cross"
+        "s3/s5 - s5/s3, which all paths from t1 to l2 cross"
     )
 
 

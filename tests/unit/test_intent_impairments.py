@@ -11,6 +11,7 @@ import pytest
 from cnc import intent as intents
 from cnc.errors import InputError
 from cnc.intent.lab_model import ImpairedLinks, Impairments
+from cnc.lab import wires
 from cnc.lab.kernels import layout
 from cnc.lab.slower import slower
 from cnc.lab.supported import check_cables
@@ -22,7 +23,7 @@ LINE3 = Path(__file__).parents[2] / "schedules" / "line3.yaml"
 BAD = {"jitter": "50ns", "frame-loss": "0.1%", "bit-errors": "10ppt"}
 
 
-def with_impairments(**impairments: str) -> Intent:
+def with_impairments(**impairments: Any) -> Intent:
     """line3, whose first two links have these; their ends the other way round in the second."""
     document: dict[str, Any] = json.loads(json.dumps(intents.load(LINE3).document))
     first, second, *others = document["links"]
@@ -83,9 +84,9 @@ def test_a_plan_does_not_depend_on_the_impairments_of_a_lab():
 
 
 def test_a_lab_on_one_kernel_refuses_them():
-    check_cables(intents.load(LINE3))
+    check_cables(intents.load(LINE3), timed_wires=False)
     with pytest.raises(InputError) as refused:
-        check_cables(with_impairments(**{"bit-errors": "1ppb"}))
+        check_cables(with_impairments(**{"bit-errors": "1ppb"}), timed_wires=True)
     assert f"the link of {ends_of(0)[0]} has impairments" in str(refused.value)
     assert "namespaces of one kernel" in str(refused.value)
     assert "--kernels own" in str(refused.value.hint)
@@ -101,3 +102,31 @@ def test_jitter_grows_with_a_network_that_is_made_slower():
     assert (
         slower(with_impairments(**BAD), 10)[ImpairedLinks].by_port[ends_of(0)[0]].jitter_ns == 500
     )
+
+
+def test_a_delay_is_for_labs_of_one_kernel_too_as_long_as_cables_take_time():
+    delayed = with_impairments(delay={"pareto": "3ms"})
+    assert delayed[ImpairedLinks].by_port[ends_of(0)[0]] == Impairments(pareto_ns=3_000_000)
+    check_cables(delayed, timed_wires=True)
+    with pytest.raises(InputError, match="has a delay, and on a real clock cables"):
+        check_cables(delayed, timed_wires=False)
+    with pytest.raises(InputError, match="has impairments, and all nodes"):
+        check_cables(with_impairments(delay={"pareto": "3ms"}, jitter="1ns"), timed_wires=True)
+    assert [each.get("pareto") for each in lines(delayed).values()].count("3000000") == 2
+    slow = slower(delayed, 10)[ImpairedLinks].by_port[ends_of(0)[0]]
+    assert slow == Impairments(pareto_ns=30_000_000)
+    with pytest.raises(InputError, match="has jitter or a delay, and a trace takes each frame"):
+        refuse_jitter(delayed)
+
+
+def test_netem_gets_the_mean_that_is_stated_and_no_frame_comes_earlier(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    """Of its Pareto distribution the least is two thirds of the scale below the delay."""
+    said: list[str] = []
+    monkeypatch.setattr(wires, "batch", lambda _, lines, **__: said.extend(lines))
+    network = intents.load(LINE3).network
+    wires.connect(network, "home", wires.interfaces(network), {ends_of(0)[0]: 3_000_000})
+    (delayed,) = [line for line in said if "distribution" in line]
+    base_us = (network.links[ends_of(0)[0]].propagation_ns + 1_000) / 1000
+    assert f"delay {3_000 + base_us}us 4500.0us distribution pareto rate" in delayed

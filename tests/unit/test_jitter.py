@@ -192,7 +192,7 @@ def test_the_judge_refuses_a_promise_that_is_broken() -> None:
     ("limit_ns", "promised", "what"),
     [
         (10 * US, {}, "has a limit of its jitter, and no bound of it at l"),
-        (None, {"a": {"l": 10 * US}}, "has a jitter bound that nobody asked for"),
+        (None, {"a": {"l": 10 * US}}, "has a jitter bound that the intent does not ask for"),
         (
             10 * US,
             {"a": {"l": 10 * US, "t": 10 * US}},

@@ -6,6 +6,8 @@ import dataclasses
 
 import pytest
 
+from cnc.captures.gate import Gate
+from cnc.intent.lab_model import ImpairedLinks, Impairments
 from cnc.lab.platform import Platform
 from cnc.model import (
     Bridge,
@@ -21,7 +23,6 @@ from cnc.model import (
 from cnc.traffic.measure import (
     Lateness,
     Spread,
-    distance_to_open_ns,
     out_of_order,
     spread,
     summarise,
@@ -68,20 +69,20 @@ def frame(seq: int, latency_ns: int | None, sent_late_ns: int = 0) -> Frame:
     ],
 )
 def test_an_instant_outside_every_window_is_measured_to_the_nearest(phase_ns, distance_ns):
-    assert distance_to_open_ns(GATES, 1, 7_000 + phase_ns) == distance_ns
+    assert Gate(GATES, 1).shut_ns(7_000 + phase_ns) == distance_ns
 
 
 def test_the_nearest_window_may_lie_in_the_next_cycle():
     early = GateControlList(1_000, (GateEntry(0x02, 100), GateEntry(0x80, 900)))
-    assert distance_to_open_ns(early, 1, 990) == 10
+    assert Gate(early, 1).shut_ns(990) == 10
 
 
 def test_a_gate_that_never_opens_is_a_whole_cycle_away():
-    assert distance_to_open_ns(GATES, 2, 0) == 1_000
+    assert Gate(GATES, 2).shut_ns(0) == 1_000
 
 
 def test_a_gate_that_never_closes_has_no_outside():
-    assert not any(distance_to_open_ns(GATES, 7, phase_ns) for phase_ns in range(0, 2_000, 7))
+    assert not any(Gate(GATES, 7).shut_ns(phase_ns) for phase_ns in range(0, 2_000, 7))
 
 
 def test_frames_are_counted_as_sent_received_and_late():
@@ -238,3 +239,15 @@ def test_where_clocks_differ_a_frame_through_a_closed_gate_is_one_beyond_the_clo
         assert len(found.violations()) == judged
     (found,) = summarise(apart, [slow], [frame(0, 1_000)])
     assert len(found.violations()) == 1
+
+
+@pytest.mark.parametrize(("its", "outside"), [({"pareto_ns": 5}, 0), ({"jitter_ns": 5}, 1)])
+def test_a_cable_that_takes_longer_by_chance_does_not_tell_when_a_frame_left_its_gate(
+    its: dict[str, int], outside: int
+):
+    closed = half_open()
+    links = ImpairedLinks({LAST: Impairments(**its)})
+    intent = dataclasses.replace(closed.intent, parts=closed.intent.parts.having(links))
+    delayed = dataclasses.replace(closed, intent=intent)
+    (found,) = summarise(delayed, [FLOW], [frame(0, 3_000)])
+    assert found.outside == outside

@@ -20,7 +20,10 @@ from cnc.planner import plan
 LINE3 = Path(__file__).parents[2] / "schedules" / "line3.yaml"
 # What a port's gates can do is the kernel's, and clocks differ as they do, however slow the network
 # is.
-NOT_SCALED = {"gate-interval-max", "gate-cycle-max", "gate-tick", "offset", "at", "by"}
+NOT_SCALED = {"gate-interval-max", "gate-cycle-max", "gate-tick", "lead", "offset", "at", "by"}
+# So are programs, for whose media and downloads an end station manages its paths.
+NOT_SCALED |= {"threshold", "removal-threshold", "media-duration", "long-running", "retry-after"}
+OF_PROGRAMS_BPS = {"media-rate"}
 
 
 def test_a_slower_network_has_longer_windows_in_the_same_order():
@@ -94,7 +97,7 @@ def shapes_in(annotation):
 
 
 def test_every_time_and_rate_of_an_intent_is_scaled_or_named_here():
-    named = {"_ns": TIMES | NOT_SCALED, "_bps": RATES}
+    named = {"_ns": TIMES | NOT_SCALED, "_bps": RATES | OF_PROGRAMS_BPS}
     for model in shapes_in(shape.Document):
         for field, info in model.model_fields.items():
             for suffix, keys in named.items():

@@ -73,7 +73,7 @@ def test_a_watch_names_what_is_left_until_a_rollout_removes_it(
         named = told()
         assert named.keys() == unnamed.keys()
         for text in named.values():
-            assert text.startswith("frames of the former way of around, left by rollout 2 (")
+            assert text.startswith("frames of the previous path of around, left by rollout 2 (")
         with monkeypatch.context() as patch:
             patch.setattr(History, "plan_of", None)  # nothing new: no plan is read
             assert told() == named

@@ -322,3 +322,10 @@ def test_a_path_of_a_plant_without_a_unit_has_an_error_without_one(
     its = replace(loop(plant={"order": 1, "time-constant": "5ms"}, path=RAMP), accepted=None)
     render.loop(replace(found([[0.0] * 500], its), undisturbed=None), as_json=False)
     assert capsys.readouterr().out.splitlines()[4].split() == ["0.288242", "0.499"]
+
+
+@pytest.mark.parametrize("key", ["sensor", "period", "plant", "controller"])
+def test_a_loop_without_a_key_that_it_needs_is_refused_by_name(key: str):
+    its = {name: value for name, value in DOCUMENT["loops"]["tip"].items() if name != key}
+    with pytest.raises(InputError, match=rf"loops\.tip: found no {key}, expected "):
+        intents.from_document({**DOCUMENT, "loops": {"tip": its}}, "loop")

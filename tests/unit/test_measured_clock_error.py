@@ -62,7 +62,9 @@ def test_what_the_operator_states_stays_whatever_clocks_measure() -> None:
 
 
 def test_no_plan_is_made_before_clocks_have_been_asked() -> None:
-    with pytest.raises(InputError, match="nobody has told how far clocks are apart") as refused:
+    with pytest.raises(
+        InputError, match="no switch has reported how far clocks are apart"
+    ) as refused:
         app.plan(wanted())
 
     assert "--ask-switches" in str(refused.value.hint)

@@ -23,9 +23,9 @@ from cnc.switch.rollout_id import RolloutId
 SCHEDULES = Path(__file__).parents[2] / "schedules"
 ID = RolloutId("0e1f3ac2-6f0c-4c6b-9f0c-2d0f6a5a7d11", "operator@cnc", "2026-11-23T09:00:00Z")
 BASE_NS = 1_000_000_000_000
-# Ports with gates and without, bridges with all that they can be asked for, and an end station
-# whose port has gates, talkers and a launch time.
-NETWORKS = ("line3", "bridged5", "guarded", "managed")
+# Ports with gates and without, bridges with all that they can be asked for, idle slopes, and an
+# end station whose port has gates, talkers and a launch time.
+NETWORKS = ("line3", "bridged5", "guarded", "shapers3", "managed")
 
 
 @cache

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 MONITORING = Path(__file__).parents[2] / "scripts" / "monitoring"
-WATCHING = (Path(__file__).parents[2] / "docs" / "watching.md").read_text()
+WATCHING = (Path(__file__).parents[2] / "docs/operate/watching.md").read_text()
 METRICS = set(re.findall(r"^\| `(tsn_\w+)` \|", WATCHING, re.MULTILINE))
 KINDS = set(re.findall(r"^\| `([a-z-]+)` \|", WATCHING, re.MULTILINE))
 # Conditions whose rule goes by a metric of their own.

@@ -15,24 +15,65 @@ from cnc.data_tree.tree import PortReport
 from cnc.mechanism import Interfaces, PlaceEdit
 from cnc.mechanisms.kept import read, written
 from cnc.mechanisms.multipath.compare import configured_difference, path_difference
+from cnc.mechanisms.multipath.connections import (
+    Application,
+    ConnectionMode,
+    Connections,
+    Reading,
+    Source,
+)
+from cnc.mechanisms.multipath.leaves import MULTIPATH
 from cnc.mechanisms.multipath.model import (
     LIMIT_MAX,
     Endpoint,
     Mode,
     Path,
     PathReport,
+    RadioTechnology,
     Settings,
     StationPath,
+    SubflowReport,
 )
 from cnc.mechanisms.multipath.place import AT_PLACE
-from cnc.mechanisms.multipath.tree import MULTIPATH, edit, reported, stored
+from cnc.mechanisms.multipath.tree import edit, reported, stored
 from cnc.model import PlaceParts, StoredPort
 from cnc.switch.payload import named_interface
 
 FULL_MESH = frozenset({"subflow", "fullmesh"})
 MP = ElementMaker(namespace=MULTIPATH)
 DATA = ElementMaker()
+S, MS = 1_000_000_000, 1_000_000
 NAMES = st.text("abz09_-", min_size=1, max_size=15)
+
+NUMBERS = st.lists(st.integers(1, 65_535), max_size=3, unique=True).map(sorted).map(tuple)
+MAYBE = st.none() | st.integers(1, 2**31)
+connections = st.builds(
+    Connections,
+    st.lists(
+        st.builds(
+            Application,
+            NAMES,
+            st.sampled_from(ConnectionMode),
+            st.sampled_from(Source),
+            NUMBERS,
+            st.lists(NAMES.map("/{}".format), max_size=2, unique=True).map(sorted).map(tuple),
+            NUMBERS,
+            MAYBE,
+            MAYBE.map(lambda its: its and its * S),
+        ),
+        max_size=3,
+        unique_by=lambda each: each.name,
+    ).map(tuple),
+    MAYBE.map(lambda its: its and its * MS),
+    MAYBE.map(lambda its: its and its * MS),
+    st.none() | st.sampled_from(Reading),
+    MAYBE,
+    MAYBE.map(lambda its: its and its * MS),
+    st.none() | NAMES,
+    st.none() | st.integers(-40, 200),
+    st.none() | st.integers(-40, 200),
+    MAYBE.map(lambda its: its and its * MS),
+)
 
 settings = st.builds(
     Settings,
@@ -44,8 +85,17 @@ settings = st.builds(
     congestion_control=st.none() | NAMES,
     no_metrics_save=st.none() | st.booleans(),
     max_buffer_octets=st.none() | st.integers(4096, 2**31 - 1),
+    connections=st.none() | connections,
 )
-paths = st.builds(Path, st.booleans(), st.booleans())
+paths = st.builds(
+    Path,
+    st.booleans(),
+    st.booleans(),
+    st.lists(st.sampled_from(RadioTechnology), unique=True).map(sorted).map(tuple),
+    st.none() | st.integers(-128, 0),
+    st.none() | st.integers(1, 2**40),
+    st.none() | st.integers(1, 100),
+)
 
 
 def edited(parts):
@@ -109,6 +159,7 @@ def test_a_report_has_the_endpoints_of_each_port_and_the_values_of_the_station()
             MP("interface", "eth0"),
             MP("managed", "true"),
             MP("lack", "10.1.0.2 has no rule"),
+            MP("demoted", "its limit"),
             MP(
                 "endpoint",
                 MP("address", "10.1.0.2"),
@@ -117,12 +168,20 @@ def test_a_report_has_the_endpoints_of_each_port_and_the_values_of_the_station()
                 MP("managed", "true"),
             ),
         ),
+        MP(
+            "connection",
+            *(
+                MP("subflow", MP("interface", name), MP("backup", "true"), MP("reason", reason))
+                for name, reason in [("eth0", "mode reliability"), ("wwan0", "mode hassle-free")]
+            ),
+        ),
     )
     its = reported(Reply(DATA("data", node)))["eth0"]
     assert its.kernel["subflows"] == "8"
-    assert its == PathReport(
-        True, "10.1.0.2 has no rule", (Endpoint("10.1.0.2", FULL_MESH, managed=True),), its.kernel
-    )
+    endpoint = Endpoint("10.1.0.2", FULL_MESH, managed=True)
+    lack = "10.1.0.2 has no rule"
+    subflow = SubflowReport(is_backup=True, reason="mode reliability")
+    assert its == PathReport(True, lack, (endpoint,), its.kernel, "its limit", (subflow,))
     assert reported(Reply(etree.Element("data"))) == {}
 
 
@@ -169,3 +228,17 @@ def test_what_changes_is_named_with_what_was_and_what_will_be():
         "maximum-receive-buffer 12000000 becomes the station's own, "
         "maximum-send-buffer 12000000 becomes the station's own"
     )
+
+
+def test_status_says_why_subflows_are_there_most_common_reasons_first():
+    subflows = [
+        *[SubflowReport(is_backup=False, reason="mode hassle-free")] * 3,
+        *[SubflowReport(is_backup=True, reason="its limit")] * 2,
+        *[SubflowReport(is_backup=False, reason=f"reason {number}") for number in range(3)],
+    ]
+    told = PortReport(parts=PlaceParts.of(PathReport(demoted="its limit", subflows=(*subflows,))))
+    assert AT_PLACE.goes_on(told) == (
+        "a backup of each connection: its limit; 3 subflows (mode hassle-free); "
+        "2 backup subflows (its limit); 1 subflow (reason 0); 2 others"
+    )
+    assert AT_PLACE.goes_on(PortReport()) is None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from ipaddress import ip_address
 
-from cnc.traffic.pcapng import CaptureFile, Direction
+from cnc.captures.pcapng import CaptureFile, Direction
 from tests import pcapng_reader
 
 

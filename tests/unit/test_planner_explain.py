@@ -39,7 +39,7 @@ def test_a_latency_no_network_can_keep_is_refused_with_what_it_consists_of() -> 
         "needs at least 22.491 µs over t → s1 → s2 → l, max-latency is 10 µs. Of this, frame and "
         "cable take 3.427 µs, control frames in the way 8.064 µs, switch processing 10 µs, clock "
         "error 1 µs (clock-error 1 µs, stated). Raise max-latency to 22.491 µs or lower one of "
-        "these. It is proved that no plan is in time on this way: frames and cables alone take "
+        "these. It is proved that no plan is in time on this path: frames and cables alone take "
         "3.42 µs, with switch processing of 10 µs that is 13.42 µs"
     )
 
@@ -150,7 +150,7 @@ def test_frames_of_one_ingress_port_are_not_called_frames_of_different_ones() ->
     streams = [stream(f"f{n}", "t", "l", **LONG) for n in range(9)]
     reasons = refusal(intent(LINE, *streams, classes=SHORT_BEST_EFFORT))
     assert all("two ingress ports" not in its for its in reasons.values())
-    assert all("even of those that come by s2/s1" in its for its in reasons.values())
+    assert all("even of those that arrive at s2/s1" in its for its in reasons.values())
     net = network("t-s1", "u-s1", "v-s1", "s1-l")
     apart = [stream(f"f{n}", "tuv"[n % 3], "l", **LONG) for n in range(9)]
     reasons = refusal(intent(net, *apart, classes=SHORT_BEST_EFFORT))

@@ -132,7 +132,7 @@ def test_a_stream_through_a_switch_that_changed_is_placed_anew(running: Plan) ->
         (intent(FORK, replace(A, listeners=("m",)), B, C), "its listeners changed"),
         (with_links(intent(FORK, A, B, C), PortRef("s2", "l"), rate_bps=10**8), "s2/l changed"),
         (intent(replace(FORK, gate_margin_ns=100), A, B, C), "gate margin changed"),
-        (intent(FORK, A, B, C), "planned anew"),
+        (intent(FORK, A, B, C), "planned again"),
     ],
 )
 def test_a_stream_that_moves_is_told_with_the_reason(

@@ -148,7 +148,7 @@ def test_a_way_is_proved_too_long_by_what_frames_cables_and_switches_take() -> N
     assert "needs at least" in fast
     assert "proved" not in fast
     assert slow.endswith(
-        "It is proved that no plan is in time on this way: frames and cables alone take 3.42 µs, "
+        "It is proved that no plan is in time on this path: frames and cables alone take 3.42 µs, "
         "with switch processing of 10 µs that is 13.42 µs"
     )
 

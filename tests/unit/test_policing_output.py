@@ -131,8 +131,8 @@ def test_status_names_whose_frames_did_not_come_as_planned(made: Plan) -> None:
     assert verdict(made, {}) == ("running", True)
     text, agrees = verdict(made, {"around": 12, "e1": 1})
     assert text == (
-        "running; 12 frames of around came by e1 outside their window, or more than planned: "
-        "dropped, 1 frame of no stream with priority 6 came in by e1: dropped"
+        "running; 12 frames of around arrived at e1 outside their window or beyond their limit: "
+        "dropped, 1 unidentified frame with priority 6 arrived at e1: dropped"
     )
     assert agrees
 
@@ -140,8 +140,8 @@ def test_status_names_whose_frames_did_not_come_as_planned(made: Plan) -> None:
 def test_frames_that_come_while_status_looks_are_a_problem(made: Plan) -> None:
     found = seen(made, {"around": 12, "e1": 1}, {"around": 15, "e1": 1})
     assert found.verdict == (
-        "running; 15 frames of around came by e1 outside their window, or more than planned: "
-        "dropped, 3 of them just now, 1 frame of no stream with priority 6 came in by e1: dropped"
+        "running; 15 frames of around arrived at e1 outside their window or beyond their limit: "
+        "dropped, 3 of them just now, 1 unidentified frame with priority 6 arrived at e1: dropped"
     )
     assert not found.agrees
     assert found.hints == (HINT_TALKERS,)
@@ -178,18 +178,18 @@ def test_what_comes_as_planned_before_is_no_problem_until_the_new_windows_begin(
 def test_frames_too_long_are_told_from_those_out_of_their_window(made: Plan) -> None:
     desired = desired_ports(made, "s1")["br0"][BridgeForwarding]
     long = {Refused(0, Cause.LENGTH): 2}
-    assert refused_frames(desired, long) == ["2 frames of around came by e1 too long: dropped"]
+    assert refused_frames(desired, long) == ["2 frames of around arrived at e1 too long: dropped"]
     both = {**long, Refused(0, Cause.GATE): 3}
-    why = "3 outside their window, or more than planned, and 2 too long"
-    assert refused_frames(desired, both) == [f"5 frames of around came by e1, {why}: dropped"]
+    why = "3 outside their window or beyond their limit, and 2 too long"
+    assert refused_frames(desired, both) == [f"5 frames of around arrived at e1, {why}: dropped"]
 
 
 def test_status_says_that_counted_frames_passed(made: Plan) -> None:
     counting = replace(made, intent=made.intent.having(PolicingRules(Policing.COUNT)))
     text, _ = verdict(counting, {"around": 3})
     assert text.endswith(
-        "; 3 frames of around came by e1 outside their window, or more than planned: counted and "
-        "forwarded"
+        "; 3 frames of around arrived at e1 outside their window or beyond their limit: counted "
+        "and forwarded"
     )
 
 
@@ -213,7 +213,7 @@ def test_watch_tells_when_an_end_station_begins_to_send_otherwise_and_when_it_ha
 ) -> None:
     observer = Observer(made, is_known=lambda _: True)
     assert policed(observer.take(poll(made, 0, {"around": 5}))) == []
-    text = "2 frames of around came by e1 outside their window, or more than planned: dropped"
+    text = "2 frames of around arrived at e1 outside their window or beyond their limit: dropped"
     assert policed(observer.take(poll(made, 10, {"around": 7}))) == [("began", text)]
     assert policed(observer.take(poll(made, 20, {"around": 7}))) == []
     assert policed(observer.take(poll(made, 90, {"around": 7}))) == [("ended", text)]
@@ -226,7 +226,7 @@ def test_watch_does_not_blame_a_talker_that_sends_as_planned_before(made: Plan) 
     assert policed(observer.take(poll(made, 1, {"around": 20, "e1": 9}, "around"))) == []
     # The base time is past: what has come since the look before may have come before it.
     assert policed(observer.take(poll(made, 11, {"around": 4_000, "e1": 2_000}))) == []
-    text = "2 frames of around came by e1 outside their window, or more than planned: dropped"
+    text = "2 frames of around arrived at e1 outside their window or beyond their limit: dropped"
     assert policed(observer.take(poll(made, 21, {"around": 4_002, "e1": 2_000}))) == [
         ("began", text)
     ]
@@ -277,7 +277,7 @@ def test_path_tells_of_the_filter_at_the_first_hop(
     hops = documented("path", capsys.readouterr().out)["hops"]
     assert ["filters" in hop for hop in hops] == [True, False]
     render.path(found, as_json=False)
-    assert "at s1, of what comes by e1: violations are dropped, the" in capsys.readouterr().out
+    assert "at s1, ingress e1: violations are dropped, the" in capsys.readouterr().out
 
 
 def test_path_says_where_a_filter_is_missing(made: Plan) -> None:

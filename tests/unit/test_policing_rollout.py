@@ -243,11 +243,11 @@ def stored(its: BridgeForwarding) -> StoredPort:
 
 FRAMES = "frames of camera (03:54:53:4e:00:00, VLAN 10) at cam"
 DOES = (
-    "violations are dropped, the gate opens at 2 µs for 9 µs of each 1 ms, for frames of at most "
-    "200 octets, 400 octets in all"
+    "violations are dropped, the gate opens at 2 µs for 9 µs of each 1 ms; at most 200 octets per "
+    "frame, 400 in all"
 )
 COUNTS = DOES.replace("dropped", "counted")
-STRANGE = "frames of no stream with priority 5 at cam"
+STRANGE = "unidentified frames with priority 5 at cam"
 COUNTED = filtered(policing=Policing.COUNT)
 
 
@@ -259,7 +259,7 @@ COUNTED = filtered(policing=Policing.COUNT)
         (
             told(COUNTED),
             told(filtered()),
-            f"{FRAMES} are filtered otherwise than planned: {COUNTS}; planned: {DOES}",
+            f"{FRAMES} have another stream filter than planned: {COUNTS}; planned: {DOES}",
         ),
         (
             told(),
@@ -280,7 +280,7 @@ def test_a_kernel_that_drifted_is_described_by_what_becomes_of_frames(
     ("before", "after", "change"),
     [
         (told(), told(filtered()), f"{FRAMES} are filtered: {DOES}"),
-        (told(COUNTED), told(filtered()), f"{FRAMES} are filtered otherwise than before: {DOES}"),
+        (told(COUNTED), told(filtered()), f"{FRAMES} have another stream filter: {DOES}"),
         (told(filtered()), told(), f"{FRAMES} are no longer filtered"),
         (
             told(),

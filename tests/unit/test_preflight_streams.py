@@ -72,7 +72,7 @@ NO_OPTIONS = AgentReport(37, None, refused={"forwarding": NO_TABLE, "identificat
             "cannot police what end stations send, or tell intervals apart",
             "policing: off` and no `shaping: cqf",
         ),
-        (ELIMINATING, "cannot take out second copies of frames", "elimination: listener"),
+        (ELIMINATING, "cannot eliminate duplicate frames", "elimination: listener"),
     ],
 )
 def test_a_kernel_that_refuses_a_program_fails_a_switch_that_is_to_run_it(desired, text, otherwise):
@@ -126,7 +126,7 @@ def failures(desired: BridgeForwarding, hides_tags: set[str]) -> list[Finding]:
 def test_ports_that_hide_the_tags_of_numbered_frames_are_told_with_the_commands():
     (finding,) = failures(ELIMINATING, hides_tags={"t1", "s3"})
     assert finding.text == (
-        "cannot take out second copies of frames: the driver of s3, t1 takes their VLAN tags "
+        "cannot eliminate duplicate frames: the driver of s3, t1 takes their VLAN tags "
         "off (rx-vlan-offload)"
     )
     assert finding.hint == (

@@ -200,8 +200,8 @@ REFUSED = {
     ("send", "::1", "-o", "/none/x"): "--output: /none/x: No such file or directory",
     ("cost", "::1"): "`cost`: expected no address, found ::1",
     ("cost", "--count", "3"): "`cost` has no option --count",
-    ("measure",): "expected send, receive, cost or path",
-    (): "expected send, receive, cost or path",
+    ("measure",): "expected send, receive, replay, cost or path",
+    (): "expected send, receive, replay, cost or path",
 }
 
 

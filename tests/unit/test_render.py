@@ -37,7 +37,7 @@ def test_a_plan_for_all_streams_says_nothing_of_refusals(
     render.plan(whole, None)
     render.verdict(whole, [], as_json=False)
     shown = capsys.readouterr().out
-    assert "line3: 4 streams placed by no-wait" in shown
+    assert "line3: 4 streams placed (algorithm: no-wait)" in shown
     assert "plan of line3: valid (4 streams, 4 gate control lists)" in shown
     assert "NO place" not in shown
 
@@ -47,7 +47,10 @@ def test_a_plan_says_of_each_stream_which_windows_its_frames_have(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "200")
     render.plan(whole, None)
-    assert "placed by no-wait, each frame in a window of its own\n" in capsys.readouterr().out
+    assert (
+        "placed (algorithm: no-wait), each frame in a window of its own\n"
+        in capsys.readouterr().out
+    )
     wanted = {
         windows: stream("t1", "l1", windows=windows, **{"class": name})
         for windows, name in (("exact", "fast"), ("shared", "slow"))
@@ -58,8 +61,8 @@ def test_a_plan_says_of_each_stream_which_windows_its_frames_have(
     render.plan(computed, None)
     shown = re.sub(" +", " ", capsys.readouterr().out)
     alone, beside = (duration(computed.streams[name].latency_bound_ns) for name in wanted)
-    assert " windows leaves talker at latency bound bound if exact allowed\n" in shown
-    assert f" 1 ms exact 0 ns {alone} 300 µs\n" in shown
+    assert " bound by leaves talker at latency bound bound if exact allowed\n" in shown
+    assert f" 1 ms scheduled 0 ns {alone} 300 µs\n" in shown
     # They are alike, and the one in windows of its own waits for no other.
     assert re.search(f" 1 ms shared [^\n]+ {beside} ≥ {alone} 300 µs\n", shown)
     assert alone != beside

@@ -31,14 +31,14 @@ def test_a_changed_role_runs_the_playbooks_and_no_fuzzer():
 
 
 def test_a_page_runs_its_commands_and_no_kernel():
-    lanes = picked("docs/rollout.md")
+    lanes = picked("docs/operate/rollout.md")
     assert "docs" in lanes
     assert not any(name.startswith("kernel") for name in lanes)
 
 
 def test_a_path_that_no_lane_names_runs_all_lanes_and_is_named():
     everything = table.load()
-    lanes, unnamed = changed.lanes(everything, ["surprise.txt", "docs/rollout.md"])
+    lanes, unnamed = changed.lanes(everything, ["surprise.txt", "docs/operate/rollout.md"])
     assert unnamed == ["surprise.txt"]
     assert lanes == list(everything.lanes.values())
 

@@ -53,7 +53,7 @@ def test_elsewhere_a_switch_boots_in_all_and_before_lanes_that_take_turns(form, 
         assert "boot-core" in names[: len(first)]
 
 
-@pytest.mark.parametrize("change", [["scripts/ansible/push.yml"], ["docs/lab.md"], None])
+@pytest.mark.parametrize("change", [["scripts/ansible/push.yml"], ["docs/lab/lab.md"], None])
 def test_the_short_form_and_all_have_each_lane_once(form, change):
     both = [*form(change=change), *form("--all", change=change)]
     assert sorted(both) == sorted(table.load().lanes)

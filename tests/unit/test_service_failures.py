@@ -1,4 +1,4 @@
-"""Why a stream has no place, as table 46-15 of 802.1Q numbers it (docs/uni.md)."""
+"""Why a stream has no place, as table 46-15 of 802.1Q numbers it (docs/operate/uni.md)."""
 
 from __future__ import annotations
 

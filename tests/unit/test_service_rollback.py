@@ -123,4 +123,4 @@ def test_a_former_stream_without_room_is_refused_and_all_stays(tmp_path):
         return error
 
     error = run(tmp_path, ask)
-    assert str(error).startswith("the former intent: added whole; removed late")
+    assert str(error).startswith("the previous intent: added whole; removed late")

@@ -309,7 +309,7 @@ def test_status_says_of_an_end_station_that_its_offsets_wait():
     found = status_of(ref, asked(told), untold, waits)
 
     assert found.verdict == f"gates wait for the clock: {waits}"
-    assert "talkers are told no offsets" in found.hints[0]
+    assert "talkers get no offsets" in found.hints[0]
 
 
 def policed(policing: Policing) -> BridgeForwarding:

@@ -121,7 +121,7 @@ def test_an_address_has_the_names_of_its_streams_and_of_each_priority() -> None:
 
 def test_ways_that_part_are_refused_with_the_place() -> None:
     """A way that is given leads around the ring, the other does not."""
-    with pytest.raises(Unschedulable, match="its way parts at s1 from that of a"):
+    with pytest.raises(Unschedulable, match="its path leaves at s1 that of a"):
         planner.plan(
             read(("t", "pcp: 6, route: [s1, s4, s3]"), ("u", "pcp: 5, route: [s1, s2, s3]"))
         )
@@ -313,7 +313,7 @@ def test_no_stream_joins_the_address_of_another_where_a_switch_translates_frames
 def test_a_stream_whose_way_would_part_from_the_one_with_its_address_is_refused() -> None:
     live = planner.Live(planner.plan(read(("t", "pcp: 6, route: [s1, s2, s3]"))))
     both = read(("t", "pcp: 6, route: [s1, s2, s3]"), ("u", "pcp: 5, route: [s1, s4, s3]")).streams
-    with pytest.raises(Unschedulable, match="its way parts at s1 from that of a, which has"):
+    with pytest.raises(Unschedulable, match="its path leaves at s1 that of a, which has"):
         live.add([both["b"]])
     assert not found(live.plan)
 

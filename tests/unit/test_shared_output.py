@@ -27,7 +27,7 @@ from tests.unit.planner_networks import US
 from tests.unit.shared_windows import example
 
 EXACT = Path(__file__).parent / "data" / "line3-plan.json"
-SCHEMAS = Path(__file__).parents[2] / "docs" / "json"
+SCHEMAS = Path(__file__).parents[2] / "docs/reference/json"
 SVG = "{http://www.w3.org/2000/svg}"
 S1_S2 = PortRef("s1", "s2")
 
@@ -149,8 +149,10 @@ def test_planning_prints_the_windows_of_switches(
 ) -> None:
     render.plan(mixed, None)
     lines = words(capsys.readouterr().out)
-    assert any("t1 → l1 (4 hops) 1 ms shared 0 ns to 60 µs 361.1 µs ≥ " in line for line in lines)
-    assert any("t2 → l2 (4 hops) 2 ms exact 400 µs 361.1 µs" in line for line in lines)
+    assert any(
+        "t1 → l1 (4 hops) 1 ms shared window 0 ns to 60 µs 361.1 µs ≥ " in line for line in lines
+    )
+    assert any("t2 → l2 (4 hops) 2 ms scheduled 400 µs 361.1 µs" in line for line in lines)
     begin = lines.index("windows that frames share, in any order")
     assert lines[begin + 2] == "port class opens all sent by every streams"
     assert lines[begin + 4 : begin + 11] == [

@@ -15,7 +15,7 @@ from agent.mechanisms.forwarding.rules import FilteringDatabase
 from agent.mechanisms.frer.rules import FrerFunctions
 from agent.mechanisms.gates.transmit_quota import TransmitQuota
 from agent.mechanisms.identification.rules import StreamFilters as StreamIdentities
-from agent.mechanisms.multipath.rules import Addresses, NamespaceSettings
+from agent.mechanisms.multipath.rules import Addresses, Connections, NamespaceSettings
 from agent.mechanisms.received_priority.rules import IngressFilters
 from agent.mechanisms.sent_priority.rules import CodePointFilters
 from agent.mechanisms.stream_filters.rules import StreamFilters
@@ -36,6 +36,7 @@ WHEN_SET = [
     (StreamFilters, RootQdisc, "frames beyond what was planned fill open windows"),
     (FrerFunctions, FilteringDatabase, "listeners get copies, with their tags"),
     (NamespaceSettings, Addresses, "connections keep the limits from before their endpoints"),
+    (Addresses, Connections, "subflows leave by paths without a rule"),
     *(
         (each, PublishedTables, "a talker is told of what is refused then")
         for each in (RootQdisc, FilteringDatabase, StreamIdentities)
@@ -49,6 +50,7 @@ WHEN_REMOVED = [
     (FilteringDatabase, FrerFunctions, "listeners get copies, with their tags"),
     (FilteringDatabase, StreamFilters, "a talker's frames pass unfiltered"),
     (Addresses, NamespaceSettings, "connections have endpoints by limits of the system"),
+    (Connections, Addresses, "subflows are opened by paths that are going"),
 ]
 
 

@@ -98,7 +98,7 @@ def test_a_way_by_which_no_copy_comes_while_others_do_is_silent(
     made: Plan, desired: BridgeForwarding, after: Counts, silent: str, by: str
 ) -> None:
     counts = found(made, desired, came(100, 90), after)
-    text = f"no copy of twice comes by {silent}, while 1000 frames came by {by}"
+    text = f"no copy of twice arrives at {silent}, while 1000 frames arrived at {by}"
     assert counts.problems == (text,)
     assert [its.port for its in counts.of(Copies) if its.is_silent] == [silent]
 
@@ -149,7 +149,7 @@ def test_lost_and_rogue_frames_are_a_problem_while_they_grow(
     before, after = came(100, 90, lost=5, rogue=2), came(1_100, 1_090, lost=8, rogue=3)
     counts = found(made, desired, before, after)
     assert counts.problems == (
-        "3 frames of twice lost on all ways",
+        "3 frames of twice lost on all paths",
         "1 frame of twice rogue",
     )
     assert found(made, desired, after, after).problems == ()
@@ -163,7 +163,7 @@ def test_a_latent_error_is_a_problem_until_the_switch_says_that_it_has_ended(
         return compared("br0", desired, look(made, 0, before), look(made, 1, after, latent))
 
     bad = counts(LatentErrors(is_detected=True, difference=30, tests=2))
-    text = "copies of twice do not come by all ways: 30 copies of them too few or too many"
+    text = "copies of twice do not arrive by all paths: 30 copies of them too few or too many"
     assert bad.problems == (text,)
     assert bad.hints == (HINT_PATHS,)
     assert [its.has_latent_error for its in bad.of(Copies)] == [True, True]
@@ -201,7 +201,9 @@ def test_status_names_a_silent_way_and_what_to_do(
     good = seen(made, desired, came(100, 90), came(1_100, 1_090))
     bad = seen(made, desired, came(100, 90), came(1_100, 90))
     assert (good.verdict, good.agrees) == ("running", True)
-    assert bad.verdict.startswith("running; no copy of twice comes by s4, while 1000 frames came")
+    assert bad.verdict.startswith(
+        "running; no copy of twice arrives at s4, while 1000 frames arrived"
+    )
     assert not bad.agrees
     assert bad.hints == (HINT_PATHS,)
     show([good, bad], only_problems=True, as_json=False)
@@ -255,7 +257,7 @@ def told(events: Sequence[Event]) -> list[tuple[str, str, str, str]]:
 
 
 def test_watch_tells_when_a_way_falls_silent_and_when_copies_come_again(made: Plan) -> None:
-    text = "no copy of twice comes by s4, while 1000 frames came by s2"
+    text = "no copy of twice arrives at s4, while 1000 frames arrived at s2"
     assert observed(
         made,
         (0, came(100, 90)),
@@ -271,13 +273,13 @@ def test_watch_tells_when_a_way_falls_silent_and_when_copies_come_again(made: Pl
 def test_watch_tells_of_frames_that_came_by_no_way(made: Plan) -> None:
     lost = came(100, 90, lost=7), came(200, 190, lost=9)
     assert observed(made, (0, lost[0]), (10, lost[1]), (80, lost[1])) == [
-        ("began", "recovery-errors", "br0", "2 frames of twice lost on all ways"),
-        ("ended", "recovery-errors", "br0", "2 frames of twice lost on all ways"),
+        ("began", "recovery-errors", "br0", "2 frames of twice lost on all paths"),
+        ("ended", "recovery-errors", "br0", "2 frames of twice lost on all paths"),
     ]
 
 
 def test_watch_tells_a_latent_error_once_and_its_end(made: Plan) -> None:
-    text = "copies of twice do not come by all ways: 30 copies of them too few or too many"
+    text = "copies of twice do not arrive by all paths: 30 copies of them too few or too many"
     looks = [(10.0 * number, came(100 + number, 90 + number)) for number in range(4)]
     found = LatentErrors(is_detected=True, difference=30, tests=1)
     ended = LatentErrors(is_detected=False, difference=0, tests=2)

@@ -97,7 +97,7 @@ def test_frames_do_not_come_in_by_a_port_whose_link_is_down(
 ) -> None:
     found = followed(plan, tables(plan), down="s1/t1")
     assert found.deviations == (
-        "s1: no frames come in by t1: the link is down",
+        "s1: no frames arrive at t1: the link is down",
         "l1: gets no frame",
     )
     render.path(found, as_json=False)

@@ -181,7 +181,7 @@ def test_a_good_configuration_has_no_problem():
             with_schedule(entries=(*SCHEDULE.entries, GateEntry(0x3, 100_000))),
             (
                 "the gate control list lasts 1100000 ns, the cycle 1000000; make them equal; a "
-                "merge keeps entries of the former list: send admin-control-list with "
+                "merge keeps entries of the previous list: send admin-control-list with "
                 'operation="replace"'
             ),
         ),

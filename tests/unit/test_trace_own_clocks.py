@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from cnc import intent as intents
+from cnc.captures.pcapng import CaptureFile, Direction
 from cnc.lab import inventory, lifecycle
 from cnc.lab.kernels import layout
 from cnc.lab.kernels.layout import CONTROL, HOME, INTENT_FILE
@@ -22,7 +23,6 @@ from cnc.lab.vm.runner import VIRTUAL_EPOCH_NS
 from cnc.model import NS_PER_S, Plan, PortRef
 from cnc.plans import file as planfile
 from cnc.remote.frames import Frame, Kind
-from cnc.traffic.pcapng import CaptureFile, Direction
 from cnc.traffic.probe_filter import Marks
 from cnc.traffic.trace import account, circumstances
 from cnc.traffic.trace.account import Account, Layer

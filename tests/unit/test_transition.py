@@ -295,8 +295,8 @@ def test_entries_of_both_plans_count_for_a_switch(former: Plan, new: Plan) -> No
     with pytest.raises(PlanRejected) as refused:
         require_sound_transition(small, former, transition(former, small))
     told = (
-        "is told 2 filtering entries until the streams that move have moved, 1 of them for their "
-        "former ways, and holds 1"
+        "needs 2 filtering entries until the streams that move have moved, 1 of them for their "
+        "previous paths, and holds 1"
     )
     assert str(refused.value).splitlines() == [
         "the judge refuses the change from the plan that runs:",

@@ -237,7 +237,7 @@ def test_switches_that_take_out_copies_count_with_the_disturbance_where_there_is
     without = replace(planned, recovery_ns=others)
     assert reset_ms(without) <= reset_ms(planned)
     text = unbounded.warning(judgement(without)) or ""
-    assert f"Switches take out second copies of {name} that come up to 100 µs late" in text
+    assert f"Switches eliminate duplicates of {name} that come up to 100 µs late" in text
 
 
 # --- any network ---------------------------------------------------------------------------------

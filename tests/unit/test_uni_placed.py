@@ -1,4 +1,5 @@
-"""What a CUC is told of the place of its stream, and whether it is in time (docs/uni.md)."""
+"""What a CUC is told of the place of its stream, and whether it is in time;
+docs/operate/uni.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What a CUC asks for becomes keys of a stream of the intent, leaf by leaf (docs/uni.md)."""
+"""What a CUC asks for becomes keys of a stream of the intent, leaf by leaf;
+docs/operate/uni.md."""
 
 from __future__ import annotations
 

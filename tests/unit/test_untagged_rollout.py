@@ -177,14 +177,14 @@ AS_ANOTHER = Translation(inward=Inward("cam", BY_IP, 4))
         (
             told(camera=AS_ANOTHER),
             told(camera=FIRST),
-            f"are translated otherwise than planned at cam: {BY_IP}, as PCP 4",
+            f"are translated, not as planned, at cam: {BY_IP}, as PCP 4",
         ),
         (told(camera=FIRST), told(), "are translated at cam, which is not planned"),
         (told(), told(camera=LAST), "are not translated back at panel: they leave with their tag"),
         (
             told(camera=BACK_TO_ANOTHER),
             told(camera=LAST),
-            "are translated back otherwise than planned: at panel, for 02:00:00:00:00:0d",
+            "are translated back, not as planned, at panel, for 02:00:00:00:00:0d",
         ),
         (told(camera=LAST), told(), "are translated back at panel, which is not planned"),
     ],

@@ -200,6 +200,18 @@ def test_jitter_comes_from_the_seed_and_stays_within_its_bound():
     assert list(arrived(jittery, 50).values()) == took_ns
 
 
+def test_a_delay_by_a_pareto_distribution_comes_from_the_seed_and_has_a_tail():
+    delayed = "rate=1000000000 propagation=1000 pareto=1000 seed=3"
+    later_ns = [each - ARRIVAL_NS for each in arrived(delayed, 400).values()]
+    assert len(later_ns) == 400
+    assert 800 < sum(later_ns) / 400 < 1_200
+    # Half of them take 2 (2^(1/3) - 1) of the mean, and none more than seven times.
+    assert 400 < sorted(later_ns)[200] < 640
+    assert 0 <= min(later_ns) < 20
+    assert 3_000 < max(later_ns) <= 7_000
+    assert [each - ARRIVAL_NS for each in arrived(delayed, 400).values()] == later_ns
+
+
 def test_a_capture_has_each_frame_with_the_instant_its_sending_began_and_its_fate():
     cable = f"{CABLE} capture={{}}/cable.pcapng loss-ppb=1000000000"
     with virtual_network("clock 5000000000", *TWO_KERNELS, *CARDS, cable) as network:

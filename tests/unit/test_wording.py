@@ -81,7 +81,7 @@ def test_one_stream_and_one_list_of_a_plan(small: Plan, capsys: pytest.CaptureFi
     render.verdict(small, [], as_json=False)
     shown = capsys.readouterr().out
     assert "3 switches, 4 end stations, 6 links, 3 classes, 1 stream\n" in shown
-    assert "line3: 1 stream placed by" in shown
+    assert "line3: 1 stream placed" in shown
     assert "valid (1 stream, 1 gate control list)" in shown
 
 

@@ -55,11 +55,11 @@ def diff(config: PortConfig, state: PortState) -> Iterator[Change]:
 
 
 def repair(port: str, ifindex: int) -> Change:
-    """The functions of the port are right, but it runs the program of a former version."""
+    """The functions of the port are right, but it runs the program of an earlier version."""
     return composition.repair(
         FrerFunctions(port, ifindex),
-        f"port {port}: replace the XDP program of a former version",
-        "the XDP program is that of a former version",
+        f"port {port}: replace the XDP program of an earlier version",
+        "the XDP program is that of an earlier version",
     )
 
 

@@ -120,8 +120,8 @@ def _recovered(
         name = f"{RECOVERY} {entry['index']}"
         if not _given(entry, "direction-out-facing", name):
             raise Refused(
-                f"{name}: direction-out-facing is false, but copies are eliminated where they come "
-                "in by the port; set it true"
+                f"{name}: direction-out-facing is false, but copies are eliminated at ingress of "
+                "the port; set it true"
             )
         for handle in sorted(set(entry["stream"]) - decoded):
             raise Refused(
@@ -176,8 +176,8 @@ def _recovery(entry: Tree) -> Recovery:
     timeout_ms = entry.get("reset-timeout", 0)
     if not timeout_ms:
         raise Refused(
-            f"{name}: no reset-timeout, and what is numbered anew, by a switch that was started "
-            "again, would be discarded for ever; give one in milliseconds"
+            f"{name}: no reset-timeout: all frames of a switch that has started again, and numbers "
+            "from 0, would be discarded; give one in milliseconds"
         )
     detection = _detection(entry, name)
     return Recovery(
@@ -225,8 +225,8 @@ def _detection(entry: Tree, name: str) -> LatentErrorDetection | None:
         raise Refused(f"{name}: a period of 0 ms; give one in milliseconds")
     if reset_period_ms <= period_ms:
         raise Refused(
-            f"{name}: copies are counted anew each {reset_period_ms} ms (reset-period), before "
-            f"they are compared, each {period_ms} ms (period); lengthen reset-period"
+            f"{name}: the counts of copies are reset each {reset_period_ms} ms (reset-period), "
+            f"before they are compared, each {period_ms} ms (period); lengthen reset-period"
         )
     return LatentErrorDetection(
         parameters["difference"], period_ms, parameters["paths"], reset_period_ms

@@ -11,7 +11,7 @@ from agent.mechanisms.gates import transmit_quota
 from agent.mechanisms.gates.model import NAME, GateConfig, GateSchedule, GateState, Taprio
 from agent.mechanisms.gates.openings import binding_max_sdu_octets
 from agent.model import PortConfig, PortState
-from agent.root_qdisc import ROOT, RootQdisc
+from agent.root_qdisc import ROOT, root_of
 from agent.wording import counted
 
 _PARTS = {
@@ -26,7 +26,7 @@ _PARTS = {
 def contributions(state: PortState) -> Contributions:
     """Its taprio is the root of the port's qdiscs."""
     if taprio := state[GateState].taprio:
-        yield _root_qdisc(state), _contribution(state, taprio)
+        yield root_of(state), _contribution(state, taprio)
     yield from transmit_quota.contributions(state)
 
 
@@ -42,16 +42,12 @@ def diff(config: PortConfig, state: PortState) -> Iterator[Change]:
 def _change_of_root(before: Taprio | None, after: Taprio | None, state: PortState) -> Change:
     return Change(
         port=state.name,
-        target=_root_qdisc(state),
+        target=root_of(state),
         before=(_contribution(state, before),) if before else (),
         after=(_contribution(state, after),) if after else (),
         description=f"port {state.name}: {_description(before, after)}",
         difference=_difference(before, after, state),
     )
-
-
-def _root_qdisc(state: PortState) -> RootQdisc:
-    return RootQdisc(state.name, state.ifindex)
 
 
 def _contribution(state: PortState, taprio: Taprio) -> Contribution:

@@ -34,7 +34,7 @@ from agent.mechanisms.gates.model import (
 from agent.mechanisms.gates.roots import Root
 from agent.mechanisms.gates.taprio_dump import DumpedQdisc, LinkSpeed
 from agent.model import NS_PER_S, AgentError, PortConfig, PortState
-from agent.root_qdisc import CLASSES, ROOT, RootQdisc
+from agent.root_qdisc import CLASSES, ROOT, RootQdisc, root_of
 
 
 class GateAdapter(KernelAdapter):
@@ -151,7 +151,7 @@ class GateAdapter(KernelAdapter):
         refused: dict[str, str] = {}
         states = [each for each in states if not _is_offloaded(each)]
         for state in states:
-            _, below = _split(present.get(RootQdisc(state.name, state.ifindex), ()))
+            _, below = _split(present.get(root_of(state), ()))
             refused |= _refusal(partial(self._restart, state, below), state)
         # A schedule takes the place of another that has not started: both would not be set.
         waiting = [state for state in states if state[GateState].running and _pending(state)]

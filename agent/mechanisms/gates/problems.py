@@ -162,7 +162,7 @@ def _schedule_problems(
         # Linux starts over when the list ends (a cycle shorter than asked for) and cuts a longer
         # list: either way the gates would not do what was written.
         kept = (
-            "; a merge keeps entries of the former list: send admin-control-list with "
+            "; a merge keeps entries of the previous list: send admin-control-list with "
             'operation="replace"'
         )
         yield (

@@ -71,7 +71,7 @@ def changes(config: PortConfig, state: PortState) -> Iterator[Change]:
 
 def repair() -> Change:
     """Take back what an agent has left that was killed before its gates were there."""
-    description = f"no port has gates: take back {SYSCTL}"
+    description = f"no port has gates: reset {SYSCTL}"
     return Change(None, TRANSMIT_QUOTA, (), (), description, f"{SYSCTL} was left")
 
 

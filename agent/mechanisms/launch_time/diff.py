@@ -9,29 +9,21 @@ from agent.mechanism import Contributions
 from agent.mechanisms.launch_time.desired import mode_of
 from agent.mechanisms.launch_time.model import NAME, LaunchTime
 from agent.model import PortConfig, PortState
-from agent.root_qdisc import CLASSES, RootQdisc, foreign_root
+from agent.root_qdisc import CLASSES, Below, change_below, foreign_root, root_of
 from agent.traffic_classes import queue_problems
 
 
 def contributions(state: PortState, its: LaunchTime) -> Contributions:
     """The qdiscs below the root of a port, and the root where it has no gates."""
     for each in _contributed(state, its):
-        yield RootQdisc(state.name, state.ifindex), each
+        yield root_of(state), each
 
 
 def diff(config: PortConfig, state: PortState) -> Iterator[Change]:
     """One change, or none where the kernel has what is asked."""
     before, after = state[LaunchTime], config[LaunchTime]
-    if before == after:
-        return
-    yield Change(
-        port=state.name,
-        target=RootQdisc(state.name, state.ifindex),
-        before=tuple(_contributed(state, before)),
-        after=tuple(_contributed(state, after)),
-        description=f"port {state.name}: launch time: {_words(after)}",
-        difference=f"launch time: {_words(before)}, configured is {_words(after)}",
-    )
+    if before != after:
+        yield change_below(state, "launch time", _below(state, before), _below(state, after))
 
 
 def problems(config: PortConfig, state: PortState) -> Iterator[str]:
@@ -42,6 +34,10 @@ def problems(config: PortConfig, state: PortState) -> Iterator[str]:
     if state.foreign_qdisc:
         yield foreign_root(state.name, state.foreign_qdisc)
     yield from queue_problems(asked.classes.queues, state.tx_queues)
+
+
+def _below(state: PortState, its: LaunchTime) -> Below:
+    return Below(tuple(_contributed(state, its)), _words(its))
 
 
 def _contributed(state: PortState, its: LaunchTime) -> Iterator[Contribution]:

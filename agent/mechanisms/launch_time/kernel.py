@@ -10,11 +10,12 @@ from pyroute2 import IPRoute
 from pyroute2.netlink.rtnl import TC_H_ROOT
 
 from agent.kernel import tc_plugins
+from agent.kernel.root_classes import child_queue, shown_classes
 from agent.mechanism import KernelAdapter
 from agent.mechanisms.launch_time.model import ETF, Discarded, LaunchTime
 from agent.model import PortState
 from agent.root_qdisc import CHILD_MAJOR, HANDLE, ChildQdisc
-from agent.traffic_classes import QueueRange, TrafficClasses
+from agent.traffic_classes import TrafficClasses
 
 tc_plugins.register()
 
@@ -36,7 +37,7 @@ class LaunchTimeAdapter(KernelAdapter):
             if message["parent"] == TC_H_ROOT and message["handle"] == HANDLE:
                 if kind == "mqprio":
                     with_mqprio.add(port)
-                if shown := _traffic_classes(kind, message):
+                if shown := shown_classes(message):
                     classes[port] = shown
             elif kind == ETF and (child := _child(message)):
                 queues.setdefault(port, []).append(child)
@@ -53,22 +54,10 @@ class LaunchTimeAdapter(KernelAdapter):
         return {name: with_part(state) for name, state in states.items()}
 
 
-def _traffic_classes(kind: str, message: Any) -> TrafficClasses | None:
-    """Those of a root of the agent's: mqprio has them as its options, taprio among its own."""
-    options = message.get("TCA_OPTIONS")
-    if kind == "taprio":
-        options = options.get("TCA_TAPRIO_ATTR_PRIOMAP")
-    elif kind != "mqprio":
-        return None
-    count = options["num_tc"]
-    queues = zip(options["count"][:count], options["offset"][:count], strict=True)
-    return TrafficClasses(tuple(options["prio_tc_map"]), tuple(QueueRange(*its) for its in queues))
-
-
 def _child(message: Any) -> ChildQdisc | None:
     """None for one with another handle than the agent gives."""
-    queue = (message["parent"] & 0xFFFF) - 1
-    if message["handle"] >> 16 != CHILD_MAJOR + queue:
+    queue = child_queue(message, CHILD_MAJOR)
+    if queue is None:
         return None
     shown = message.get("TCA_OPTIONS").get("TCA_ETF_PARMS")
     options = (

@@ -7,10 +7,13 @@ the agent is killed, the next one knows what is its own.
 
 from __future__ import annotations
 
+import socket
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pyroute2 import IPRoute
 from pyroute2.netlink.exceptions import NetlinkError
@@ -20,6 +23,8 @@ from agent.kernel.mptcp_pm import CHANGEABLE, Endpoint, MptcpPm
 from agent.kernel.refusal import reason, set_or_restore
 from agent.mechanism import KernelAdapter, Observation
 from agent.mechanisms.multipath import source_routes
+from agent.mechanisms.multipath.decisions.exclusions import unfit
+from agent.mechanisms.multipath.decisions.policy import Policy
 from agent.mechanisms.multipath.model import (
     EndpointState,
     MultipathConfig,
@@ -27,14 +32,18 @@ from agent.mechanisms.multipath.model import (
     NodeState,
     RoutedPath,
 )
-from agent.mechanisms.multipath.rules import SETTINGS, Addresses
+from agent.mechanisms.multipath.path_manager import PathManager
+from agent.mechanisms.multipath.rules import SETTINGS, Addresses, Connections, Managed
 from agent.mechanisms.multipath.rules import NamespaceSettings as SettingsObject
 from agent.mechanisms.multipath.settings import SYSCTLS, NamespaceSettings
 from agent.mechanisms.multipath.source_routes import Address
+from agent.mechanisms.multipath.surroundings import Gatherer, PathLink
 from agent.model import AgentError, PortConfig, PortState
 
 COUNTERS = Path("/proc/thread-self/net/netstat")  # of the namespace of this thread, not of another
 _PREFIX = "MPTcpExt:"
+# Connections are looked at so often where the agent manages them, routes so often.
+LOOK_NS, ROUTES_NS = 250_000_000, 1_000_000_000
 NO_MPTCP = "this kernel has no multipath TCP (CONFIG_MPTCP)"
 
 
@@ -58,7 +67,15 @@ class MultipathAdapter(KernelAdapter):
         self._rules: Mapping[int, set[Address]] = {}
         # Addresses whose endpoint this agent has made: their rule may have been removed since.
         self._made: set[str] = set()
-        self.objects = {Addresses: self._set_path, SettingsObject: self._set_settings}
+        self._routes_at_ns = -ROUTES_NS  # the first look copies
+        self._policy: Policy | None = None
+        self._manager: PathManager | None = None
+        self._gatherer = Gatherer(ipr, record.with_name("multipath-limits.json"))
+        self.objects = {
+            Addresses: self._set_path,
+            SettingsObject: self._set_settings,
+            Connections: self._set_policy,
+        }
 
     def problems(self, config: PortConfig) -> Iterator[str]:
         if config[MultipathConfig].path is None:
@@ -70,6 +87,10 @@ class MultipathAdapter(KernelAdapter):
                 "it has no IP address that a subflow could leave from: give it one, or leave the "
                 "path out"
             )
+        for index in self._ipr.link_lookup(ifname=config.name):
+            (link,) = self._ipr.get_links(index)
+            if reason_why := unfit(config.name, link.get(("linkinfo", "kind"))):
+                yield reason_why
 
     def capability(self) -> str | None:
         return None if (SYSCTLS / "mptcp").is_dir() else NO_MPTCP
@@ -82,7 +103,7 @@ class MultipathAdapter(KernelAdapter):
         settings = self._settings.set_by_agent()
         read = {
             name: state.with_part(
-                replace(self._state(found, state.ifindex), settings=settings)
+                replace(self._state(found, state.ifindex), settings=settings, policy=self._policy)
             ).with_part(node)
             for name, state in states.items()
         }
@@ -95,15 +116,51 @@ class MultipathAdapter(KernelAdapter):
         if self._is_left:
             yield repair(SETTINGS, "restore the settings of multipath TCP", "they were left")
 
-    def observe(self, now_ns: int) -> Observation:  # noqa: ARG002
+    def observe(self, now_ns: int) -> Observation:
         """Follow the main table: a link that was down has lost its routes in every table, and has
-        those of the main table again when DHCP or an operator has set them."""
-        for ifindex, its in self._rules.items():
-            source_routes.copy_routes(self._ipr, ifindex, _families(its))
-        return Observation()
+        those of the main table again when DHCP or an operator has set them. And give connections
+        what they are to have."""
+        if now_ns - self._routes_at_ns >= ROUTES_NS:
+            self._routes_at_ns = now_ns
+            for ifindex, its in self._rules.items():
+                source_routes.copy_routes(self._ipr, ifindex, _families(its))
+        if self._policy is None or self._manager is None:
+            return Observation()
+        links = dict(self._links(self._policy))
+        around, events = self._gatherer.gather(self._policy, links)
+        events += self._manager.look(self._policy, around, now_ns)
+        return Observation(tuple(events), now_ns + LOOK_NS)
+
+    def _links(self, policy: Policy) -> Iterator[tuple[str, PathLink]]:
+        """The paths that exist, with the addresses that have a rule."""
+        ruled = source_routes.rules(self._ipr)
+        for name in (each.interface for each in policy.paths):
+            with suppress(OSError):
+                ifindex = socket.if_nametoindex(name)
+                addresses = sorted(ruled.get(ifindex, ()))
+                yield name, PathLink(ifindex, [each.text for each in addresses])
 
     def close(self) -> None:
+        if self._manager:
+            self._manager.close()
+        self._gatherer.close()
         self._pm.close()
+
+    def _set_policy(
+        self, _target: KernelObject, _before: Sequence[Contribution], after: Sequence[Contribution]
+    ) -> None:
+        """Of connections that exist, too; those that the kernel manages stay the kernel's."""
+        managed = after[0].content if after else Managed()
+        self._policy = managed.policy
+        if self._policy and self._manager is None:
+            try:
+                self._manager = PathManager(self._pm)
+            except (NetlinkError, OSError) as refusal:
+                self._policy = None
+                raise AgentError(
+                    f"connections of multipath TCP: {reason(refusal)}: this kernel cannot list "
+                    "them (CONFIG_INET_MPTCP_DIAG): leave `connections` out"
+                ) from refusal
 
     def _node_state(self, *, has_paths: bool) -> NodeState:
         # Without paths nothing has been counted for the agent, and each look at the counters of all
@@ -114,7 +171,20 @@ class MultipathAdapter(KernelAdapter):
             congestion_controls=_listed("ipv4/tcp_available_congestion_control"),
             settings=self._settings.read(),
             counters=counters(counted),
+            **self._seen(),
         )
+
+    def _seen(self) -> dict[str, Any]:
+        """What the last look at connections has found."""
+        if self._policy is None or self._manager is None:
+            return {}
+        return {
+            "connections": self._manager.connections,
+            "exclusions": tuple(self._manager.exclusions.values()),
+            "uses": self._gatherer.paths,
+            "millicelsius": self._gatherer.millicelsius,
+            "now_ns": time.monotonic_ns(),
+        }
 
     def _found(self) -> _Found:
         return _Found(

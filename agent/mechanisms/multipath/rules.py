@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from agent.composition import Change, KernelObject, SoleContent, Stage
 from agent.mechanism import Contributions
+from agent.mechanisms.multipath.decisions.policy import ConnectionMode, Policy
 from agent.mechanisms.multipath.model import (
     DEFAULT_SCHEDULER,
     NAME,
@@ -43,18 +44,37 @@ class NamespaceSettings(KernelObject):
     set_in: ClassVar[Stage] = Stage.CLASSIFY
 
 
-SETTINGS = NamespaceSettings()
+@dataclass(frozen=True, slots=True)
+class Connections(KernelObject):
+    """Who opens and closes the subflows of connections in a namespace. Contents are `Managed`, the
+    same from each path."""
+
+    removed_in: ClassVar[Stage] = Stage.CLASSIFY
+    set_in: ClassVar[Stage] = Stage.PUBLISH
+
+
+@dataclass(frozen=True, slots=True)
+class Managed:
+    """By the agent with this policy; None: by the kernel's own path manager."""
+
+    policy: Policy | None = None
+
+
+SETTINGS, CONNECTIONS = NamespaceSettings(), Connections()
 
 
 def as_is(state: PortState) -> MultipathConfig:
     its = state[MultipathState]
-    return MultipathConfig(its.path, its.settings if its.path else ())
+    if its.path is None:
+        return MultipathConfig()
+    return MultipathConfig(its.path, its.settings, policy=its.policy)
 
 
 def contributions(state: PortState) -> Contributions:
     its = state[MultipathState]
     yield from _addresses(state).contributions(its.path)
     yield from _of_namespace(state).contributions(its.settings if its.path else ())
+    yield from _of_connections(state).contributions(Managed(its.policy) if its.path else None)
 
 
 def diff(config: PortConfig, state: PortState) -> Iterator[Change]:
@@ -75,6 +95,16 @@ def diff(config: PortConfig, state: PortState) -> Iterator[Change]:
             description=f"multipath TCP: {_values_words(asked.settings)}",
             difference=_values_difference(before, asked.settings),
         )
+    managed = Managed(its.policy) if its.path else None
+    manages = Managed(asked.policy) if asked.path else None
+    if managed != manages:
+        now, then = _policy_words(its.policy), _policy_words(asked.policy)
+        yield _of_connections(state).change(
+            managed,
+            manages,
+            description=f"connections of multipath TCP are managed by {then}",
+            difference=f"its connections are managed by {now}, configured is {then}",
+        )
 
 
 def problems(config: PortConfig, state: PortState) -> Iterator[str]:
@@ -91,6 +121,13 @@ def problems(config: PortConfig, state: PortState) -> Iterator[str]:
             f"mode {asked.mode} needs a scheduler that sends data on more than one path at a "
             f"time: state it as scheduler, or choose another mode; {has}"
         )
+    if asked.policy and scheduler in (None, DEFAULT_SCHEDULER):
+        for each in asked.policy.applications:
+            if each.mode is ConnectionMode.LOW_LATENCY:
+                yield (
+                    f"application {each.name}: mode {each.mode} needs a scheduler that sends data "
+                    f"on more than one path at a time: choose another mode; {has}"
+                )
     if control and node.congestion_controls and control not in node.congestion_controls:
         yield (
             f"congestion-control {control} is not available; this kernel has: "
@@ -115,6 +152,8 @@ def applied(
         return state.with_part(MultipathState()).with_part(NodeState())
     (content,) = contents
     before = state[MultipathState]
+    if isinstance(content, Managed):
+        return state.with_part(replace(before, policy=content.policy))
     if not isinstance(content, RoutedPath):
         settings: Values = content
         node = NodeState(settings=settings)
@@ -128,6 +167,17 @@ def applied(
 
 def _addresses(state: PortState) -> SoleContent:
     return SoleContent(NAME, state.name, Addresses(state.name, state.ifindex))
+
+
+def _of_connections(state: PortState) -> SoleContent:
+    return SoleContent(NAME, state.name, CONNECTIONS)
+
+
+def _policy_words(policy: Policy | None) -> str:
+    if policy is None:
+        return "the kernel"
+    applications = len(policy.applications)
+    return f"the agent, {applications} applications, others {policy.otherwise}"
 
 
 def _of_namespace(state: PortState) -> SoleContent:

@@ -75,6 +75,9 @@ class _Sysctl:
 _MAXIMUM = 2
 SETTINGS: Mapping[str, _Setting] = {
     "enabled": _Sysctl("mptcp/enabled"),
+    # 0: the kernel opens subflows by itself, 1: a program does
+    # (Documentation/networking/mptcp-sysctl.rst).
+    "path-manager": _Sysctl("mptcp/pm_type"),
     "subflows": _Limit("subflows"),
     "add-addr-accepted": _Limit("add_addr_accepted"),
     "scheduler": _Sysctl("mptcp/scheduler"),

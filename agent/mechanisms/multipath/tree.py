@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from agent.mechanism import MULTIPATH, Node, Tree
+from agent.mechanisms.multipath import connections_tree
+from agent.mechanisms.multipath.connections import PathUse
 from agent.mechanisms.multipath.model import (
     Mode,
     MultipathConfig,
@@ -22,9 +24,10 @@ LEAVES = {
     "scheduler": ("scheduler",),
     "congestion-control": ("tuning", "congestion-control"),
     "no-metrics-save": ("tuning", "no-metrics-save"),
-    "maximum-receive-buffer": ("tuning", "maximum-buffer"),
-    "maximum-send-buffer": ("tuning", "maximum-buffer"),
 }
+BUFFERS = ("maximum-receive-buffer", "maximum-send-buffer")
+# Who opens the subflows of new connections, as the kernel says it.
+PATH_MANAGER, MANAGERS = "path-manager", {"0": "kernel", "1": "program"}
 FLAGS = {"enabled", "no-metrics-save"}  # of which the kernel says 0 or 1
 TEXTS = {"scheduler", "congestion-control"}
 
@@ -35,7 +38,9 @@ def configured(interface: Tree, _state: PortState | None) -> MultipathConfig:
     if node is None:
         return MultipathConfig()
     mode = Mode(node.get("default-mode", Mode.HASSLE_FREE))
-    return MultipathConfig(_path(node["path"], mode), _settings(node, mode), mode)
+    limit = node.get("limits", {}).get("subflows", LIMIT)
+    policy = connections_tree.policy(node, limit)
+    return MultipathConfig(_path(node["path"], mode), _settings(node, mode), mode, policy)
 
 
 def _path(path: Tree, mode: Mode) -> RoutedPath:
@@ -68,6 +73,10 @@ def _settings(node: Tree, mode: Mode) -> Values:
             holder = holder.get(parent, {})
         if leaf in holder:
             values[name] = _word(holder[leaf])
+    if (octets := connections_tree.buffer_octets(node)) is not None:
+        values |= dict.fromkeys(BUFFERS, _word(octets))
+    if "connections" in node:
+        values[PATH_MANAGER] = "1"
     return tuple(sorted(values.items()))
 
 
@@ -80,10 +89,16 @@ def operational(states: Iterable[PortState]) -> Node:
     TCP."""
     listed = list(states)
     node = next((each[NodeState] for each in listed if each[NodeState] != NodeState()), None)
-    paths = [_path_state(each) for each in listed if _has_any(each[MultipathState])]
-    found: Node = {"kernel": _kernel(node)} if node else {}
+    node = node or NodeState()
+    paths = [
+        _path_state(each, node.uses.get(each.name, PathUse()))
+        for each in listed
+        if _has_any(each[MultipathState])
+    ]
+    found: Node = {"kernel": _kernel(node)} if node != NodeState() else {}
     if paths:
         found["path-state"] = paths
+    found |= connections_tree.operational(node.connections, node.exclusions, node.now_ns)
     return {MULTIPATH: found} if found else {}
 
 
@@ -91,11 +106,12 @@ def _has_any(its: MultipathState) -> bool:
     return bool(its.path or its.endpoints)
 
 
-def _path_state(state: PortState) -> Node:
+def _path_state(state: PortState, use: PathUse) -> Node:
     its = state[MultipathState]
     node: Node = {"interface": state.name, "managed": its.path is not None}
     if its.path and its.path.lack:
         node["lack"] = its.path.lack
+    node |= _use(use)
     if its.endpoints:
         node["endpoint"] = [
             {
@@ -109,12 +125,27 @@ def _path_state(state: PortState) -> Node:
     return node
 
 
+def _use(use: PathUse) -> Node:
+    octets = None if use.octets is None else str(use.octets)
+    leaves = {
+        "demoted": use.demoted,
+        "data-octets": octets,
+        "radio-technology": use.radio.technology,
+        "signal": use.radio.signal_dbm,
+    }
+    return {name: value for name, value in leaves.items() if value is not None}
+
+
 def _kernel(node: NodeState) -> Node:
     found: Node = {"available-scheduler": list(node.schedulers)}
     if node.congestion_controls:
         found["available-congestion-control"] = list(node.congestion_controls)
+    if node.millicelsius is not None:
+        found["temperature"] = node.millicelsius
     for name, value in node.settings:
-        if name in TEXTS:
+        if name == PATH_MANAGER:
+            found[name] = MANAGERS[value]
+        elif name in TEXTS:
             found[name] = value
         else:
             found[name] = value != "0" if name in FLAGS else int(value)

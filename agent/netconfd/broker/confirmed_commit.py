@@ -193,13 +193,13 @@ class Commits:
     @asynccontextmanager
     async def none_pending(self) -> AsyncIterator[None]:
         """Nothing is committed or reverted within. Raises RpcError if a confirmed commit is
-        pending: what is running may be taken back."""
+        pending: running may be reverted."""
         async with self._lock:
             if self._pending is not None:
                 raise RpcError(
                     "in-use",
-                    f"a confirmed commit of {self._pending.owner} is pending, and what is running "
-                    "may be taken back: confirm or cancel it first",
+                    f"a confirmed commit of {self._pending.owner} is pending, and running may "
+                    "be reverted: confirm or cancel it first",
                     "protocol",
                 )
             yield

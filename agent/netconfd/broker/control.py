@@ -133,7 +133,7 @@ class Control:
         try:
             self._outbox.send(packet)
         except OSError as error:
-            LOG.error("the front is not told of %s: %s", "".join(packet), error)
+            LOG.error("the front end was not informed of %s: %s", "".join(packet), error)
 
     def _lose(self, reason: str) -> None:
         LOG.error("the connection with the front ends: %s", reason)

@@ -114,7 +114,7 @@ class Front:
         try:
             await self._spawner.use_modules(await self._control.modules())
         except (BrokerError, SpawnerError) as error:
-            LOG.error("new sessions have the former YANG modules: %s", error)
+            LOG.error("new sessions have the previous YANG modules: %s", error)
 
 
 async def _run(arguments: options.Options, broker: socket.socket, spawner: Spawner) -> int:

@@ -89,7 +89,7 @@ class Terminal:
             return os.read(self._file, _LINE_MAX)
         except TimeoutError as error:
             raise CncError(
-                f"nobody confirmed it at {self._path} within {ANSWER_WITHIN_S} s; "
+                f"it was not confirmed at {self._path} within {ANSWER_WITHIN_S} s; "
                 "nothing has changed"
             ) from error
         finally:

@@ -50,8 +50,8 @@ def differences(before: Plan, after: Plan, named: Named | None = None) -> Differ
 
 def is_same_ground(before: Plan, after: Plan) -> bool:
     """Whether two plans differ in no more than streams, their loops, and lists, and each stream is
-    judged for itself: those of a cyclic class are judged together."""
-    if any(its.cyclic for its in after.intent.classes.values()):
+    judged for itself: those without instants are judged together."""
+    if any(its.cyclic or its.shaper for its in after.intent.classes.values()):
         return False
     return before.parts == after.parts and _ground(before.intent) == _ground(after.intent)
 

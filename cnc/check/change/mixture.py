@@ -108,7 +108,7 @@ class Mixture:
                 yield Violation("address", name, text)
             elif _ways(before, name) != _ways(after, name):
                 text = (
-                    f"keeps {address} on another way, and switches may send its frames on by both"
+                    f"keeps {address} on another path, and switches may send its frames on by both"
                 )
                 yield Violation("address", name, text)
         for name in sorted(self._moving):
@@ -117,7 +117,7 @@ class Mixture:
             its = before.addresses.get(name), _ways(before, name)
             if its != (after.addresses.get(name), _ways(after, name)):
                 text = (
-                    "is sent untagged, and switches may send frames of its former place elsewhere"
+                    "is sent untagged, and switches may send frames of its previous place elsewhere"
                 )
                 yield Violation("identification", name, text)
 

@@ -1,5 +1,6 @@
 """What the commands print: text for people, JSON for programs; a module a command family."""
 
+from cnc.cli.render.captures import captures
 from cnc.cli.render.comparison import plan_difference, streams
 from cnc.cli.render.doctor import diagnosis, findings
 from cnc.cli.render.explanation import bound, no_place
@@ -16,6 +17,7 @@ __all__ = [
     "INTERRUPTED",
     "bound",
     "captured",
+    "captures",
     "chart",
     "diagnosis",
     "difference",

@@ -119,7 +119,7 @@ def _tell(unfinished: Rollout) -> None:
 
     which = f"rollout {unfinished.number} of {unfinished.network}"
     if unfinished.under_way:
-        echo(f"{which} is under way")
+        echo(f"{which} is in progress")
     elif unfinished.phase is Phase.CONFIRMING:
         open_console().print(
             describe(unfinished), style="bold red", highlight=False, soft_wrap=True
@@ -127,13 +127,13 @@ def _tell(unfinished: Rollout) -> None:
         echo(f"hint: {CHOICES}")
     else:
         echo(
-            f"{which} was given up before its decision: its switches have gone back by themselves, "
-            f"or do by {_when(unfinished.confirm_by)}"
+            f"{which} was abandoned before its decision: its switches have reverted by themselves, "
+            f"or do so by {_when(unfinished.confirm_by)}"
         )
 
 
 def _phase(rollout: Rollout) -> str:
-    return f"{rollout.phase}, under way" if rollout.under_way else str(rollout.phase)
+    return f"{rollout.phase}, in progress" if rollout.under_way else str(rollout.phase)
 
 
 def _when(instant: datetime) -> str:

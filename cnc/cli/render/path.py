@@ -53,7 +53,7 @@ def path(found: StreamPath, *, as_json: bool) -> None:
         )
     print_table(table)
     for line in dict.fromkeys(
-        f"at {hop.switch}, of what comes by {hop.ingress}: {does}"
+        f"at {hop.switch}, ingress {hop.ingress}: {does}"
         for hop in found.hops
         for key, does in hop.done.items()
         if key not in columns

@@ -23,6 +23,7 @@ from cnc.model import (
     Plan,
     PortRef,
     StreamPlan,
+    Theory,
 )
 from cnc.plans.packets import longest_packets
 from cnc.support.format import counted, duration, gate_limits, rate
@@ -96,18 +97,19 @@ def limits(stated: Mapping[PortRef, GateLimits]) -> None:
 def plan(computed: Plan, output: Path | None) -> None:
     several = any(computed.intent.streams[name].frames > 1 for name in computed.streams)
     sharing = any(placed.is_shared for placed in computed.streams.values())
-    cyclic = any(placed.is_cyclic for placed in computed.streams.values())
-    is_own = computed.streams and not (sharing or cyclic)
+    theories = {placed.theory for placed in computed.streams.values()}
+    is_own = theories == {Theory.SCHEDULED}
     own = ", each frame in a window of its own" if is_own else ""
     table = new_table(
-        f"{computed.intent.name}: {_placed(computed)} placed by {computed.algorithm}{own}",
+        f"{computed.intent.name}: {_placed(computed)} placed "
+        f"(algorithm: {computed.algorithm}){own}",
         "stream",
         "class",
         *(["destination", ">VLAN", ">PCP"] if computed.addresses else []),
         "path",
         ">period",
         *([">frames"] if several else []),
-        *(["windows"] if sharing or cyclic else []),
+        *([] if is_own or not theories else ["bound by"]),
         ">leaves talker at",
         ">latency bound",
         *([">bound if exact"] if sharing else []),
@@ -126,7 +128,7 @@ def plan(computed: Plan, output: Path | None) -> None:
             f"{stream.talker} → {', '.join(stream.listeners)} ({_hops(placed)})",
             duration(stream.period_ns),
             *([str(stream.frames)] if several else []),
-            *([_windows_of(placed)] if sharing or cyclic else []),
+            *([] if is_own else [_bound_by(placed)]),
             ", ".join(_starts(computed, placed)),
             duration(placed.latency_bound_ns),
             *([f"≥ {duration(exact_ns[name])}" if name in exact_ns else ""] if sharing else []),
@@ -143,11 +145,16 @@ def plan(computed: Plan, output: Path | None) -> None:
             "shared: the talker starts at the first instant, and its frames have left by the "
             "second; bound if exact: the least in a window of its own, if there is room for one\n"
         )
-    if cyclic:
+    if Theory.CQF in theories:
         echo(
-            "every T: the talker sends at any time, a burst each period; each switch sends in the "
-            "next interval what it receives in one, so that the bound follows from the number of "
-            "switches (IEEE 802.1Q annex T)\n"
+            "CQF, every T: the talker sends at any time, a burst each period; each switch sends in "
+            "the next interval what it receives in one, so that the bound follows from the number "
+            "of switches (IEEE 802.1Q annex T)\n"
+        )
+    if theories & {Theory.CBS, Theory.STRICT}:
+        echo(
+            "CBS, strict: the talker sends at any time, a burst each period; the bound is for all "
+            "such streams together, by network calculus (802.1Q-2022 8.6.8.2 and 8.6.8.1)\n"
         )
     _print_windows(computed)
     _print_mechanisms(computed)
@@ -259,18 +266,18 @@ def _address(computed: Plan, stream: str) -> list[str]:
 def _starts(computed: Plan, placed: StreamPlan) -> Iterable[str]:
     """When the talker sends, once for each path, and until when at most in a window that it shares;
     in a bridged network a switch may copy a frame."""
-    if placed.is_cyclic:
+    if not placed.has_instants:
         return ["any time"]
     texts = [_start(path[0]) for path in placed.paths]
     bridged = computed.intent.network.forwarding is Forwarding.BRIDGED
     return dict.fromkeys(texts) if bridged else texts
 
 
-def _windows_of(placed: StreamPlan) -> str:
-    """By what its bound is one: an instant, a window that frames share, or intervals."""
+def _bound_by(placed: StreamPlan) -> str:
+    """The theory that its bound follows from."""
     if placed.is_cyclic:
-        return f"every {duration(placed.interval_ns)}"
-    return "shared" if placed.is_shared else "exact"
+        return f"{placed.theory}, every {duration(placed.interval_ns)}"
+    return placed.theory
 
 
 def _start(first: Hop) -> str:
@@ -346,7 +353,7 @@ def _costs(planned: Plan) -> str:
     from cnc.planner.margin_cost import best_effort_shares, cost_ns  # noqa: PLC0415
 
     text = ""
-    instants = {name: its for name, its in planned.streams.items() if not its.is_cyclic}
+    instants = {name: its for name, its in planned.streams.items() if its.has_instants}
     alone = {name: its for name, its in instants.items() if not its.is_shared}
     if alone:
         costs_ns = {name: cost_ns(planned, its) for name, its in alone.items()}

@@ -132,7 +132,7 @@ def push(
     if (ways := report.former_ways) and ways.left is None:
         streams = counted(len(ways.streams), "stream")
         by = f", by rollout {ways.removed_by}" if ways.removed_by else ""
-        echo(f"the former ways of {streams} are removed{by}")
+        echo(f"the previous paths of {streams} are removed{by}")
 
 
 def _ports(report: Report, *, dry_run: bool) -> None:

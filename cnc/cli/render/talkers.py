@@ -44,7 +44,7 @@ def _print_table(found: Sequence[Transmission]) -> None:
             f"{each.talker}/{each.interface}",
             each.stream if each.path == 1 else f"{each.stream} (path {each.path})",
             duration(each.period_ns),
-            "any time" if each.interval_ns else duration(each.offset_ns),
+            "any time" if each.interval_ns or each.shaper else duration(each.offset_ns),
             *((_end(each),) if ends else ()),
             *((str(each.frames),) if frames else ()),
             str(each.payload_octets),
@@ -87,6 +87,7 @@ _OF_SEVERAL = "frames"
 _OF_SHARED = "window_ns"
 _OF_TYPES = "ethertype"
 _OF_CYCLIC = "interval_ns"
+_OF_SHAPED = "shaper"
 
 
 def _is_bridged(found: Sequence[Transmission]) -> bool:
@@ -112,7 +113,8 @@ def _is_cyclic(found: Sequence[Transmission]) -> bool:
 def _left_out(found: Sequence[Transmission]) -> set[str]:
     """The fields that say nothing here: of bridged networks in a routed one, and what tells apart
     untagged streams, those of several frames in a period, those that share windows, those without
-    IP, or those that are forwarded once each interval, where there are none."""
+    IP, those that are forwarded once each interval, or leave by a shaper, where there are
+    none."""
     left_out = set() if _is_bridged(found) else {*_OF_BRIDGED}
     if not any(each.is_untagged for each in found):
         left_out.add(_OF_UNTAGGED)
@@ -124,6 +126,8 @@ def _left_out(found: Sequence[Transmission]) -> set[str]:
         left_out.add(_OF_TYPES)
     if not _is_cyclic(found):
         left_out.add(_OF_CYCLIC)
+    if not any(each.shaper for each in found):
+        left_out.add(_OF_SHAPED)
     return left_out
 
 

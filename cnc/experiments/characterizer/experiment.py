@@ -181,7 +181,7 @@ class Characterizer:
             "which no echo was lost."
         )
         way = (
-            "Echoes go back the way they came, so a link counts twice. Work is a sleep: in virtual "
+            "Echoes return by the same path, so a link counts twice. Work is a sleep: in virtual "
             "time computing takes none."
         )
         remarks = [sampled, way]

@@ -71,7 +71,7 @@ class ClockSteps:
                 bridges.
             Unschedulable: its network has no plan.
         """
-        why = "a rollout waits for the former ways of streams there"
+        why = "a rollout waits for the previous paths of streams there"
         intent = clocked.network_of(description, file, why)
         adds = description.adds
         if adds not in intent.streams or len(intent.streams) == 1:

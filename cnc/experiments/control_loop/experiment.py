@@ -161,9 +161,9 @@ class ControlLoop:
     def _remarks(self, platform: Platform, planned_ns: int) -> list[str]:
         answers_ns = sending.unplanned_answers_ns(self.loop)
         counts = (
-            "Plant and controller count in periods: a command that has come by the deadline, "
-            f"{duration(self.loop.deadline_ns)} after its sample, acts then, whenever it came; one "
-            "that has not leaves the last one acting. So two curves are equal if the same commands "
+            "Plant and controller count in periods: a command that arrives by the deadline, "
+            f"{duration(self.loop.deadline_ns)} after its sample, acts at the deadline; without "
+            "one the last command continues to act. So two curves are equal if the same commands "
             "were in time."
         )
         stated = (

@@ -65,7 +65,7 @@ class EdgeIntelligence:
             InputError: its network cannot be read, is bridged, or has no such stations; or more
                 frames would be sent than can be lost one by one.
         """
-        why = "frames that are to be lost are told by the headers of IP and UDP here"
+        why = "frames to be lost are identified by the headers of IP and UDP here"
         intent = planned.routed(description, file, why)
         stations = (description.source, description.edge, description.device)
         named = zip(("source", "edge", "device"), stations, strict=True)

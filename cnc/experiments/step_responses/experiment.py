@@ -67,8 +67,8 @@ class StepResponses:
         sensor, actuator = run.loop_flows(plan, loop)
         if not isinstance(sensor, Flow) or not isinstance(actuator, Flow):
             raise InputError(
-                f"{file}: network: {description.network} is bridged, and frames that are to be "
-                "lost are told by the headers of IP and UDP here",
+                f"{file}: network: {description.network} is bridged, and frames to be lost "
+                "are identified by the headers of IP and UDP here",
                 hint="choose a network with `forwarding: routed`",
             )
         return cls(description, plan, loop, controller, accepted, (sensor, actuator))

@@ -176,8 +176,8 @@ def management_socket(lab: Lab, node: str) -> Path:
 
 
 def await_settled(lab: Lab, timeout_s: float = SETTLE_TIMEOUT_S) -> dict[str, str]:
-    """Wait until all clocks have settled (docs/clocks.md); what is wrong with those that have not
-    when the time is over, by node."""
+    """Wait until all clocks have settled (docs/operate/clocks.md); what is wrong with those that
+    have not when the time is over, by node."""
     deadline = time.monotonic() + timeout_s
     time.sleep(settled.SETTLED_S)
     waiting = dict(_unsettled(lab, [*lab.intent.network.managed, *_stations(lab.intent)]))

@@ -100,7 +100,7 @@ def _impaired(one: PortRef, other: PortRef, its: Impairments | None) -> str:
     if its is None:
         return ""
     return (
-        f" jitter={its.jitter_ns} loss-ppb={its.frame_loss_ppb} "
+        f" jitter={its.jitter_ns} pareto={its.pareto_ns} loss-ppb={its.frame_loss_ppb} "
         f"bit-error-ppt={its.bit_errors_ppt} seed={zlib.crc32(f'{one} {other}'.encode())}"
     )
 

@@ -28,6 +28,19 @@ static bool happens(uint64_t *state, double probability)
 	return probability > 0 && (random_number(state) >> 11) * 0x1p-53 < probability;
 }
 
+/* A time that is `mean_ns` long on average, by a Pareto distribution of shape 3 from 0 on, cut off at
+ * seven times that, as netem's is (iproute2, netem/pareto.c). */
+static uint64_t pareto_ns(uint64_t *state, uint64_t mean_ns)
+{
+	double uniform, times;
+
+	if (!mean_ns)
+		return 0;
+	uniform = ((random_number(state) >> 11) + 1) * 0x1p-53;
+	times = 2 * (1 / cbrt(uniform) - 1);
+	return (times < 7 ? times : 7) * mean_ns;
+}
+
 static uint64_t octets_on_line(size_t frame_size)
 {
 	return (frame_size < SHORTEST_FRAME ? SHORTEST_FRAME : frame_size) + OVERHEAD_OCTETS;
@@ -67,6 +80,7 @@ void line_carry(struct line *line, struct frame *frame)
 		return;
 	}
 	jitter_ns = line->jitter_ns ? random_number(&line->random) % (line->jitter_ns + 1) : 0;
+	jitter_ns += pareto_ns(&line->random, line->pareto_ns);
 	damaged = -expm1(8.0 * octets_on_line(frame->size) * log1p(-line->bit_error));
 	fate = happens(&line->random, line->loss) ? "lost" :
 	       happens(&line->random, damaged)    ? "damaged" :

@@ -174,6 +174,7 @@ static void cable_line(void)
 		.rate_bps = number_option("rate", 0, 1000000000000),
 		.propagation_ns = number_option("propagation", 0, 1000000000000),
 		.jitter_ns = number_option("jitter", 0, 1000000000000),
+		.pareto_ns = number_option("pareto", 0, 1000000000),
 		.loss = number_option("loss-ppb", 0, 1000000000) * 1e-9,
 		.bit_error = number_option("bit-error-ppt", 0, 1000000000000) * 1e-12,
 		.deliver = card_receive,

@@ -178,7 +178,7 @@ struct frame {
 
 /* Where frames go: the card at a cable's other end, or the ports of a segment. */
 struct line {
-	uint64_t rate_bps, propagation_ns, jitter_ns;
+	uint64_t rate_bps, propagation_ns, jitter_ns, pareto_ns;
 	double loss, bit_error;
 	uint64_t random;
 	struct frame *first, *last;

@@ -39,7 +39,7 @@ def refuse_unmeasured(intent: Intent, outside: list[str]) -> None:
             "defaults.clock-error: found measured, but by what they say the clocks of "
             f"{', '.join(outside)} do not follow the one that the others follow",
             hint="state a duration; or give each switch, and each end station that talks, a "
-            "`management` address and a PTP instance (docs/clocks.md)",
+            "`management` address and a PTP instance (docs/operate/clocks.md)",
         )
 
 
@@ -47,7 +47,8 @@ def require(intent: Intent) -> None:
     """Raise InputError where the clock error is to be measured and was not."""
     if intent.wants_measured_clock_error and intent.measured_clock_error is None:
         raise InputError(
-            "defaults.clock-error: found measured, but nobody has told how far clocks are apart",
+            "defaults.clock-error: found measured, but no switch has reported how far clocks are "
+            "apart",
             hint="`cnc plan --ask-switches` and `cnc push` ask the switches; or state a duration",
         )
 

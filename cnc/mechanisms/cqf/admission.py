@@ -20,8 +20,8 @@ from cnc.mechanisms.cqf.bound import (
 )
 from cnc.mechanisms.cqf.model import Cyclic, cyclic_of
 from cnc.mechanisms.cqf.obstacles import beside, obstacles
-from cnc.mechanisms.cqf.talker import TalkerLink, burst_ns
 from cnc.mechanisms.cqf.windows import lead_ns, lists, windows
+from cnc.mechanisms.talker_link import TalkerLink, burst_ns
 from cnc.model import Hop, Intent, Link, Plan, PortRef, Stream, StreamPlan
 from cnc.support.format import counted, duration
 
@@ -156,7 +156,11 @@ class Ledger:
             ]
             for its in planned:
                 link.add(its.period_ns, its.paths * burst_ns(self._intent, its, flow.first))
-            obstacles = (beside(self._intent, self._cyclic, its) for its in planned)
+            obstacles = (
+                beside(self._intent, self._cyclic, its)
+                for its in planned
+                if self._intent.has_instants(its)
+            )
             self._talkers[port] = _Talker(link, 0, next(filter(None, obstacles), None))
         return self._talkers[port]
 
@@ -225,6 +229,8 @@ def admit(intent: Intent, ways: Mapping[str, _Ways], promised_ns: Mapping[str, i
         return Admitted({}, {})
     ledger, refused = Ledger(intent, cyclic), {}
     for name, its in ways.items():
+        if not intent.is_cyclic(intent.streams[name]):
+            continue
         if reason := ledger.add(intent.streams[name], its, promised_ns.get(name)):
             refused[name] = reason
     return Admitted(ledger.plans(), refused)

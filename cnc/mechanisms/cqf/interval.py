@@ -14,8 +14,8 @@ from math import gcd
 from typing import NamedTuple
 
 from cnc.mechanisms.cqf.model import CyclicClass
-from cnc.mechanisms.cqf.talker import TalkerLink, burst_ns
 from cnc.mechanisms.cqf.windows import lead_ns, longest_dead_ns, switch_ports, tick_ns
+from cnc.mechanisms.talker_link import TalkerLink, burst_ns
 from cnc.mechanisms.terms import control_ahead_ns, longest_ns
 from cnc.model import Intent, Link, Network, Stream
 

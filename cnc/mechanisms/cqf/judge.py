@@ -56,7 +56,7 @@ def _given(plan: Plan) -> Collection[PortRef]:
     """The ports of switches by which frames leave at no planned time."""
     if cyclic_of(plan.intent) is None:
         return ()
-    planned = {h.egress for its in plan.streams.values() if not its.is_cyclic for h in its.hops}
+    planned = {h.egress for its in plan.streams.values() if its.has_instants for h in its.hops}
     bridges = plan.intent.network.bridges
     return {port for port in plan.gates if port.node in bridges and port not in planned}
 
@@ -179,7 +179,7 @@ class _Judged:
         """Planned frames of a talker wait for one of the class at most, and that is planned."""
         talker = self._network.end_stations[link.source.node]
         for name, planned in self._plan.streams.items():
-            if planned.is_cyclic or all(hop.egress != link.source for hop in planned.hops):
+            if not planned.has_instants or all(hop.egress != link.source for hop in planned.hops):
                 continue
             if talker.interference is TalkerInterference.NONE:
                 text = "waits for no frame of its talker by its plan, which has some of no instant"

@@ -6,20 +6,20 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from cnc.keys.keys import Keys, Level
+from cnc.keys.keys import Keys
 from cnc.keys.problems import KeyPath, Problems, one_of, shown
+from cnc.keys.shaping import Shaping
 from cnc.mechanisms.cqf.interval import chosen_interval_ns, open_ns
-from cnc.mechanisms.cqf.keys import ClassKeys, Shaping
 from cnc.mechanisms.cqf.model import DEFAULT_SHARE_PPB, Cyclic, CyclicClass, cyclic_of
 from cnc.mechanisms.cqf.obstacles import beside, obstacles
 from cnc.mechanisms.loading import loaded
+from cnc.mechanisms.without_instants import refuse_instants
 from cnc.model import (
     ClassRole,
     CyclicQueuing,
     Forwarding,
     Intent,
     Stream,
-    Windows,
 )
 
 if TYPE_CHECKING:
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 
 def _shaped(document: shape.Document) -> dict[str, Shaping]:
-    stated = {name: its[ClassKeys].shaping for name, its in document.classes.items()}
-    return {name: its for name, its in stated.items() if its is not None}
+    stated = {name: its.shaping for name, its in document.classes.items()}
+    return {name: its for name, its in stated.items() if its is not None and its.is_cyclic}
 
 
 def _path(name: str, *keys: str) -> KeyPath:
@@ -122,31 +122,10 @@ def _check_stream(intent: Intent, cyclic: Cyclic, stream: Stream, problems: Prob
     if odd in stream.traffic_classes:
         problems.add((*path, "class"), f"{odd}, the second queue of {even}", f"{even}")
     if even not in stream.traffic_classes:
-        _check_beside(intent, cyclic, stream, problems)
+        if intent.has_instants(stream):
+            _check_beside(intent, cyclic, stream, problems)
         return
-    if len(stream.traffic_classes) > 1:
-        problems.add((*path, "class"), f"{even}, and others", f"{even} alone, or the others")
-    talker = intent.network.end_stations.get(stream.talker)
-    if talker is not None and talker.gate_mode is not None:
-        problems.add(
-            path,
-            f"class {even}, and gates of its talker {talker.name}, which shut it out at times",
-            f"a talker without gates: streams of {even} have no offset",
-        )
-    stated = (
-        ("window", bool(stream.earliest_ns or stream.latest_ns is not None), "a window"),
-        ("max-jitter", stream.max_jitter_ns is not None, "a max-jitter"),
-        ("paths", stream.paths > 1, f"{stream.paths} paths"),
-        ("identification", stream.identification is not None, "frames without a tag"),
-        ("windows", stream.windows is Windows.SHARED, "windows: shared"),
-    )
-    for key, is_stated, what in stated:
-        if is_stated:
-            problems.add(
-                (*path, key),
-                f"{what}, and class {even} with shaping: cqf",
-                "no such key, or another class",
-            )
+    refuse_instants(intent, stream, even, "cqf", problems)
 
 
 def _check_beside(intent: Intent, cyclic: Cyclic, stream: Stream, problems: Problems) -> None:
@@ -162,9 +141,9 @@ def _check_beside(intent: Intent, cyclic: Cyclic, stream: Stream, problems: Prob
 
 
 KEYS = Keys(
-    {Level.CLASS: ClassKeys},
+    {},
     read=_read,
-    gives_windows=lambda its: its[ClassKeys].shaping is not None,
+    gives_windows=lambda its: its.shaping is not None and its.shaping.is_cyclic,
     completed=_completed,
     check=_check,
     founding={"cyclic queuing": CyclicClass},

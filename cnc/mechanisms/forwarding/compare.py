@@ -16,16 +16,6 @@ from cnc.model import NO_FORWARDING, BridgeForwarding, StoredBridge, StoredPort
 from cnc.support.wording import NO_BRIDGE, named
 
 
-def forwarding_needs_change(
-    desired: BridgeForwarding, stored: StoredPort, report: PortReport | None
-) -> str | None:
-    """Why a bridge must be configured again; None when it stores and does this."""
-    if change := configured_difference(desired, stored):
-        return change
-    difference = forwarding_difference(desired, report)
-    return f"the kernel drifted: {difference}" if difference else None
-
-
 def configured_difference(desired: BridgeForwarding, stored: StoredPort) -> str | None:
     """What is not configured as desired, in words; None when all is."""
     actual = previous(desired, stored)
@@ -63,7 +53,7 @@ def drifted(
 def difference_since(before: PortReport, now: PortReport) -> str | None:
     """Whether a bridge forwards otherwise than before, as text; None: it does not."""
     if before.get(BridgeReport) != now.get(BridgeReport):
-        return "the bridge forwards frames otherwise than before"
+        return "the forwarding of the bridge has changed"
     return None
 
 
@@ -134,13 +124,12 @@ def _membership(
 def _trust(before: Sequence[str], after: Sequence[str], whose: Whose) -> Iterator[str]:
     missing, surplus = _beyond(after, before), _beyond(before, after)
     is_kernel = whose is _KERNEL
-    priority = "the priority of received frames"
     if missing:
-        verb = "is not taken" if is_kernel else "is taken"
-        yield f"{priority} {verb} from their PCP at {_list(missing)}"
+        verb = "does not set" if is_kernel else "sets"
+        yield f"the PCP of received frames {verb} their priority at {_list(missing)}"
     if surplus:
-        verb = "is taken, but not planned to be," if is_kernel else "is no longer taken"
-        yield f"{priority} {verb} from their PCP at {_list(surplus)}"
+        verb = "sets, which is not planned," if is_kernel else "no longer sets"
+        yield f"the PCP of received frames {verb} their priority at {_list(surplus)}"
 
 
 def _beyond(these: Sequence[str], those: Sequence[str]) -> list[str]:

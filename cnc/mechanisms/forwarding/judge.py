@@ -52,7 +52,7 @@ def judge_entries(network: Network, entries: Mapping[str, int]) -> Iterator[Viol
     for name, count in entries.items():
         limit = network.bridges[name].filtering_entries_max
         if count > limit:
-            text = f"is told {count} filtering entries, and holds {limit}"
+            text = f"needs {count} filtering entries, and holds {limit}"
             yield Violation("filtering-entries", name, text)
 
 

@@ -7,14 +7,13 @@ from dataclasses import replace
 
 from cnc.data_tree.tree import AgentReport, BridgeReport, PortReport
 from cnc.finding import Finding
-from cnc.mechanism import Around, AtPlace, Names
+from cnc.mechanism import Around, AtPlace, Names, configured_or_drifted
 from cnc.mechanisms.composition import bridge_forwardings, names_by_address
 from cnc.mechanisms.forwarding.compare import (
     configured_difference,
     difference_since,
     drifted,
     forwarding_difference,
-    forwarding_needs_change,
     previous,
     waits,
 )
@@ -46,7 +45,12 @@ def _derive(plan: Plan, nodes: Collection[str]) -> dict[PortRef, BridgeForwardin
         return {}
     names = names_by_address(plan)
     return {
-        PortRef(name, network.bridges[name].bridge_device): replace(its, names=_of(its, names))
+        PortRef(name, network.bridges[name].bridge_device): replace(
+            its,
+            names=_of(its, names),
+            # By the standard each bridge port does: what regenerates priorities is refused.
+            trusting=() if network.profile(name) else its.trusting,
+        )
         for name, its in bridge_forwardings(
             plan, [name for name in nodes if name in network.bridges]
         ).items()
@@ -126,7 +130,11 @@ AT_PLACE = AtPlace(
     of_bridges=True,
     derive=_derive,
     leaving=_leaving,
-    needs_change=forwarding_needs_change,
+    needs_change=configured_or_drifted(
+        "the kernel",
+        configured_difference,
+        lambda desired, _its, report: forwarding_difference(desired, report),
+    ),
     configured=configured_difference,
     differs=forwarding_difference,
     drifted=drifted,

@@ -9,7 +9,7 @@ from cnc.finding import Check, Finding, Verdict
 from cnc.mechanism import described
 from cnc.mechanisms.forwarding.code_points import misleading
 from cnc.mechanisms.registry import MECHANISMS
-from cnc.model import BridgeForwarding, Network, PortRef
+from cnc.model import BridgeForwarding, Network, PortRef, Profile
 from cnc.support.format import counted
 from cnc.support.wording import named
 
@@ -26,7 +26,8 @@ def examine_bridge(
     """
     bridge = report.get(BridgeReport) if report else None
     is_needed = bool(desired.members or desired.parts.parts)
-    failures = list(_failures(ref, desired, bridge)) if is_needed else []
+    profile = report.profile if report else None
+    failures = list(_failures(ref, desired, bridge, profile)) if is_needed else []
     if bridge and desired.members:
         failures += _recoded(desired, bridge, classes)
     for text, hint in failures:
@@ -39,8 +40,20 @@ def examine_bridge(
         yield Finding(*ref, Check.BRIDGE, Verdict.OK, text)
 
 
+_UPDATE = "update the switch's agent and its YANG modules, or "
+
+
+def _why_not(module: str, profile: Profile | None) -> str:
+    if profile:
+        return f"its profile {profile.name} knows gates and forwarding alone"
+    return f"the YANG module {module} is not installed"
+
+
 def _failures(
-    ref: PortRef, desired: BridgeForwarding, bridge: BridgeReport | None
+    ref: PortRef,
+    desired: BridgeForwarding,
+    bridge: BridgeReport | None,
+    profile: Profile | None,
 ) -> Iterator[tuple[str, str]]:
     """What prevents it, and what to do about that."""
     device = ref.port
@@ -67,22 +80,24 @@ def _failures(
             "its multicast snooping is off: frames of a group address would leave by all ports",
             f"turn it on, on the switch: ip link set {device} type bridge mcast_snooping 1",
         )
-    yield from _lacking_modules(desired, bridge)
+    yield from _lacking_modules(desired, bridge, profile)
     for vlan_id in sorted(vlan_id for vlan_id, ports in desired.vlans.items() if ports):
         yield from _foreign_members(vlan_id, bridge, device)
     yield from _foreign_entries(desired, bridge, device)
 
 
-def _lacking_modules(desired: BridgeForwarding, bridge: BridgeReport) -> Iterator[tuple[str, str]]:
-    """What the switch has no YANG module for."""
+def _lacking_modules(
+    desired: BridgeForwarding, bridge: BridgeReport, profile: Profile | None
+) -> Iterator[tuple[str, str]]:
+    """What the switch has no YANG module for, or nothing is known of by its profile."""
     for each in MECHANISMS:
         concerned = each.switch.concerned(desired[each.part], desired.names)
         lacking = [module for module in each.switch.modules if module in bridge.lacking_modules]
         if concerned and lacking:
             task, otherwise = each.switch.yang
             yield (
-                f"cannot {task} {concerned}: the YANG module {lacking[0]} is not installed",
-                f"update the switch's agent and its YANG modules, or {otherwise}",
+                f"cannot {task} {concerned}: {_why_not(lacking[0], profile)}",
+                f"{'' if profile else _UPDATE}{otherwise}",
             )
 
 

@@ -1,6 +1,6 @@
 """What last switches count of the copies of streams (802.1CB 10.8), and what that says of a path.
 
-Where a switch takes out second copies, no listener misses those of a path that has failed. Copies
+Where a switch eliminates duplicates, no listener misses those of a path that has failed. Copies
 of a slower path come later than those of the fastest, but by no more frames than the history of the
 recovery function holds (802.1CB 7.4.3.2). So a port by which no copy has come while more than that
 came by another has lost its path. The switch itself compares the copies by all ports together
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 # What becomes of a copy that comes in by a port.
 _OUTCOMES = ("passed", "discarded", "rogue")
 # What should not happen: no copy of a frame has come, or one with a number out of its turn.
-_ERRORS = {"lost": "lost on all ways", "rogue": "rogue"}
+_ERRORS = {"lost": "lost on all paths", "rogue": "rogue"}
 
 
 class Path(NamedTuple):
@@ -45,8 +45,8 @@ class Silence:
         """Which copies do not come."""
         others = " and ".join(self.others)
         return (
-            f"no copy of {stream} comes by {port}, while {counted(self.copies, 'frame')} came by "
-            f"{others}"
+            f"no copy of {stream} arrives at {port}, while {counted(self.copies, 'frame')} arrived "
+            f"at {others}"
         )
 
 
@@ -58,7 +58,7 @@ class Error(NamedTuple):
 
 
 def recoveries(desired: BridgeForwarding) -> dict[StreamAddress, Recovery]:
-    """The streams of which a bridge takes out second copies."""
+    """The streams of which a bridge eliminates duplicates."""
     return {
         address: function
         for address, function in desired[SequenceFunctions].by_stream.items()
@@ -107,12 +107,12 @@ def copies_by_port(
 
 
 def latent_errors(desired: BridgeForwarding, report: BridgeReport | None) -> list[str]:
-    """The streams of which the switch itself has found that copies do not come by all ways, in
+    """The streams of which the switch itself has found that copies do not arrive by all paths, in
     words."""
     if report is None:
         return []
     return [
-        f"copies of {desired.names.get(address, address)} do not come by all ways: "
+        f"copies of {desired.names.get(address, address)} do not arrive by all paths: "
         f"{counted(its.difference, 'copy')} of them too few or too many"
         for address in sorted(recoveries(desired), key=str)
         if (its := report.counts[FoundErrors].by_stream.get(address)) and its.is_detected

@@ -35,7 +35,7 @@ ADMISSION = Admission(_added_octets, "R-TAG")
 
 
 def sequence_functions(plan: Plan, name: str) -> dict[str, SequenceFunction]:
-    """By switch what it does for a planned stream; nothing where switches take out no copies."""
+    """By switch what it does for a planned stream; nothing without elimination by switches."""
     stream, planned = plan.intent.streams[name], plan.streams[name]
     if stream.elimination is Elimination.LISTENER:
         return {}

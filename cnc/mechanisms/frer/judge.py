@@ -36,7 +36,7 @@ def _judge_ways(plan: Plan, forwarding: Told) -> Iterator[Violation]:
         if stream.elimination is Elimination.SWITCH:
             yield from _judge_stream(plan, name, address, forwarding, told)
         for switch in told if stream.elimination is Elimination.LISTENER else ():
-            text = f"is numbered or recovered at {switch}, and its listeners take copies out"
+            text = f"is numbered or recovered at {switch}, and its listeners eliminate duplicates"
             yield Violation("sequence", name, text)
 
 
@@ -92,7 +92,7 @@ def _judge_detection(
         yield Violation("latent-errors", stream.name, text)
     if watched.difference < apart:
         text = (
-            f"may have {apart} copies under way to {switch}, which takes more than "
+            f"may have {apart} copies in flight to {switch}, which takes more than "
             f"{watched.difference} for an error"
         )
         yield Violation("latent-errors", stream.name, text)

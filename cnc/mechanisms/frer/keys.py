@@ -1,4 +1,4 @@
-"""The keys `elimination`: who takes out second copies."""
+"""The keys `elimination`: who eliminates duplicates."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class DefaultsKeys(Shape):
 
     elimination: Annotated[_Elimination | None, After("recovery")] = Field(
         None,
-        description="in a bridged network, of all streams with two paths: who takes out second "
-        "copies, listener or switch; default: listener",
+        description="in a bridged network, of all streams with two paths: which eliminates "
+        "duplicates, listener or switch; default: listener",
     )
 
 
@@ -28,8 +28,8 @@ class StreamKeys(Shape):
 
     elimination: Annotated[_Elimination | None, After("paths")] = Field(
         None,
-        description="in a bridged network, of a stream with two paths: who takes out second "
-        "copies; listener: both come to it; switch: the first switch numbers the frames, the last "
-        "one before each listener passes the first copy of each (IEEE 802.1CB); default: "
+        description="in a bridged network, of a stream with two paths: which eliminates "
+        "duplicates; listener: it gets both copies; switch: the first switch numbers the frames, "
+        "the last one before each listener passes the first copy of each (IEEE 802.1CB); default: "
         "defaults.elimination",
     )

@@ -20,7 +20,7 @@ def preflight(
     if hiding := sorted(numbering & report.hides_tags):
         commands = "; ".join(f"ethtool -K {port} rxvlan off" for port in hiding)
         text = (
-            f"cannot take out second copies of frames: the driver of {named(hiding)} takes their "
+            f"cannot eliminate duplicate frames: the driver of {named(hiding)} takes their "
             "VLAN tags off (rx-vlan-offload)"
         )
         yield text, f"turn that off on the switch, and at each start of it: {commands}"

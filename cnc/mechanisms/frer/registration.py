@@ -82,8 +82,8 @@ MECHANISM = Mechanism(
     ),
     switch=Switch(
         modules=("ieee802-dot1cb-stream-identification", MODULE),
-        kernel=Needs("take out second copies of frames", "state `elimination: listener`"),
-        yang=Needs("take out second copies of", "state `elimination: listener`"),
+        kernel=Needs("eliminate duplicate frames", "state `elimination: listener`"),
+        yang=Needs("eliminate duplicates of", "state `elimination: listener`"),
         concerned=lambda its, names: streams_in_words(its.by_stream, names),
         refers_to=lambda its, _identified: {
             a: (frozenset(ports_of(each)),) for a, each in its.by_stream.items()

@@ -67,7 +67,7 @@ def _check(document: shape.Document, intent: Intent, problems: Problems) -> None
 def _obstacles(
     intent: Intent, stream: Stream, uplinks: dict[str, list[Link]]
 ) -> Iterator[tuple[str, str]]:
-    """Why switches cannot take out second copies of a stream, and what they need."""
+    """Why switches cannot eliminate duplicates of a stream, and what they need."""
     stations = {stream.talker: "talker", **dict.fromkeys(stream.listeners, "listener")}
     for name, role in stations.items():
         links = uplinks.get(name, [])

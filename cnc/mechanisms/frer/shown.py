@@ -93,7 +93,7 @@ def _table(plan: Plan) -> StreamTable | None:
     if not eliminated:
         return None
     columns = ("stream", "numbered at", "passed once by", ">history", ">reset after")
-    title = "streams whose second copies switches take out"
+    title = "streams with duplicates eliminated by switches"
     return StreamTable(title, columns, len(eliminated), map(row, eliminated))
 
 

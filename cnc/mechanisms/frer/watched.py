@@ -30,14 +30,14 @@ class Kind(StrEnum):
     """The kinds of conditions."""
 
     SILENT_PATH = "silent-path"  # copies of a stream come no longer by one of its ways
-    LATENT_ERROR = "latent-error"  # a switch finds that copies do not come by all ways
-    RECOVERY_ERRORS = "recovery-errors"  # frames lost on all ways of a stream, or rogue copies
+    LATENT_ERROR = "latent-error"  # a switch finds that copies do not arrive by all paths
+    RECOVERY_ERRORS = "recovery-errors"  # frames lost on all paths of a stream, or rogue copies
 
 
 # The attributes' docstrings are in the JSON schema of `cnc status`.
 @dataclass(frozen=True, slots=True)
 class Copies:
-    """What has become of the copies of a stream that came in by a port of a last switch."""
+    """The copies of a stream at an ingress port of its last switch, by outcome."""
 
     stream: str
     port: str
@@ -50,7 +50,7 @@ class Copies:
     rogue: int
     """Copies with a number out of their turn, which are discarded, too."""
     is_silent: bool
-    """None comes by this port, while others do by another."""
+    """None arrives at this port, while others arrive at another."""
     has_latent_error: bool | None
     """The switch itself has found that copies do not come by all ports (IEEE 802.1CB 7.4.4); null:
     it does not look for that."""
@@ -120,15 +120,15 @@ def metrics(answers: Mapping[str, Observed]) -> Iterator[Metric]:
     address_labels = ("destination_mac", "vlan_id")
     recovered = Metric(
         "tsn_stream_recovery",
-        "Frames of a stream that came in by a port to have their sequence recovered, by what "
-        "became of them; and resets of the sequence.",
+        "Frames of a stream at the ingress port of its sequence recovery, by outcome; and resets "
+        "of the sequence.",
         ("switch", "port", *address_labels, "counter"),
         is_counter=True,
         samples=[],
     )
     detected = Metric(
         "tsn_stream_latent_error",
-        "Whether copies of a stream do not come by all its ways (IEEE 802.1CB 7.4.4).",
+        "Whether copies of a stream do not arrive by all its paths (IEEE 802.1CB 7.4.4).",
         ("switch", "bridge", *address_labels),
         is_counter=False,
         samples=[],

@@ -3,31 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 
 from cnc.data_tree.tree import PRIORITIES
-from cnc.model import ClassRole, Plan, PortConfiguration, PortGates, PortRef, PortSettings
+from cnc.model import (
+    FIXED_CLASSES,
+    Plan,
+    PortConfiguration,
+    PortGates,
+    PortRef,
+    PortSettings,
+)
 
 
 def derive(plan: Plan, nodes: Collection[str]) -> dict[PortRef, PortGates]:
-    """Of each cabled port of the nodes with gates; a list is planned, or given (gates.md)."""
+    """Of each cabled port of the nodes with gates; a list is planned, or given (gates.md). A switch
+    with a profile has no DSCP rules, and perhaps classes that nothing can set."""
     network, classes = plan.intent.network, plan.intent.classes.values()
     modes = {name: mode for name in nodes if (mode := network.gate_mode(name)) is not None}
-    fallback = plan.intent.classes_with(ClassRole.BEST_EFFORT)[0].number
+    fallback = plan.intent.unreserved_classes()[0].number
     by_priority = {c.priority: c.number for c in classes}
     priority_map = tuple(by_priority.get(p, fallback) for p in range(PRIORITIES))
     dscp_priorities = {dscp: c.priority for c in classes for dscp in c.dscps}
-    return {
-        egress: PortGates(
-            PortConfiguration(
-                number_of_classes=1 + max(c.number for c in classes),
-                priority_map=priority_map,
-                mode=modes[egress.node],
-                gates=plan.gates[egress],
-                dscp_priorities=dscp_priorities,
-            )
-            if egress in plan.gates
-            else None
+    count = 1 + max(c.number for c in classes)
+
+    def configuration(egress: PortRef) -> PortConfiguration:
+        its = PortConfiguration(
+            count, priority_map, modes[egress.node], plan.gates[egress], dscp_priorities
         )
+        profile = network.profile(egress.node)
+        if profile is None:
+            return its
+        if profile.sets_classes:
+            return replace(its, dscp_priorities={})
+        return replace(
+            its, number_of_classes=PRIORITIES, priority_map=FIXED_CLASSES, dscp_priorities={}
+        )
+
+    return {
+        egress: PortGates(configuration(egress) if egress in plan.gates else None)
         for egress in network.links
         if egress.node in modes
     }

@@ -55,6 +55,6 @@ def warning(plan: Plan) -> str | None:
     return (
         f"port {port} has a gate control list of {long[port]:,} entries{others}, and no limit of "
         f"the port is known. Drivers whose limit is known take 64 to 256; of a list above "
-        f"{SOFTWARE_ENTRIES_MAX} the kernel shows nothing, so that nobody can read back what runs; "
+        f"{SOFTWARE_ENTRIES_MAX} the kernel shows nothing, so that it cannot be read back; "
         f"and its part of the edit has {octets / 1e6:.1f} MB{too_much}"
     )

@@ -50,6 +50,8 @@ def examine_node(
     elif agent.classifier == "none" and any(each.dscp_priorities for each in gated):
         text = "its kernel has neither iptables nor nftables: DSCP rules are refused"
         hint = "load ip_tables and ip6_tables, or nf_tables, and install iptables on the switch"
+    elif agent.profile:
+        return
     else:
         text = "runs gate control lists"
     yield Finding(node, None, Check.KERNEL, Verdict.FAILED if hint else Verdict.OK, text, hint)
@@ -78,7 +80,8 @@ def examine_port(
     yield finding(Check.PORT, Verdict.OK, "exists")
     failure = Verdict.FAILED if desired else Verdict.WARNING
     yield finding(Check.LINK, *_link(report, ref.port))
-    if link and report.oper_status:
+    # Without a kernel of ours nothing follows from a speed that is not reported.
+    if link and report.oper_status and not (report.profile and report.link_speed_bps is None):
         yield finding(Check.SPEED, *_speed(report.link_speed_bps, link, desired))
     if desired and report.tx_queues is not None:
         yield finding(Check.QUEUES, *_queues(report.tx_queues, desired.number_of_classes))

@@ -33,7 +33,7 @@ def _inward(before: Inward | None, after: Inward | None, whose: Whose) -> str:
         return f"are translated at {after.port}{again}: {_known(after)}"
     if before is None:
         return f"are not translated at {after.port}: the kernel does not know them"
-    return f"are translated otherwise than planned at {before.port}: {_known(before)}"
+    return f"are translated, not as planned, at {before.port}: {_known(before)}"
 
 
 def _outward(before: Outward | None, after: Outward | None, whose: Whose) -> str:
@@ -43,9 +43,7 @@ def _outward(before: Outward | None, after: Outward | None, whose: Whose) -> str
         return f"are translated back at {after.port}, for {after.listener_mac}"
     if before is None:
         return f"are not translated back at {after.port}: they leave with their tag"
-    return (
-        f"are translated back otherwise than planned: at {before.port}, for {before.listener_mac}"
-    )
+    return f"are translated back, not as planned, at {before.port}, for {before.listener_mac}"
 
 
 def _gone(what: str, before: Inward | Outward | None, whose: Whose) -> str:

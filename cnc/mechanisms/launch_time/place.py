@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 
 from cnc.data_tree.tree import PortReport, TalkerReport
-from cnc.mechanism import AtPlace, Kept
+from cnc.mechanism import AtPlace, Kept, configured_or_drifted
 from cnc.mechanisms.launch_time.entries import delta_ns
 from cnc.mechanisms.launch_time.model import (
     Launch,
@@ -53,14 +53,6 @@ def leaving(
         else settings
         for name, settings in desired.items()
     }
-
-
-def needs_change(desired: PortLaunch, its: StoredPort, report: PortReport | None) -> str | None:
-    """Why a port must be configured again; None when it stores and does this."""
-    if change := configured_difference(desired, its):
-        return change
-    difference = drifted(desired, its, report)
-    return f"the station drifted: {difference}" if difference else None
 
 
 def configured_difference(desired: PortLaunch, its: StoredPort) -> str | None:
@@ -140,7 +132,7 @@ AT_PLACE = AtPlace(
     part=PortLaunch,
     derive=derive,
     leaving=leaving,
-    needs_change=needs_change,
+    needs_change=configured_or_drifted("the station", configured_difference, drifted),
     configured=configured_difference,
     differs=differs,
     drifted=drifted,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 
 from cnc.data_tree.tree import PortReport
+from cnc.mechanisms.multipath.leaves import PATH, texts, words
 from cnc.mechanisms.multipath.model import Path, PathReport, StationPath, Stations
 from cnc.model import Plan, PortRef, PortSettings, StoredPort
 
@@ -55,20 +56,27 @@ def configured_difference(desired: StationPath, stored: StoredPort) -> str | Non
         return "it is no path of multipath TCP any more"
     if before.path is None:
         return "it becomes a path of multipath TCP"
-    words = [
+    changes = [
         *_changes(_path_words(before.path), _path_words(desired.path)),
         *_changes(_setting_words(before), _setting_words(desired)),
     ]
-    return f"its multipath TCP: {', '.join(words)}"
+    return f"its multipath TCP: {', '.join(changes)}"
 
 
 def _path_words(path: Path) -> dict[str, str]:
-    return {"backup": str(path.backup).lower(), "announce": str(path.announce).lower()}
+    roles = {"backup": str(path.backup).lower(), "announce": str(path.announce).lower()}
+    conditions: dict[str, str] = {}
+    for leaf, value in texts(path, PATH):
+        conditions[leaf] = f"{conditions[leaf]} {value}" if leaf in conditions else value
+    return roles | conditions
 
 
 def _setting_words(its: StationPath) -> dict[str, str]:
-    mode = {"mode": str(its.settings.mode)} if its.settings else {}
-    return mode | its.kernel_values
+    if its.settings is None:
+        return its.kernel_values
+    mode = {"mode": str(its.settings.mode)}
+    managed = words(its.settings.connections)
+    return mode | its.kernel_values | managed
 
 
 def _changes(before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[str]:
@@ -76,14 +84,6 @@ def _changes(before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[st
         then, now = before.get(name, "the station's own"), after.get(name, "the station's own")
         if then != now:
             yield f"{name} {then} becomes {now}"
-
-
-def needs_change(desired: StationPath, stored: StoredPort, report: PortReport | None) -> str | None:
-    """Why a port must be configured again; None when it stores and does this."""
-    if change := configured_difference(desired, stored):
-        return change
-    difference = path_difference(desired, report)
-    return f"the station drifted: {difference}" if difference else None
 
 
 def drifted(desired: StationPath, stored: StoredPort, report: PortReport | None) -> str | None:

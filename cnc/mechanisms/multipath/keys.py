@@ -9,7 +9,8 @@ from pydantic import Field
 from cnc.keys.mapping import After, Shape
 from cnc.keys.units import SIZE
 from cnc.keys.values import Boolean, PortName, choice, integer, quantity, text
-from cnc.mechanisms.multipath.model import LIMIT_MAX, Mode
+from cnc.mechanisms.multipath.connection_keys import DATA, ConnectionsKeys
+from cnc.mechanisms.multipath.model import LIMIT_MAX, Mode, RadioTechnology
 
 _BUFFER_MIN_OCTETS, _BUFFER_MAX_OCTETS = 4096, 2**31 - 1
 _Limit = Annotated[int, integer(0, LIMIT_MAX)]
@@ -30,6 +31,22 @@ class PathKeys(Shape):
         False,
         description="the station announces its addresses to peers, as a server does, instead of "
         "opening subflows from them",
+    )
+    radio_technologies: list[Annotated[RadioTechnology, choice(RadioTechnology)]] = Field(
+        [],
+        description="with another one, as the Wi-Fi driver says, the path is a backup; needs "
+        "connections",
+    )
+    minimum_signal: Annotated[int, integer(-128, 0)] | None = Field(
+        None,
+        description="with a weaker signal, in dBm, the path is a backup; needs connections",
+    )
+    data_limit_octets: Annotated[int, quantity(DATA, 1)] | None = Field(
+        None,
+        description="what it may carry, such as 5GB, until it is a backup; needs connections",
+    )
+    data_warning: Annotated[int, integer(1, 100)] | None = Field(
+        None, description="of the data limit, in percent, for a notification; default: 80"
     )
 
 
@@ -64,7 +81,7 @@ class Multipath(Shape):
     )
     no_metrics_save: Boolean | None = Field(
         None,
-        description="new connections begin without what former ones learned; default: the "
+        description="new connections begin without what earlier ones learned; default: the "
         "station's own",
     )
     max_buffer_octets: (
@@ -73,6 +90,11 @@ class Multipath(Shape):
         None,
         description="what a socket of the station buffers at most, such as 12000000B; "
         "default: the station's own",
+    )
+    connections: ConnectionsKeys | None = Field(
+        None,
+        description="the agent manages each connection by itself; default: the kernel does, all "
+        "alike",
     )
 
 

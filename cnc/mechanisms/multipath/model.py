@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import NamedTuple
+
+from cnc.mechanisms.multipath.connections import Connections
 
 LIMIT_MAX = 8  # of the kernel: subflows beside the first, addresses of the peer
 DEFAULT_SCHEDULER = "default"
@@ -19,9 +22,20 @@ class Mode(StrEnum):
     SINGLE_PATH = "single-path"
 
 
+class RadioTechnology(StrEnum):
+    """By which a Wi-Fi interface sends."""
+
+    LEGACY = "legacy"
+    HT = "ht"
+    VHT = "vht"
+    HE = "he"
+    EHT = "eht"
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Of a station, with its paths. Of what is None the station keeps what it has."""
+    """Of a station, with its paths. Of what is None the station keeps what it has; without
+    `connections` these are its kernel's."""
 
     mode: Mode = Mode.HASSLE_FREE
     enabled: bool = True
@@ -31,15 +45,21 @@ class Settings:
     congestion_control: str | None = None
     no_metrics_save: bool | None = None
     max_buffer_octets: int | None = None
+    connections: Connections | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Path:
     """`backup` carries data only while no other path does, in mode reliability, and none in mode
-    single-path. `announce`: peers are told of its addresses."""
+    single-path. `announce`: peers are told of its addresses. The others are what makes it
+    a backup of each connection; None and empty: nothing."""
 
     backup: bool = False
     announce: bool = False
+    radio_technologies: tuple[RadioTechnology, ...] = ()
+    minimum_signal_dbm: int | None = None
+    data_limit_octets: int | None = None
+    data_warning_percent: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +113,7 @@ class StationPath:
             "no-metrics-save": its.no_metrics_save,
             "maximum-receive-buffer": its.max_buffer_octets,
             "maximum-send-buffer": its.max_buffer_octets,
+            "path-manager": "program" if its.connections else None,
         }
         return {name: str(each).lower() for name, each in values.items() if each is not None}
 
@@ -106,12 +127,22 @@ class Endpoint:
     managed: bool
 
 
+class SubflowReport(NamedTuple):
+    """A subflow by a port, and why it is there."""
+
+    is_backup: bool
+    reason: str
+
+
 @dataclass(frozen=True, slots=True)
 class PathReport:
     """What a station reports of a port: whether its agent has made it a path, and what that lacks;
-    `kernel` are the values of the whole station, as texts of the module."""
+    `kernel` are the values of the whole station, as texts of the module. `demoted` is why its agent
+    makes it a backup of each connection."""
 
     managed: bool = False
     lack: str | None = None
     endpoints: tuple[Endpoint, ...] = ()
     kernel: Mapping[str, str] = field(default_factory=dict)
+    demoted: str | None = None
+    subflows: tuple[SubflowReport, ...] = ()

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
-from cnc.mechanism import AtPlace, Kept
+from cnc.data_tree.tree import PortReport
+from cnc.mechanism import AtPlace, Kept, configured_or_drifted
 from cnc.mechanisms.multipath.compare import (
     configured_difference,
     derive,
     difference_since,
     drifted,
     leaving,
-    needs_change,
     path_difference,
     previous,
 )
-from cnc.mechanisms.multipath.model import StationPath
+from cnc.mechanisms.multipath.model import PathReport, StationPath
 from cnc.mechanisms.multipath.tree import edit, filters, reported, stored
+from cnc.support.format import counted
+
+REASONS = 3  # of a port, beside each other in a cell of a table
 
 
 def _does(its: StationPath) -> str | None:
@@ -24,6 +28,20 @@ def _does(its: StationPath) -> str | None:
         return None
     backup = ", backup" if its.path.backup else ""
     return f"multipath TCP: {its.settings.mode}{backup}"
+
+
+def _goes_on(report: PortReport) -> str | None:
+    """The subflows by a path, with the reasons that most of them have."""
+    its = report[PathReport]
+    kinds = Counter(its.subflows)
+    found = [
+        f"{counted(number, 'backup subflow' if is_backup else 'subflow')} ({reason})"
+        for (is_backup, reason), number in kinds.most_common(REASONS)
+    ]
+    if more := kinds.total() - sum(number for _, number in kinds.most_common(REASONS)):
+        found.append(counted(more, "other"))
+    demoted = [f"a backup of each connection: {its.demoted}"] if its.demoted else []
+    return "; ".join([*demoted, *found]) or None
 
 
 def _rows(its: StationPath) -> Iterator[StationPath]:
@@ -34,7 +52,11 @@ AT_PLACE = AtPlace(
     part=StationPath,
     derive=derive,
     leaving=leaving,
-    needs_change=needs_change,
+    needs_change=configured_or_drifted(
+        "the station",
+        configured_difference,
+        lambda desired, _its, report: path_difference(desired, report),
+    ),
     configured=configured_difference,
     differs=path_difference,
     drifted=drifted,
@@ -47,5 +69,6 @@ AT_PLACE = AtPlace(
     of_stations=filters,
     stored=stored,
     reported=reported,
+    goes_on=_goes_on,
     kept=Kept("multipath", StationPath, _rows, lambda rows: rows[0]),
 )

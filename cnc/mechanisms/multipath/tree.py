@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
-
-from lxml.builder import ElementMaker
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import islice
 
 from cnc.data_tree import reply
 from cnc.data_tree.reply import Element, Reply
 from cnc.data_tree.tree import NETCONF
 from cnc.mechanism import PlaceEdit
+from cnc.mechanisms.multipath.leaves import (
+    LEAVES,
+    MP,
+    NAMESPACES,
+    PATH,
+    connections,
+    read,
+    stored_connections,
+    written,
+)
 from cnc.mechanisms.multipath.model import (
     LIMIT_MAX,
     Endpoint,
@@ -18,19 +28,16 @@ from cnc.mechanisms.multipath.model import (
     PathReport,
     Settings,
     StationPath,
+    SubflowReport,
 )
 
-MULTIPATH = "urn:tsn-control-plane:yang:tsn-multipath"
-_MP = ElementMaker(namespace=MULTIPATH, nsmap={None: MULTIPATH})
-_LEAVES = reply.Leaves(MULTIPATH)
-_NAMESPACES = {"m": MULTIPATH}
 _OPERATION = f"{{{NETCONF}}}operation"
 _REMOVE, _REPLACE = ({_OPERATION: each} for each in ("remove", "replace"))
 
 
 def filters() -> list[Element]:
     """Of all of it, configuration and state."""
-    return [_MP("multipath")]
+    return [MP("multipath")]
 
 
 def edit(parts: Mapping[str, StationPath], its: PlaceEdit) -> list[Element]:
@@ -38,12 +45,12 @@ def edit(parts: Mapping[str, StationPath], its: PlaceEdit) -> list[Element]:
     all goes."""
     settings = next((each.settings for each in parts.values() if each.settings), None)
     if settings is None:
-        return [_MP("multipath", _REMOVE)] if parts else []
+        return [MP("multipath", _REMOVE)] if parts else []
     for name, each in parts.items():
         if each.path:
             its.interfaces.of(name)  # which a path refers to
     return [
-        _MP(
+        MP(
             "multipath",
             *_settings(settings),
             *(_path(name, each.path) for name, each in sorted(parts.items())),
@@ -53,37 +60,42 @@ def edit(parts: Mapping[str, StationPath], its: PlaceEdit) -> list[Element]:
 
 def _path(name: str, path: Path | None) -> Element:
     if path is None:
-        return _MP("path", _REMOVE, _MP("interface", name))
-    return _MP(
+        return MP("path", _REMOVE, MP("interface", name))
+    return MP(
         "path",
         _REPLACE,
-        _MP("interface", name),
-        _MP("backup", _text(path.backup)),
-        _MP("announce", _text(path.announce)),
+        MP("interface", name),
+        MP("backup", _text(path.backup)),
+        MP("announce", _text(path.announce)),
+        *written(path, PATH),
     )
 
 
 def _settings(its: Settings) -> Iterator[Element]:
     """What is not stated goes: the station then has what it had before."""
-    yield _MP("enabled", _text(its.enabled))
-    yield _MP("default-mode", str(its.mode))
-    yield _MP(
+    yield MP("enabled", _text(its.enabled))
+    yield MP("default-mode", str(its.mode))
+    yield MP(
         "limits",
         _REPLACE,
-        _MP("subflows", str(its.subflows)),
-        _MP("add-addr-accepted", str(its.add_addr_accepted)),
+        MP("subflows", str(its.subflows)),
+        MP("add-addr-accepted", str(its.add_addr_accepted)),
     )
     if its.scheduler is None:
-        yield _MP("scheduler", _REMOVE)
+        yield MP("scheduler", _REMOVE)
     else:
-        yield _MP("scheduler", its.scheduler)
+        yield MP("scheduler", its.scheduler)
     tuning = {
         "congestion-control": its.congestion_control,
         "no-metrics-save": its.no_metrics_save,
         "maximum-buffer": its.max_buffer_octets,
     }
-    leaves = (_MP(name, _text(value)) for name, value in tuning.items() if value is not None)
-    yield _MP("tuning", _REPLACE, *leaves)
+    leaves = (MP(name, _text(value)) for name, value in tuning.items() if value is not None)
+    yield MP("tuning", _REPLACE, *leaves)
+    if its.connections is None:
+        yield MP("connections", _REMOVE)
+    else:
+        yield MP("connections", _REPLACE, *connections(its.connections))
 
 
 def _text(value: object) -> str:
@@ -97,28 +109,29 @@ def stored(whole: Reply, _bridges: Collection[str] = ()) -> dict[str, StationPat
         return {}
     settings = _stored_settings(node)
     return {
-        _LEAVES.required(each, "interface"): StationPath(
-            Path(_is_true(each, "backup"), _is_true(each, "announce")), settings
+        LEAVES.required(each, "interface"): StationPath(
+            Path(_is_true(each, "backup"), _is_true(each, "announce"), **read(each, PATH)), settings
         )
-        for each in reply.entries(node, "m:path", _NAMESPACES)
+        for each in reply.entries(node, "m:path", NAMESPACES)
     }
 
 
 def _stored_settings(node: Element) -> Settings:
     def number(path: str, otherwise: int) -> int:
-        found = _LEAVES.optional_number(node, path)
+        found = LEAVES.optional_number(node, path)
         return otherwise if found is None else found
 
-    saved = _LEAVES.text(node, "tuning/no-metrics-save")
+    saved = LEAVES.text(node, "tuning/no-metrics-save")
     return Settings(
-        mode=Mode(_LEAVES.text(node, "default-mode") or Mode.HASSLE_FREE),
-        enabled=_LEAVES.text(node, "enabled") != "false",
+        mode=Mode(LEAVES.text(node, "default-mode") or Mode.HASSLE_FREE),
+        enabled=LEAVES.text(node, "enabled") != "false",
         subflows=number("limits/subflows", LIMIT_MAX),
         add_addr_accepted=number("limits/add-addr-accepted", LIMIT_MAX),
-        scheduler=_LEAVES.text(node, "scheduler"),
-        congestion_control=_LEAVES.text(node, "tuning/congestion-control"),
+        scheduler=LEAVES.text(node, "scheduler"),
+        congestion_control=LEAVES.text(node, "tuning/congestion-control"),
         no_metrics_save=None if saved is None else saved == "true",
-        max_buffer_octets=_LEAVES.optional_number(node, "tuning/maximum-buffer"),
+        max_buffer_octets=LEAVES.optional_number(node, "tuning/maximum-buffer"),
+        connections=stored_connections(node.find("m:connections", NAMESPACES)),
     )
 
 
@@ -127,29 +140,42 @@ def reported(whole: Reply, _bridges: Collection[str] = ()) -> dict[str, PathRepo
     node = _multipath(whole)
     if node is None:
         return {}
-    kernel = next(reply.rows(node, "m:kernel", _NAMESPACES), None)
+    kernel = next(reply.rows(node, "m:kernel", NAMESPACES), None)
+    subflows = _subflows(node)
     return {
-        _LEAVES.required(each, "interface"): PathReport(
+        LEAVES.required(each, "interface"): PathReport(
             managed=_is_true(each, "managed"),
-            lack=_LEAVES.text(each, "lack"),
+            lack=LEAVES.text(each, "lack"),
             endpoints=tuple(
                 Endpoint(
-                    _LEAVES.required(its, "address"),
-                    frozenset(_LEAVES.required(its, "flags").split()),
+                    LEAVES.required(its, "address"),
+                    frozenset(LEAVES.required(its, "flags").split()),
                     _is_true(its, "managed"),
                 )
-                for its in reply.entries(each, "m:endpoint", _NAMESPACES)
+                for its in reply.entries(each, "m:endpoint", NAMESPACES)
             ),
             kernel=kernel.leaves if kernel else {},
+            demoted=LEAVES.text(each, "demoted"),
+            subflows=tuple(subflows.get(LEAVES.required(each, "interface"), ())),
         )
-        for each in reply.entries(node, "m:path-state", _NAMESPACES)
+        for each in reply.entries(node, "m:path-state", NAMESPACES)
     }
 
 
+def _subflows(node: Element) -> Mapping[str, Sequence[SubflowReport]]:
+    """By port, of connections that the agent manages; some of them, where there are many."""
+    found: dict[str, list[SubflowReport]] = defaultdict(list)
+    for each in islice(node.iterfind("m:connection/m:subflow", NAMESPACES), reply.ENTRIES_MAX):
+        if interface := LEAVES.text(each, "interface"):
+            reason = LEAVES.required(each, "reason")
+            found[interface].append(SubflowReport(_is_true(each, "backup"), reason))
+    return found
+
+
 def _is_true(parent: Element, leaf: str) -> bool:
-    return _LEAVES.text(parent, leaf) == "true"
+    return LEAVES.text(parent, leaf) == "true"
 
 
 def _multipath(whole: Reply) -> Element | None:
-    found: Element | None = whole.data.find("m:multipath", _NAMESPACES)
+    found: Element | None = whole.data.find("m:multipath", NAMESPACES)
     return found

@@ -42,8 +42,8 @@ def frames_of(its: StreamFilter | None, names: Names) -> str:
         return "frames"
     if address := its.address:
         return f"frames of {described(address, names)} at {its.of.port}"
-    of_none = "" if isinstance(its.gate, CyclicGate) else " of no stream"
-    return f"frames{of_none} with priority {its.priority} at {its.of.port}"
+    unidentified = "" if isinstance(its.gate, CyclicGate) else "unidentified "
+    return f"{unidentified}frames with priority {its.priority} at {its.of.port}"
 
 
 def _configured(was: StreamFilter | None, now: StreamFilter | None) -> str:
@@ -51,7 +51,7 @@ def _configured(was: StreamFilter | None, now: StreamFilter | None) -> str:
         return "are no longer filtered"
     if was is None:
         return f"are filtered: {_does(now)}"
-    return f"are filtered otherwise than before: {_does(now)}"
+    return f"have another stream filter: {_does(now)}"
 
 
 def _kernel(was: StreamFilter | None, now: StreamFilter | None) -> str:
@@ -59,7 +59,7 @@ def _kernel(was: StreamFilter | None, now: StreamFilter | None) -> str:
         return "are filtered, which is not planned"
     if was is None:
         return "are not filtered: the kernel has no stream filter"
-    return f"are filtered otherwise than planned: {_does(was)}; planned: {_does(now)}"
+    return f"have another stream filter than planned: {_does(was)}; planned: {_does(now)}"
 
 
 def _does(its: StreamFilter) -> str:
@@ -80,8 +80,8 @@ def _does(its: StreamFilter) -> str:
         return f"{verb}, the gate is always {gate}"
     return (
         f"{verb}, the gate opens at {duration(gate.start_ns)} for {duration(gate.open_ns)} of each "
-        f"{duration(gate.period_ns)}, for frames of at most {its.max_sdu_octets} octets, "
-        f"{gate.octets_max} octets in all"
+        f"{duration(gate.period_ns)}; at most {its.max_sdu_octets} octets per frame, "
+        f"{gate.octets_max} in all"
     )
 
 

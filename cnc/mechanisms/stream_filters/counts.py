@@ -89,21 +89,20 @@ def _refused(
     causes: Mapping[Cause, int],
     lately: int,
 ) -> str:
-    frames = counted(sum(causes.values()), "frame")
+    total = sum(causes.values())
     fate = "dropped" if its.policing is Policing.DROP else "counted and forwarded"
     if lately:
         fate += f", {lately} of them just now"
     if (address := its.address) is None:
-        return (
-            f"{frames} of no stream with priority {its.priority} came in by {its.of.port}: {fate}"
-        )
+        frames = counted(total, "unidentified frame")
+        return f"{frames} with priority {its.priority} arrived at {its.of.port}: {fate}"
     stream = stream_of(address, names) or address
     met = {cause: count for cause, count in causes.items() if count}
     if len(met) == 1:
         (why,) = (f" {_WRONG[cause]}" for cause in met)
     else:
         why = f", {', and '.join(f'{count} {_WRONG[cause]}' for cause, count in met.items())}"
-    return f"{frames} of {stream} came by {its.of.port}{why}: {fate}"
+    return f"{counted(total, 'frame')} of {stream} arrived at {its.of.port}{why}: {fate}"
 
 
-_WRONG = {Cause.GATE: "outside their window, or more than planned", Cause.LENGTH: "too long"}
+_WRONG = {Cause.GATE: "outside their window or beyond their limit", Cause.LENGTH: "too long"}

@@ -145,7 +145,7 @@ def _of_stream(plan: Plan, rules: PolicingRules, name: str) -> Iterator[tuple[st
     stream, address = plan.intent.streams.get(name), plan.addresses.get(name)
     if stream is None or address is None:  # which the judge refuses
         return
-    if plan.streams[name].is_cyclic:  # there is no time at which its frames are to come
+    if not plan.streams[name].has_instants:  # there is no time at which its frames are to come
         return
     classes = {its.number: its for its in plan.intent.classes.values()}
     sdu_octets = _sdu_octets(network, stream)

@@ -48,7 +48,7 @@ def _judge_policing(
     for name, its in forwarding.items():
         table = _table(plan, name, its)
         if table.is_too_small:
-            text = f"is told {table.entries} {table.what}, and holds {table.holds}"
+            text = f"needs {table.entries} {table.what}, and holds {table.holds}"
             yield Violation(table.code, name, text)
     filters = {name: its[StreamFilters].filters for name, its in forwarding.items()}
     if _asked_for(plan) or any(filters.values()):
@@ -130,7 +130,7 @@ class _Filters:
         for key in self._of_streams.keys() - expected:
             text = (
                 f"looks for {key.destination_mac} in VLAN {key.vlan_id} with PCP {key.priority}, "
-                "which nobody sends there"
+                "which no talker sends"
             )
             yield Violation("policing", str(key.port), text)
         yield from self._judge_strangers()
@@ -186,7 +186,9 @@ class _Filters:
             is_let_pass = its is None or (its.gate is FixedGate.OPEN and not its.max_sdu_octets)
             if not is_let_pass:
                 yield Violation(
-                    "policing", stream.name, f"is policed at {key.port}, by nobody's wish"
+                    "policing",
+                    stream.name,
+                    f"is policed at {key.port}, which the intent does not ask for",
                 )
             return
         if its is None or isinstance(its.of, Strangers) or not isinstance(its.gate, WindowGate):

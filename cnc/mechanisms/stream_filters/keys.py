@@ -20,11 +20,11 @@ class NetworkKeys(Shape):
 
     policing: Annotated[_Policing | None, After("addresses")] = Field(
         None,
-        description="in a bridged network: what switches do with frames of end stations that come "
-        "otherwise than planned, out of their window, too long, too many, or with the priority of "
-        "a scheduled class and of no stream (IEEE 802.1Q 8.6.5.2); off: nothing; count: count "
-        "them; drop: drop and count them; default: count at switches that hold the stream filters "
-        "for that",
+        description="in a bridged network: what switches do with frames of end stations that are "
+        "out of profile (outside their window, too long, too many) or unidentified, with the "
+        "priority of a scheduled class (IEEE 802.1Q 8.6.5.2); off: nothing; count: count them; "
+        "drop: drop and count them; default: count at switches that hold the stream filters for "
+        "that",
     )
 
 

@@ -16,8 +16,8 @@ DEFAULT_STREAM_FILTERS_MAX = 1_024
 
 
 class Policing(StrEnum):
-    """What a switch does with frames that come otherwise than planned: out of their window, too
-    long, too many, or with the priority of a scheduled class and of no stream."""
+    """What a switch does with frames that are out of profile (outside their window, too long,
+    too many) or unidentified, with the priority of a scheduled class."""
 
     OFF = "off"  # it does not look
     COUNT = "count"  # it counts them, and lets them pass

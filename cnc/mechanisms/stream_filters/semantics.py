@@ -29,7 +29,13 @@ def _read(
         _of_streams(document),
     )
     capacity = {name: its[SwitchKeys].stream_filters_max for name, its in document.switches.items()}
-    yield FilterCapacity({name: most for name, most in capacity.items() if most})
+    stated = {name: most for name, most in capacity.items() if most}
+    yield FilterCapacity(stated | dict.fromkeys(_without_filters(document), 0))
+
+
+def _without_filters(document: shape.Document) -> list[str]:
+    """Switches that hold no stream filters: of those with a profile none are known."""
+    return [name for name, its in document.switches.items() if its.profile]
 
 
 def _of_streams(document: shape.Document) -> dict[str, Policing]:
@@ -51,11 +57,12 @@ def _check(document: shape.Document, intent: Intent, problems: Problems) -> None
     if intent.network.forwarding is Forwarding.ROUTED:
         problems.refuse_routed(_stated(document), "nothing is policed")
         return
+    _check_profiles(document, intent, problems)
     for name, stated in intent[PolicingRules].streams.items():
-        if name in intent.streams and intent.is_cyclic(intent.streams[name]):
+        if name in intent.streams and not intent.has_instants(intent.streams[name]):
             problems.add(
                 ("streams", name, "policing"),
-                f"{stated}, and a class with shaping: cqf",
+                f"{stated}, and a class with shaping",
                 "no such key: its frames may come at any time",
             )
     for name, stated in intent[PolicingRules].classes.items():
@@ -72,6 +79,20 @@ def _check(document: shape.Document, intent: Intent, problems: Problems) -> None
                 "a class with the role scheduled: nothing is planned of others that frames could "
                 "miss",
             )
+
+
+def _check_profiles(document: shape.Document, intent: Intent, problems: Problems) -> None:
+    """Add to `problems` what is to be policed at switches that hold no stream filters."""
+    links, stations = intent.network.links.values(), intent.network.end_stations
+    first = {its.target.node for its in links if its.source.node in stations}
+    without = _without_filters(document)
+    for path, stated in _stated(document):
+        is_of_switch = path[0] == "switches"
+        concerned = [n for n in without if (n == path[1] if is_of_switch else n in first)]
+        if concerned and stated is not Policing.OFF:
+            found = f"{stated}, and a profile of switch {concerned[0]}"
+            expected = "no such key: a switch with a profile has no stream filters that are known"
+            problems.add(path, found, expected)
 
 
 def _stated(document: shape.Document) -> Iterator[tuple[KeyPath, object]]:

@@ -131,7 +131,7 @@ def _lack(plan: Plan) -> Lack | None:
         f"{switch} holds {capacity.of(switch):,} of {needed:,}"
         for switch, needed in uncounted(plan).items()
     ]
-    text = "too few stream filters to count frames that come otherwise than planned"
+    text = "too few stream filters to count frames that are out of profile"
     return Lack(text, few, "stream-filters-max") if few else None
 
 

@@ -10,16 +10,6 @@ from cnc.support.wording import named
 _Streams = dict[tuple[str, int], TalkerStream]
 
 
-def talker_needs_change(
-    desired: TalkerStreams, stored: StoredPort, report: PortReport | None
-) -> str | None:
-    """Why a station's port must be configured again; None when it stores and publishes this."""
-    if change := configured_difference(desired, stored):
-        return change
-    difference = drifted(desired, stored, report)
-    return f"the station drifted: {difference}" if difference else None
-
-
 def configured_difference(desired: TalkerStreams, stored: StoredPort) -> str | None:
     """The streams that are not configured as desired, in words; None when all are."""
     configured = previous(desired, stored)

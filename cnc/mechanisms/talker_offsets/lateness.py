@@ -118,8 +118,8 @@ def too_small_hint(measured: WakeUps, key: str) -> str:
     return (
         f"state `{key}: {needed}`, or leave it out and let `cnc plan --ask-switches` or "
         "`cnc push INTENT` take what is measured; or `policing: count`; a talker with real-time "
-        "priority (be_punctual) on a real-time kernel is earlier, and counts anew once it is "
-        "started again"
+        "priority (be_punctual) on a real-time kernel is earlier; restart it to begin a "
+        "new count"
     )
 
 

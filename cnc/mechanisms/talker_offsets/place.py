@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from cnc.data_tree.tree import GatesReport, PortReport, TalkerReport
-from cnc.mechanism import AtPlace
+from cnc.mechanism import AtPlace, configured_or_drifted
 from cnc.mechanisms.talker_offsets.compare import (
     configured_difference,
     difference_since,
     drifted,
     previous,
     talker_difference,
-    talker_needs_change,
 )
 from cnc.mechanisms.talker_offsets.tree import derive, edit, stored_tables, talker_reports, told
 from cnc.model import TalkerStreams
@@ -32,7 +31,7 @@ AT_PLACE = AtPlace(
     part=TalkerStreams,
     cycles_ns=lambda its: (stream.period_ns for stream in its.streams),
     derive=derive,
-    needs_change=talker_needs_change,
+    needs_change=configured_or_drifted("the station", configured_difference, drifted),
     configured=configured_difference,
     differs=talker_difference,
     drifted=drifted,

@@ -23,7 +23,7 @@ from collections.abc import Collection, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 
-from cnc.errors import Lack, Unschedulable
+from cnc.errors import InputError, Lack, Unschedulable
 from cnc.keys.written import keys_of
 from cnc.loops import derive as loops
 from cnc.loops.model import Loops
@@ -44,7 +44,7 @@ __all__ = ["Changes", "Live", "with_room"]
 
 _NONE_SHARED = (
     "its frames are to share windows (`windows: shared`), and in the plan that runs each frame has "
-    "one of its own. What would help: `windows: auto` for it or its class, or to plan anew with it "
+    "one of its own. What would help: `windows: auto` for it or its class, or a new plan with it "
     "(`cnc plan`)"
 )
 
@@ -70,7 +70,14 @@ class Live:
         own as much.
 
         Raises `InputError` where the plan has other shared windows than this planner lays out,
-        promises what it cannot account for, or has a class whose streams have no instants."""
+        promises what it cannot account for, or has a class by whose shaper streams have bounds
+        that all depend on each other."""
+        if shaped := plan.intent.shaped_classes():
+            raise InputError(
+                "streams come and go one by one where no bound depends on all lists, and class "
+                f"{shaped[0].name} has shaping: {shaped[0].shaper}",
+                hint="plan all streams together: cnc plan INTENT --keep PLAN",
+            )
         self._recovery_step_ns = recovery_step_ns
         self._origin = plan
         self._plan: Plan | None = plan
@@ -89,7 +96,7 @@ class Live:
         self._given = {port: gates for port, gates in plan.gates.items() if port in ports}
         others = {port: gates for port, gates in plan.gates.items() if port not in ports}
         self._cyclic = CyclicStreams(plan)
-        instants = {name: its for name, its in plan.streams.items() if not its.is_cyclic}
+        instants = {name: its for name, its in plan.streams.items() if its.has_instants}
         plan = replace(plan, streams=instants)
         is_shared = any(planned.is_shared for planned in plan.streams.values())
         self._windows = _windows_of(replace(plan, gates=others), self._router, is_shared=is_shared)
@@ -205,7 +212,7 @@ class Live:
         """
         names = dict.fromkeys(names)
         gone = {name: self._planned[name] for name in names if name in self._planned}
-        gates = self._windows.remove({n: its for n, its in gone.items() if not its.is_cyclic})
+        gates = self._windows.remove({n: its for n, its in gone.items() if its.has_instants})
         self._cyclic.remove(gone.keys(), self._streams, self._router)
         self._addresses.remove(_senders(gone))
         starts = self._starts(gone)
@@ -243,7 +250,7 @@ class Live:
                 traffic_classes=(self._class_name[planned.paths[0][0].traffic_class],),
             )
             for name, planned in self._planned.items()
-            if may_move(self._streams[name]) and name not in closing and not planned.is_cyclic
+            if may_move(self._streams[name]) and name not in closing and planned.has_instants
         }
 
     def _closed(
@@ -297,7 +304,7 @@ class Live:
             Start(name, self._class_name[hop.traffic_class], self._number[hop.egress])
             for name, its in planned.items()
             for hop in its.hops
-            if hop.egress.node in stations and not its.is_cyclic
+            if hop.egress.node in stations and its.has_instants
         }
 
 

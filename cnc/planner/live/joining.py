@@ -20,7 +20,7 @@ from cnc.planner.sharing.times import Times
 from cnc.planner.sharing.ways import Step
 
 _NO_ROOM = (
-    "the windows that frames share on its way have no room for it in any slot. What would help: a "
+    "the windows that frames share on its path have no room for it in any slot. What would help: a "
     "`reserve` of its class in the next plan (`cnc plan`)"
 )
 _SLOTS_MAX = 8  # that are tried, the emptiest first

@@ -44,7 +44,7 @@ class Promises:
             raise InputError(
                 f"the plan of {plan.intent.name} promises more of disturbances than this planner "
                 f"can account for: {_named(broken)}",
-                hint="plan anew (`cnc plan`)",
+                hint="make a new plan (`cnc plan`)",
             )
 
     def prepare(self) -> None:

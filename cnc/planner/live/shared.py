@@ -70,7 +70,9 @@ class SharedWindows:
             if not self._broken(self._now.bounds_ns):
                 return
             why = "promises more of disturbances than this planner can account for"
-        raise InputError(f"the plan of {plan.intent.name} {why}", hint="plan anew (`cnc plan`)")
+        raise InputError(
+            f"the plan of {plan.intent.name} {why}", hint="make a new plan (`cnc plan`)"
+        )
 
     @property
     def classes(self) -> Mapping[int, RunningLayout]:
@@ -184,7 +186,7 @@ class SharedWindows:
                 {
                     stream.name: f"its period of {us(stream.period_ns)} is no multiple of the "
                     f"slots of {us(stated.slot_ns)} in which the windows of its class open. What "
-                    "would help: another period, or to plan anew (`cnc plan`)"
+                    "would help: another period, or a new plan (`cnc plan`)"
                 }
             )
         taken = _taken_by(problem, self._now.beside, self._now.classes, number)

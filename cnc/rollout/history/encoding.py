@@ -1,6 +1,6 @@
 """The change of a switch, and the plan, as octets and back.
 
-    {"format": "cnc-change/1", "management": Management,
+    {"format": "cnc-change/1", "management": {"address": ..., "port": ..., "user": ...},
      "before": {port: Stored or null, ...},
      "after": {port: PortConfiguration, Talkers or null, ...},
      "bridges": {bridge: {"before": Forwarding or null, "after": Forwarding}, ...},
@@ -11,8 +11,8 @@ objects as keys: of a bridge `entries`, `names` and the part of each mechanism a
 
 What mechanisms that this format had not at first ask for makes it "cnc-change/2": a Forwarding then
 has `parts` as well, {key: {"version": its own, "rows": [...]}, ...}; those of ports make it
-"cnc-change/3". A program that does not know one of them refuses the change by name: it could not
-put it back.
+"cnc-change/3". Of a switch with a device profile it is "cnc-change/4", and has "profile": Profile.
+A program that does not know one of them refuses the change by name: it could not put it back.
 Both are deflated: gate control lists are repetitive. What is longer than `TEXT_MAX_OCTETS` is
 neither written nor read: a damaged file may hold little that inflates to more than the memory.
 """
@@ -40,6 +40,7 @@ from cnc.model import (
     PortConfiguration,
     PortGates,
     PortSettings,
+    Profile,
     StoredBridge,
     StoredGates,
     StoredPort,
@@ -54,6 +55,7 @@ from cnc.rollout.history.record import Outcome, SwitchChange
 _FORMAT = "cnc-change/1"
 _FORMAT_WITH_PARTS = "cnc-change/2"
 _FORMAT_WITH_PARTS_OF_PORTS = "cnc-change/3"
+_FORMAT_WITH_PROFILE = "cnc-change/4"
 # The kinds of parts that the first format had, under their own keys, each in its version 1.
 _FIRST = {"translations", "sequencing", "filters"}
 # Of a plan or a change, three times the plan of 10,000 streams that pass ten ports each.
@@ -74,9 +76,12 @@ def change_to_octets(change: SwitchChange) -> bytes:
     }
     has_parts = any(its and its.parts for each in bridges.values() for its in each.values())
     of_bridges = _FORMAT_WITH_PARTS if has_parts else _FORMAT
+    of_parts = _FORMAT_WITH_PARTS_OF_PORTS if parts else of_bridges
+    its = change.management
     document = _document()(
-        format=_FORMAT_WITH_PARTS_OF_PORTS if parts else of_bridges,
-        management=change.management,
+        format=_FORMAT_WITH_PROFILE if its.profile else of_parts,
+        management=_Where(its.address, its.port, its.user),
+        profile=its.profile,
         before={name: stored and _stored(stored) for name, stored in change.before.items()},
         after={name: _of_port(its) for name, its in change.after.items()},
         bridges=bridges,
@@ -105,6 +110,15 @@ def _is_alone(settings: PortSettings) -> bool:
 
 def _kept_at_places() -> Iterator[tuple[AtPlace[Any], Kept[Any]]]:
     return ((each, each.kept) for each in at_places() if each.kept)
+
+
+@dataclass(frozen=True, slots=True)
+class _Where:
+    """A NETCONF server."""
+
+    address: str
+    port: int = 830
+    user: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,8 +214,9 @@ def change_from_octets(octets: bytes, outcome: Outcome, detail: str) -> SwitchCh
         if (stored := before[name]) is not None:
             stored += _decoded_at(at.before)
         after[name] = [*([] if at.is_alone else after[name]), *_decoded_at(at.after)]
+    where = document.management
     return SwitchChange(
-        document.management,
+        Management(where.address, where.port, where.user, document.profile),
         {n: None if parts is None else StoredPort.of(*parts) for n, parts in before.items()},
         {name: PortSettings.of(*parts) for name, parts in after.items()},
         outcome,
@@ -349,8 +364,9 @@ def _document() -> Any:
     bridge: Any = create_model("Bridge", before=_forwarding() | None, after=_forwarding())
     return create_model(
         "Document",
-        format=Literal["cnc-change/1", "cnc-change/2", "cnc-change/3"],
-        management=Management,
+        format=Literal["cnc-change/1", "cnc-change/2", "cnc-change/3", "cnc-change/4"],
+        management=_Where,
+        profile=(Profile | None, Field(None, exclude_if=lambda its: its is None)),
         before=dict[str, _Stored | None],
         after=dict[str, PortConfiguration | _Talkers | None],
         bridges=(dict[str, bridge], {}),

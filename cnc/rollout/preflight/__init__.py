@@ -6,6 +6,7 @@
 `finding` result of a check       `switches` agent, kernel, ports of each
 `ports`   one port               `clocks`   all compared with each other
 `mtus`    the longest packets    `cabling`  neighbours, in doctor
+`profiles` what a switch lacks that does not run our agent
 """
 
 from cnc.finding import Check, Finding, Verdict, refuse

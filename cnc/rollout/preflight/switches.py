@@ -21,6 +21,7 @@ from cnc.model import (
 from cnc.plans.packets import longest_packets
 from cnc.rollout.compare import agent_down
 from cnc.rollout.preflight.mtus import examine_mtu
+from cnc.rollout.preflight.profiles import examine_profile
 
 _NOT_APPLIED = "remove the cause, or correct or delete what is configured of the port"
 
@@ -86,8 +87,11 @@ def _examine_switch(
         down = agent_down(name)
         yield Finding(name, None, Check.AGENT, Verdict.FAILED, down.reason, down.hint)
         return
-    yield Finding(name, None, Check.AGENT, Verdict.OK, "answers")
-    yield _late_commits(name, state.agent)
+    if state.agent.profile:
+        yield from examine_profile(name, state.agent.profile)
+    else:
+        yield Finding(name, None, Check.AGENT, Verdict.OK, "answers")
+        yield _late_commits(name, state.agent)
     for port, reason in state.agent.not_applied.items():
         text = f"what is stored of this port cannot be applied: {reason}"
         yield Finding(name, port, Check.STORED, Verdict.WARNING, text, _NOT_APPLIED)

@@ -1,8 +1,9 @@
 """What the server allows clients: the container `limits` of tsn-netconf-server (docs/SECURITY.md).
 
-Where a number is not the default there, it is about what the web workers allow (docs/uni.md). The
-backend itself keeps those of sessions, the server and its processes the others; those of operations
-that are not supported are there because they belong to the message.
+Where a number is not the default there, it is about what the web workers allow
+(docs/operate/uni.md). The backend itself keeps those of sessions, the server and its
+processes the others; those of operations that are not supported are there because they belong to
+the message.
 """
 
 from __future__ import annotations

@@ -146,7 +146,7 @@ class Database:
                 Code.UNAVAILABLE,
                 f"{self.name}: a newer cnc wrote this store (version {found}, this cnc knows "
                 f"{known})",
-                hint="use that cnc, or put back the store from before the upgrade",
+                hint="use that cnc, or restore the store from before the upgrade",
             )
 
     @contextmanager

@@ -63,7 +63,7 @@ def plan_of(rest: str, rows: Iterable[tuple[str, str, str]], source: str) -> Pla
     except CncError as error:
         raise CncError(
             f"the plan in {source} cannot be read: {error}",
-            hint="put back a backup of the store; or move it away: the service then starts with "
+            hint="restore a backup of the store; or move it away: the service then starts with "
             "the streams of the intent file alone",
         ) from error
 

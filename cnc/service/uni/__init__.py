@@ -10,7 +10,7 @@
     placed     what a CUC is told of a place, and whether it is in time
     shown      a stored stream as the standard's tree has it, and events as its notifications
 
-docs/uni.md has what becomes of each leaf.
+docs/operate/uni.md has what becomes of each leaf.
 """
 
 from cnc.service.uni.placed import TRIES_MAX, answer, narrowed

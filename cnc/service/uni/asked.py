@@ -84,7 +84,7 @@ def read(body: Body) -> Asked:
             "time-aware is absent: the talker would send at any time, and the classes of this "
             "network open their gates for planned frames only",
             "write traffic-specification/time-aware, and let the talker send at the "
-            "time-aware-offset that it is told",
+            "time-aware-offset that it gets",
         )
     algorithm = traffic.get("transmission-selection", _STRICT_PRIORITY)
     if algorithm != _STRICT_PRIORITY:

@@ -143,7 +143,7 @@ def _trees(asked: Asked, intent: Intent) -> Mapping[str, Any]:
     if intent.network.forwarding is Forwarding.ROUTED:
         raise Refused(
             Failure.BRIDGE_RESOURCES,
-            "num-seamless-trees 2: switches that forward by IP address take out no copies",
+            "num-seamless-trees 2: switches that forward by IP address eliminate no duplicates",
             "write 1, or `forwarding: bridged` in the intent",
         )
     return {"paths": _TWO_TREES, "elimination": str(Elimination.SWITCH)}

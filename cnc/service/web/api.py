@@ -48,7 +48,7 @@ OPERATIONS = (
         "POST",
         "/rollback",
         "rollback",
-        "Back to the intent of a rollout, or the former one",
+        "Back to the intent of a rollout, or the previous one",
         status=202,
         has_body=True,
         is_keyed=True,

@@ -11,6 +11,8 @@ import sys
 from pathlib import Path
 
 PROGRAM = Path(__file__).with_name("tsn-probe")
+LACKING = "tsn-probe: this installation lacks the program: it was built without a C compiler"
+REMEDY = "install gcc and libc6-dev and build it again"
 
 
 def main() -> None:
@@ -18,10 +20,7 @@ def main() -> None:
     try:
         os.execv(PROGRAM, [str(PROGRAM), *sys.argv[1:]])  # noqa: S606  on purpose
     except FileNotFoundError:
-        sys.exit(
-            "tsn-probe: this installation lacks the program: it was built without a C compiler\n"
-            "hint: install gcc and libc6-dev and build it again"
-        )
+        sys.exit(f"{LACKING}\nhint: {REMEDY}")
 
 
 if __name__ == "__main__":

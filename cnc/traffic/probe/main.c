@@ -15,6 +15,7 @@ static const char USAGE[] =
 	"usage: tsn-probe send ADDRESS [OPTION...]      send UDP packets, stamp each on its way out\n"
 	"       tsn-probe receive [ADDRESS] [OPTION...] receive and stamp them (default: all addresses)\n"
 	"       tsn-probe cost                          what a stamp costs, and how exact cycles are\n"
+	"       tsn-probe replay FILE                   send captured packets; `cnc lab traffic` writes FILE\n"
 	"       tsn-probe path                          print where this program is, to be copied\n"
 	"\n"
 	"  --count N            packets to send, or rows of the receiver's table, of 64 octets each\n"
@@ -45,7 +46,7 @@ static const struct option OPTIONS[] = {
 	{"help", no_argument, NULL, 'h'},	  {0},
 };
 /* Which of them a command has. */
-static const char SENDS[] = "cPkHopsdrh", RECEIVES[] = "cPkHowh", COSTS[] = "oh";
+static const char SENDS[] = "cPkHopsdrh", RECEIVES[] = "cPkHowh", COSTS[] = "oh", REPLAYS[] = "oh";
 
 volatile sig_atomic_t stopped;
 
@@ -110,8 +111,7 @@ static int64_t duration_ns(const char *option, const char *text, int64_t least_n
 	       option, text, (long long)(least_ns / 1000), (long long)(most_ns / NS_PER_S));
 }
 
-/* An IPv4 or IPv6 address; one of a link with its interface, fe80::1%eth0. */
-static void read_address(const char *text, in_port_t port, struct sockaddr_storage *address)
+void read_address(const char *text, in_port_t port, struct sockaddr_storage *address)
 {
 	struct sockaddr_in *four = (struct sockaddr_in *)address;
 	struct sockaddr_in6 *six = (struct sockaddr_in6 *)address;
@@ -173,6 +173,13 @@ static void read_options(int count, char **words, const char *allowed, struct op
 	}
 	if (optind < count)
 		address = words[optind++];
+	if (allowed == REPLAYS) {
+		if (!address || optind < count)
+			refuse("`%s`: expected one file, found %s", words[0],
+			       address ? words[optind] : "none");
+		options->timeline = address;
+		return;
+	}
 	if (!address || optind < count)
 		refuse("`%s`: expected one address, found %s", words[0], address ? words[optind] : "none");
 	read_address(address, port, &options->address);
@@ -209,10 +216,14 @@ int main(int count, char **words)
 		read_options(count - 1, words + 1, COSTS, &options);
 		return print_cost(&options);
 	}
+	if (!strcmp(command, "replay")) {
+		read_options(count - 1, words + 1, REPLAYS, &options);
+		return probe_replay(&options);
+	}
 	if (!strcmp(command, "path") && count == 2)
 		return print_path();
 	if (!sends && strcmp(command, "receive"))
-		refuse("expected send, receive, cost or path (--help)");
+		refuse("expected send, receive, replay, cost or path (--help)");
 	read_options(count - 1, words + 1, sends ? SENDS : RECEIVES, &options);
 	sigaction(SIGINT, &on_stop, NULL);
 	sigaction(SIGTERM, &on_stop, NULL);

@@ -3,6 +3,7 @@
 #ifndef PROBE_H
 #define PROBE_H
 
+#include <netinet/in.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -35,6 +36,7 @@ struct packet {
 
 struct options {
 	struct sockaddr_storage address;
+	const char *timeline; /* of a replay */
 	const char *output;   /* NULL: standard output */
 	const char *hardware; /* the interface whose clock stamps, too; NULL: none does */
 	uint32_t count;
@@ -47,6 +49,8 @@ struct options {
 /* main.c: say what is wrong and end, with exit code 2 for input and 1 for all else. */
 void refuse(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
 void fail(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
+/* An IPv4 or IPv6 address; one of a link with its interface, fe80::1%eth0. */
+void read_address(const char *text, in_port_t port, struct sockaddr_storage *address);
 extern volatile sig_atomic_t stopped; /* by a signal: end the run, and write what there is */
 
 /* clock.c */
@@ -96,6 +100,7 @@ bool stamps_take(int fd, struct msghdr *message, int flags, int64_t ns[2], uint3
 		 uint32_t *id);
 
 int probe_send(const struct options *options);
+int probe_replay(const struct options *options);
 int probe_receive(const struct options *options);
 
 #endif

@@ -80,12 +80,12 @@ def refuse_jitter(intent: Intent) -> None:
     """A tap at a cable knows when a frame was sent, and from that when it came.
 
     Raises:
-        InputError: a cable has jitter.
+        InputError: a cable has jitter or a delay.
     """
     for port, its in intent[ImpairedLinks].by_port.items():
-        if its.jitter_ns:
+        if its.jitter_ns or its.pareto_ns:
             raise InputError(
-                f"the link of {port} has jitter, and a trace takes each frame to arrive when the "
-                "length of its cable says",
-                hint="leave jitter out of its key impairments, or measure with `cnc lab traffic`",
+                f"the link of {port} has jitter or a delay, and a trace takes each frame to arrive "
+                "when the length of its cable says",
+                hint="leave both out of its key impairments, or measure with `cnc lab traffic`",
             )

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 from itertools import repeat
 from typing import BinaryIO
 
+from cnc.captures.pcapng import Address, CaptureFile, Direction
 from cnc.lab.addressing import addresses, port_addresses
 from cnc.model import Plan, PortRef
 from cnc.support.format import microseconds
-from cnc.traffic.pcapng import Address, CaptureFile, Direction
 from cnc.traffic.recording import BridgedFlow
 from cnc.traffic.trace.passages import Passage, Probe
 from cnc.traffic.trace.record import Trace
@@ -116,7 +116,7 @@ def _hops_ns(plan: Plan) -> dict[tuple[str, PortRef], set[tuple[int, int]]]:
     there."""
     found: dict[tuple[str, PortRef], set[tuple[int, int]]] = {}
     for name, planned in plan.streams.items():
-        for path in () if planned.is_cyclic else planned.paths:
+        for path in planned.paths if planned.has_instants else ():
             for hop in path:
                 after_ns = hop.offset_ns - path[0].offset_ns
                 found.setdefault((name, hop.egress), set()).add((after_ns, hop.window_ns))

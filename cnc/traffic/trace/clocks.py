@@ -11,11 +11,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from cnc.captures.pcapng import tai_comment
 from cnc.lab.kernels.offsets import RecordedClock, TrueOffsets
 from cnc.talker.clock import NS_PER_S, tai_offset_ns
 from cnc.traffic.flows import AnyFlow
 from cnc.traffic.frames import Delivery, Frame
-from cnc.traffic.pcapng import tai_comment
 
 
 class Clock(Protocol):

@@ -87,7 +87,7 @@ class _Way:
                 )
 
     def margins(self) -> Iterator[HopMargin]:
-        if self._plan.streams[self._stream].is_cyclic:
+        if not self._plan.streams[self._stream].has_instants:
             return  # no frame is planned for any instant
         for number in range(1, len(self._hops)):
             before, hop = self._hops[number - 1 : number + 1]

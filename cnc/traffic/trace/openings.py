@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cnc.chart.axis import open_times
+from cnc.chart.axis import joined_open_times
 from cnc.model import GateControlList
 from cnc.traffic.trace.clocks import Clock
 
@@ -22,12 +22,8 @@ class Openings:
     ) -> None:
         self._clock = clock
         self._cycle_ns = gates.cycle_ns
-        windows = list(open_times(gates, traffic_class))
+        windows = joined_open_times(gates, traffic_class)
         self._is_always = windows == [(0, gates.cycle_ns)]
-        if len(windows) > 1 and windows[0][0] == 0 and windows[-1][1] == gates.cycle_ns:
-            # The last window of a cycle goes on as the first of the next.
-            (_, first_end_ns), *between, (last_ns, _) = windows
-            windows = [(last_ns - gates.cycle_ns, first_end_ns), *between]
         self._starts = [
             (open_ns, close_ns - duration_ns)
             for open_ns, close_ns in windows

@@ -1,0 +1,154 @@
+"""Classes with a shaper: has each port the idle slopes that its streams need, and are all in time?
+
+Bounds are reckoned once more by code of its own (`cnc.mechanisms.cbs.judged`), from the lists, the
+ways and the idle slopes that the plan has.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+from cnc.account.frames import AddedOctets, Transmission
+from cnc.account.judge import Judge, Told
+from cnc.account.violation import Violation
+from cnc.account.wire import control_ns, held_up_ns
+from cnc.mechanisms.cbs.judged import Reckoned, Unbounded
+from cnc.mechanisms.cbs.model import IdleSlopes
+from cnc.model import (
+    NS_PER_S,
+    Plan,
+    PortRef,
+    Shaper,
+    StreamPlan,
+    TalkerInterference,
+    transmission_max_ns,
+)
+
+
+def _times(
+    plan: Plan, _told: Told, _transmissions: Sequence[Transmission], _added: AddedOctets
+) -> Iterator[Violation]:
+    """Which streams leave by another shaper than their class, find no room, or are late."""
+    shaped: dict[str, StreamPlan] = {}
+    is_whole = True
+    for name, planned in plan.streams.items():
+        if (stream := plan.intent.streams.get(name)) is None:
+            continue
+        expected = plan.intent.shaper_of(stream)
+        if planned.shaper is not expected:
+            text = f"has {planned.shaper or 'instants'}, its class {expected or 'instants'}"
+            yield Violation("shaper", name, text)
+            is_whole = False
+        elif expected and any(hop.offset_ns or hop.window_ns for hop in planned.hops):
+            yield Violation("shaper", name, "has instants, and its class has none")
+        if planned.shaper:
+            shaped[name] = planned
+    links = plan.intent.network.links
+    if any(hop.egress not in links for its in shaped.values() for hop in its.hops):
+        return  # which the rules for ways report
+    yield from _slopes(plan, shaped)
+    if shaped and is_whole:
+        yield from _latencies(plan, shaped)
+
+
+def _slopes(plan: Plan, shaped: dict[str, StreamPlan]) -> Iterator[Violation]:
+    """Ports without the idle slope that a class of theirs needs, or with one for none."""
+    bridges, classes = plan.intent.network.bridges, plan.intent.classes.values()
+    needed = {
+        (hop.egress, plan.class_of(name).number)
+        for name, its in shaped.items()
+        if its.shaper is Shaper.CREDIT
+        for hop in its.hops
+        if hop.egress.node in bridges
+    }
+    found = {
+        (port, number): slope
+        for port, slopes in plan[IdleSlopes].by_port.items()
+        for number, slope in slopes.items()
+    }
+    least = {its.number: its.idle_slope_bps for its in classes}
+    for port, number in sorted(needed | found.keys()):
+        slope_bps = found.get((port, number))
+        if slope_bps is None:
+            text = f"has no idle slope for traffic class {number}, by which streams leave"
+            yield Violation("idle-slope", str(port), text)
+            continue
+        link = plan.intent.network.links.get(port)
+        if (port, number) not in needed or link is None:
+            text = f"has an idle slope for traffic class {number}, by which no stream leaves"
+            yield Violation("idle-slope", str(port), text)
+        elif not max(least.get(number, 0), 1) <= slope_bps < link.rate_bps:
+            text = (
+                f"has an idle slope of {slope_bps} bit/s for traffic class {number}, expected "
+                f"{least.get(number, 0)} at least, and less than {link.rate_bps}"
+            )
+            yield Violation("idle-slope", str(port), text)
+
+
+def _latencies(plan: Plan, shaped: dict[str, StreamPlan]) -> Iterator[Violation]:
+    access_ns = {}
+    for port in {its.hops[0].egress for its in shaped.values()}:
+        yield from _beside(plan, port)
+        if (until_ns := _access_ns(plan, port)) is None:
+            yield Violation("talker", str(port), "its talker has more to send than the link sends")
+            return
+        access_ns[port] = until_ns
+    found = Reckoned(plan, plan[IdleSlopes].by_port).latencies_ns(access_ns)
+    if isinstance(found, Unbounded):
+        yield Violation("unbounded", str(found.where), found.text)
+        return
+    for name, latency_ns in found.items():
+        worst_ns = -(-latency_ns // 1)
+        if worst_ns > shaped[name].latency_bound_ns:
+            said_ns = shaped[name].latency_bound_ns
+            text = f"may take {worst_ns} ns, the plan says {said_ns} ns at most"
+            yield Violation("bound", name, text)
+        if worst_ns > (allowed_ns := plan.intent.streams[name].max_latency_ns):
+            text = f"may take {worst_ns} ns, its max-latency is {allowed_ns} ns"
+            yield Violation("deadline", name, text)
+
+
+def _beside(plan: Plan, port: PortRef) -> Iterator[Violation]:
+    """Planned frames of a talker wait for one frame with a shaper at most, and that is planned."""
+    talker = plan.intent.network.end_stations.get(port.node)
+    leaving = [(name, its) for name, its in plan.streams.items() if its.hops[0].egress == port]
+    highest = max(its.hops[0].traffic_class for _, its in leaving if its.shaper)
+    for name, its in leaving:
+        if not its.has_instants or name not in plan.intent.streams:
+            continue
+        if talker is None or talker.interference is TalkerInterference.NONE:
+            text = "waits for no frame of its talker by its plan, which has some of no instant"
+            yield Violation("talker", name, text)
+        elif its.hops[0].traffic_class < highest:
+            text = f"goes behind all frames of traffic class {highest} at its talker"
+            yield Violation("talker", name, text)
+
+
+def _access_ns(plan: Plan, port: PortRef) -> int | None:
+    """Until when a talker has sent a burst that it is to have, if those of all its streams come
+    together (busy period); None: never."""
+    intent = plan.intent
+    link = intent.network.links[port]
+    bursts: defaultdict[int, int] = defaultdict(int)  # how long those of a period take
+    for name, planned in plan.streams.items():
+        if (stream := intent.streams.get(name)) is None:
+            continue
+        octets = intent.network.wire_octets(stream.payload_octets)
+        frames = stream.frames * sum(path[0].egress == port for path in planned.paths)
+        bursts[stream.period_ns] += frames * transmission_max_ns(octets, link.rate_bps)
+    if sum(NS_PER_S * busy_ns // period_ns for period_ns, busy_ns in bursts.items()) >= NS_PER_S:
+        return None
+    held_ns, until_ns = held_up_ns(intent, link), 1
+    while until_ns < 1 << 50:
+        work_ns = sum(-(-until_ns // period_ns) * busy_ns for period_ns, busy_ns in bursts.items())
+        needed_ns = held_ns + work_ns
+        needed_ns += control_ns(intent, link, needed_ns)
+        if needed_ns <= until_ns:
+            return until_ns
+        until_ns = needed_ns
+    return None
+
+
+# Bounds depend on each other, but for plans without any (`is_same_ground` of the judge).
+JUDGE = Judge(times=_times, is_local=True)
