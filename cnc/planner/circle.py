@@ -11,14 +11,17 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from math import gcd
 
+_TWICE_MAX = 16
+
 
 class Circle:
     """A union of half-open intervals on a circle of `length_ns`, disjoint and sorted.
 
-    An interval over the end of the circle is kept as two.
+    An interval over the end of the circle is kept as two. Reservations meet in `twice` alone, where
+    these are no more than _TWICE_MAX: to free a time in which none meet takes no look at others.
     """
 
-    __slots__ = ("ends", "length_ns", "starts")
+    __slots__ = ("ends", "length_ns", "starts", "twice")
 
     def __init__(self, length_ns: int, reservations: Iterable[tuple[int, int, int]]) -> None:
         """Fold `reservations`, each (start, duration, period)."""
@@ -32,13 +35,17 @@ class Circle:
             else:
                 folded += self._pieces(start, duration, period)
         folded.sort()
+        self.twice: list[tuple[int, int]] = []
         starts, ends, until = list[int](), list[int](), -1
         for start, end in folded:
             if start > until:
                 starts.append(start)
                 ends.append(end)
                 until = end
-            elif end > until:
+                continue
+            if start < until:
+                self.twice.append((start, min(end, until)))
+            if end > until:
                 ends[-1] = until = end
         self.starts, self.ends = starts, ends
 
@@ -49,6 +56,7 @@ class Circle:
         turns = range(0, length_ns, self.length_ns)
         found.starts = [turn + start for turn in turns for start in starts]
         found.ends = [turn + end for turn in turns for end in ends]
+        found.twice = [(turn + start, turn + end) for turn in turns for start, end in self.twice]
         if starts and starts[0] == 0 and ends[-1] == self.length_ns:  # one, but where it is cut
             del found.starts[len(starts) :: len(starts)]
             del found.ends[len(ends) - 1 : -1 : len(ends)]
@@ -61,10 +69,22 @@ class Circle:
             first = bisect_left(ends, start)
             last = bisect_right(starts, end, first)
             if first < last:
+                if len(self.twice) <= _TWICE_MAX and (
+                    bisect_right(ends, start, first) < bisect_left(starts, end, first)
+                ):
+                    self.twice.append((start, end))
                 start = min(start, starts[first])
                 end = max(end, ends[last - 1])
             starts[first:last] = [start]
             ends[first:last] = [end]
+
+    def may_be_twice(self, start_ns: int, duration_ns: int, period_ns: int) -> bool:
+        """Whether more than one reservation may take some of that time."""
+        return len(self.twice) > _TWICE_MAX or any(
+            start < until and begin < end
+            for start, end in self._pieces(start_ns, duration_ns, period_ns)
+            for begin, until in self.twice
+        )
 
     def subtract(self, start_ns: int, duration_ns: int, period_ns: int) -> None:
         """Free that time, whoever took it."""

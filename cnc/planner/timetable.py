@@ -75,6 +75,8 @@ class Resource:
     def _free(self, circle: Circle, start_ns: int, duration_ns: int, period_ns: int) -> None:
         """Take a reservation out of a circle, but what others take of the same time."""
         circle.subtract(start_ns, duration_ns, period_ns)
+        if not circle.may_be_twice(start_ns, duration_ns, period_ns):
+            return
         repeat = gcd(period_ns, circle.length_ns)
         for other in self.in_the_way(start_ns, duration_ns, repeat):
             circle.add(*self.reservations[other])
@@ -111,6 +113,11 @@ class Timetable:
                 self.links[number].reserve(member, *its)
         for placement in problem.kept.values():
             self.place(placement)
+
+    def resources(self) -> list[Resource]:
+        """All links and queues."""
+        early = (its for of_queue in self._early.values() for its in of_queue.values())
+        return [*self.links, *self._held.values(), *early]
 
     def classes(self, route: Route) -> tuple[int, ...]:
         """The classes a member may use now: that of the stream's other path, if it has a place."""

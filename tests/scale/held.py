@@ -45,6 +45,7 @@ def measure(streams: int, switches: int, events: int) -> Held:
     like = list(wanted.streams.values())
     planned = plan(wanted)
     live, judged, change_s = Live(planned), Judged(planned), list[float]()
+    live.prepare()  # as a service does some seconds after its start
 
     def happened(name: str, changes: Changes) -> None:
         following, named = live.plan, Named({name}, changes.gates.keys())

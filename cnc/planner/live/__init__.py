@@ -19,9 +19,12 @@ not: it holds what runs, and asks it for a few streams at a time.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import wraps
+from threading import Lock
+from typing import Concatenate, ParamSpec, TypeVar
 
 from cnc.errors import InputError, Lack, Unschedulable
 from cnc.keys.written import keys_of
@@ -42,6 +45,9 @@ from cnc.support.gc_pause import in_steps
 
 __all__ = ["Changes", "Live", "with_room"]
 
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
 _NONE_SHARED = (
     "its frames are to share windows (`windows: shared`), and in the plan that runs each frame has "
     "one of its own. What would help: `windows: auto` for it or its class, or a new plan with it "
@@ -53,6 +59,17 @@ def with_room(plan: Plan, recovery_step_ns: int) -> Plan:
     """The plan with its promises of recovery raised to the next multiples of `recovery_step_ns`, so
     that streams that come may make frames late for as much longer."""
     return replace(plan, recovery_ns=_in_steps(plan.recovery_ns, recovery_step_ns))
+
+
+def _alone(change: Callable[Concatenate[Live, _P], _T]) -> Callable[Concatenate[Live, _P], _T]:
+    """No other change, and nothing of `prepare`, goes on beside it."""
+
+    @wraps(change)
+    def alone(live: Live, /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        with live.changing:
+            return change(live, *args, **kwargs)
+
+    return alone
 
 
 class Live:
@@ -79,6 +96,7 @@ class Live:
                 hint="plan all streams together: cnc plan INTENT --keep PLAN",
             )
         self._recovery_step_ns = recovery_step_ns
+        self.changing = Lock()
         self._origin = plan
         self._plan: Plan | None = plan
         self._streams = dict(plan.intent.streams)
@@ -129,8 +147,9 @@ class Live:
     def prepare(self) -> None:
         """Do what the first change would else do, which takes seconds in a large network. From any
         thread, also beside changes: the first waits for it then, as long as it would else take."""
-        self._windows.prepare()
+        self._windows.prepare(self.changing)
 
+    @_alone
     @in_steps()
     def add(self, streams: Collection[Stream], *, moving_at_most: int = 0) -> Changes:
         """Place all of `streams`, or raise `Unschedulable` and change nothing.
@@ -200,6 +219,7 @@ class Live:
             come.moved,
         )
 
+    @_alone
     @in_steps()
     def remove(self, names: Iterable[str]) -> Changes:
         """Take streams out; those that are not there are passed over.

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
+from threading import Lock
 
 from cnc.errors import Unschedulable
 from cnc.model import GateControlList, Plan, PortRef, Stream, Windows
@@ -56,8 +57,9 @@ class BothWindows:
         """What is promised of disturbances."""
         return self._shared.recovery_ns
 
-    def prepare(self) -> None:
-        """As `Live.prepare`: there is nothing that only the first change asks for."""
+    def prepare(self, changing: Lock) -> None:
+        """As `Live.prepare`; no change goes on while the lock is held."""
+        self._places.prepare(changing)
 
     def add(
         self, streams: Collection[Stream], undo: ExitStack, movable: Movable, _most: int

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from math import lcm
 from operator import sub
@@ -102,14 +102,21 @@ class EditedList:
         """Make the edges anew from the opening of the first of successive windows to that of the
         last, which may be in another cycle than the first."""
         count, cycle = len(self._frames), self.cycle_ns
-        some = [(n // count * cycle, self._frames[n % count]) for n in indexes]
         later = cycle if indexes[0] < 0 else 0
-        frames = [(opens + by + later, ends + by + later, c) for by, (opens, ends, c) in some]
+        frames: list[_Frame] = []
+        for n in indexes:
+            opens, ends, number = self._frames[n % count]
+            by = n // count * cycle + later
+            frames.append((opens + by, ends + by, number))
         edges = [edge for one, other in pairwise(frames) for edge in self._edges(one, other)]
         begin, (end, _, number) = frames[0][0], frames[-1]
         edges.append((end, self._control | 1 << number))
         first = bisect_left(self._times, begin)
-        kept = list(_changes(edges, self._states[first - 1]))
+        state, kept = self._states[first - 1], list[_Edge]()
+        for edge in edges:  # but those at which nothing changes
+            if edge[1] != state:
+                kept.append(edge)
+                state = edge[1]
         if end < cycle:
             self._splice(first, bisect_right(self._times, end), kept)
             return
@@ -130,24 +137,14 @@ class EditedList:
         lengths = map(sub, times[1:], times[: end - since])
         self._entries[since:behind] = map(gate_entry, self._states[since:end], lengths)
 
-    def _edges(self, window: _Frame, following: _Frame) -> Iterator[_Edge]:
+    def _edges(self, window: _Frame, following: _Frame) -> tuple[_Edge, ...]:
         """Those of a window, and of best effort's turn behind it (`gates`)."""
         opens, close, number = window
         control, shortest = self._control, self._shortest_ns
-        yield opens, control | 1 << number
+        opening = opens, control | 1 << number
         if following[0] - close < shortest:
-            return
+            return (opening,)
         shut = clear_of_seam(following[0] - self._guard_ns, self.cycle_ns, shortest)
         if shut - close < shortest:
-            yield close, control
-        else:
-            yield close, self._everyone
-            yield shut, control
-
-
-def _changes(edges: Iterable[_Edge], state: int) -> Iterator[_Edge]:
-    """The edges at which something changes, where `state` is before them."""
-    for at, its in edges:
-        if its != state:
-            yield at, its
-        state = its
+            return opening, (close, control)
+        return opening, (close, self._everyone), (shut, control)

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from math import lcm
+from threading import Lock
 
 from cnc.errors import Lack, Unschedulable
 from cnc.model import GateControlList, Plan, PortRef, Stream
@@ -58,8 +59,9 @@ class OwnWindows:
         """What is promised of disturbances."""
         return self._promises.recovery_ns if self._promises else {}
 
-    def prepare(self) -> None:
-        """As `Live.prepare`."""
+    def prepare(self, changing: Lock) -> None:
+        """As `Live.prepare`; no change goes on while the lock is held."""
+        self._places.prepare(changing)
         if self._promises:
             self._promises.prepare()
 

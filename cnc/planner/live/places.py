@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from math import lcm
+from threading import Lock
 from typing import NamedTuple
 
 from cnc.errors import Lack, Unschedulable
@@ -52,6 +53,16 @@ class Places:
     def hyperperiod_ns(self) -> int:
         """After how long the frames of all streams repeat."""
         return lcm(*(+self._periods))
+
+    def prepare(self, changing: Lock) -> None:
+        """Fold what each link and queue is reserved for as a stream of each period sees it, which
+        the first one would else wait for. The lock is held for one of them at a time."""
+        with changing:
+            resources, periods = self.table.resources(), sorted(+self._periods)
+        for resource in resources:
+            with changing:
+                for period_ns in periods:
+                    resource.circle(period_ns)
 
     def add(
         self, streams: Collection[Stream], undo: ExitStack, movable: Movable, most: int
