@@ -82,9 +82,12 @@ def with_hops(plan: Plan, port: PortRef, number: int, change: Callable[[Hop], Ho
 
 
 def _with_closings(plan: Plan, port: PortRef, number: int, opened_ns: set[int], by_ns: int) -> Plan:
-    """The gate of a class closes sooner after each of these times, at which it is open."""
+    """The gate of a class closes sooner after each of these times, at which it is open, unless it
+    never does."""
     entries = list(plan.gates[port].entries)
     count = len(entries)
+    if all(entry.gate_states >> number & 1 for entry in entries):
+        return plan
     begins = [0, *accumulate(entry.interval_ns for entry in entries)]
     closing = set()
     for at in opened_ns:
