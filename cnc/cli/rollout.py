@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -27,7 +28,7 @@ from cnc.cli.options import (
 )
 from cnc.cli.sending import intent_of
 from cnc.cli.terminal import echo
-from cnc.errors import CncError, InputError, Unschedulable
+from cnc.errors import CncError, InputError, PlanRejected, RolloutError, Unschedulable
 from cnc.support.format import counted
 from cnc.support.lazy import lazy_import
 
@@ -38,10 +39,12 @@ if TYPE_CHECKING:
     from cnc.plans import difference as plandiff
     from cnc.plans.difference import PlanDifference
     from cnc.rollout import Finding, Report
-    from cnc.rollout.history import Rollout
+    from cnc.rollout.history import History, Rollout
 else:
     plandiff = lazy_import("cnc.plans.difference")
     rollout = lazy_import("cnc.rollout")
+
+_REFUSAL_LINES = 40  # in the history
 
 
 @click.command()
@@ -118,7 +121,11 @@ def push(  # noqa: PLR0917  one parameter an option
     if file is None:
         raise click.UsageError("FILE is missing: a plan or an intent")
     document = app.load(file)
-    with open_history(state_dir) as history:
+    action = f"push {file.name}"
+    with (
+        open_history(state_dir) as history,
+        _noting_refusal(history, app.network_of(document), action, message, dry_run=dry_run),
+    ):
         running = app.running_plan(history, document)
         with planning.shown_search() as listener:
             plan = app.plan_to_push(
@@ -142,7 +149,7 @@ def push(  # noqa: PLR0917  one parameter an option
                 dry_run=dry_run,
                 take_over=take_over,
                 without_deadline=without_deadline,
-                what=_what(f"push {file.name}", plan, ahead.change, message),
+                what=_what(action, plan, ahead.change, message),
                 force_margin=force_margin,
                 listener=say,
                 warn=_noting(warnings, as_json=as_json),
@@ -190,19 +197,21 @@ def rollback(  # noqa: PLR0917  one parameter an option
         if not as_json:
             echo(f"to rollout {chosen.number} of {chosen.network}: {chosen.what}")
         ahead = _ahead(running, plan, dry_run=dry_run, as_json=as_json)
-        report = rollout.push(
-            plan,
-            connect=connect,
-            history=history,
-            dry_run=dry_run,
-            take_over=take_over,
-            without_deadline=without_deadline,
-            what=_what(f"back to rollout {chosen.number}", plan, ahead.change, message),
-            force_margin=force_margin,
-            has_run=chosen.phase is rollout.Phase.DONE,
-            listener=say,
-            warn=_noting(warnings, as_json=as_json),
-        )
+        action = f"back to rollout {chosen.number}"
+        with _noting_refusal(history, chosen.network, action, message, dry_run=dry_run):
+            report = rollout.push(
+                plan,
+                connect=connect,
+                history=history,
+                dry_run=dry_run,
+                take_over=take_over,
+                without_deadline=without_deadline,
+                what=_what(action, plan, ahead.change, message),
+                force_margin=force_margin,
+                has_run=chosen.phase is rollout.Phase.DONE,
+                listener=say,
+                warn=_noting(warnings, as_json=as_json),
+            )
     _done(report, ahead, warnings, dry_run=dry_run, as_json=as_json)
     _report_left(report)
 
@@ -296,6 +305,33 @@ def _what(action: str, plan: Plan, change: PlanDifference | None, message: str |
     streams = change.streams_summary if change else f"+{counted(len(plan.streams), 'stream')}"
     parts = [message, f"({streams})"] if message and streams else [message or streams]
     return f"{action}: {' '.join(parts)}" if any(parts) else action
+
+
+@contextmanager
+def _noting_refusal(
+    history: History, network: str, action: str, message: str | None, *, dry_run: bool
+) -> Iterator[None]:
+    """Have the history say why what was tried was refused before a rollout began."""
+    newest = history.newest(network)
+    try:
+        yield
+    except (Unschedulable, PlanRejected, RolloutError) as error:
+        with suppress(CncError):  # the refusal is what the operator has to read
+            if not dry_run and history.newest(network) == newest:
+                history.note_refused(
+                    network=network,
+                    operator=rollout.this_controller(),
+                    what=f"{action}: {message}" if message else action,
+                    why=_shortened(str(error)),
+                )
+        raise
+
+
+def _shortened(text: str) -> str:
+    """Of a refusal of thousands of streams the first."""
+    lines = text.splitlines()
+    more = [f"  … and {len(lines) - _REFUSAL_LINES} lines more"]
+    return "\n".join(lines[:_REFUSAL_LINES] + (more if len(lines) > _REFUSAL_LINES else []))
 
 
 def _done(

@@ -45,4 +45,7 @@ class Rollout(Document):
     under_way: bool
     """A controller is working on it."""
     detail: str
+    """What went wrong, or why the push was refused."""
+    refused: bool
+    """Nothing was sent to any switch. `phase` is "taken back" then."""
     switches: dict[str, SwitchResult]

@@ -23,7 +23,7 @@ from cnc.rollout.recovery import describe, resume, roll_back, unresolved
 from cnc.rollout.rollout import FormerWays, Report
 from cnc.rollout.stated_ports import read_ports, stated
 from cnc.rollout.transaction import CHOICES
-from cnc.switch.rollout_id import Term
+from cnc.switch.rollout_id import Term, this_controller
 
 __all__ = [
     "CHOICES",
@@ -62,6 +62,7 @@ __all__ = [
     "states",
     "status",
     "status_without_plan",
+    "this_controller",
     "unresolved",
     "visit",
 ]

@@ -66,12 +66,17 @@ class RolloutId:
         """The identity of a rollout that begins now."""
         return cls(
             str(uuid4()),
-            f"{getpass.getuser()}@{socket.gethostname()}",
+            this_controller(),
             datetime.now(UTC).isoformat(timespec="seconds"),
             clock_error_ns,
             apply_before_ns,
             term,
         )
+
+
+def this_controller() -> str:
+    """Who uses this program, and where, as switches and the history have it."""
+    return f"{getpass.getuser()}@{socket.gethostname()}"
 
 
 def rollout_id_filter() -> Element:

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from cnc import app, cli
-from cnc.errors import CncError, InputError
+from cnc import app, cli, rollout
+from cnc.errors import CncError, InputError, RolloutError, Unschedulable
 from cnc.model import Plan
 from cnc.plans import file as planfile
 from cnc.rollout.history import FILE_NAME, History, Outcome, Phase
@@ -96,6 +96,61 @@ def test_a_rollout_that_was_given_up_early_needs_no_choice(
     shown = cnc("history", "--state-dir", state_dir).output
     assert shown.startswith("rollout 1 of line3 was abandoned before its decision: ")
     assert "--resume" not in shown
+
+
+def broken_plan(tmp_path: Path) -> Path:
+    """A plan that the judge refuses."""
+    name, its = next(iter(LINE3.streams.items()))
+    broken = replace(its, latency_bound_ns=1)
+    file = tmp_path / "broken.json"
+    app.dump_plan(replace(LINE3, streams={**LINE3.streams, name: broken}), file)
+    return file
+
+
+def test_a_refused_push_is_a_line_with_its_reason(
+    history: History, state_dir: Path, tmp_path: Path
+) -> None:
+    with begin(history, plan=LINE3) as journal:
+        journal.end(Phase.DONE)
+    refused = cnc("push", broken_plan(tmp_path), "-m", "try it", "--state-dir", state_dir)
+    assert refused.exit_code == 1
+    line = row(cnc("history", "--state-dir", state_dir).output, 2)
+    assert "push broken.json: try it" in line
+    assert line.split()[-3:] == ["refused", "0", "0"]
+    told = cnc("history", 2, "--state-dir", state_dir).output
+    assert "phase    refused: " in told
+    assert "1 ns" in told  # the bound that the judge does not find
+    document = json.loads(cnc("history", 2, "--json", "--state-dir", state_dir).output)
+    assert document["refused"]
+    assert history.running("line3") == 1
+
+
+def test_the_reason_of_a_refusal_of_many_streams_is_kept_short(
+    history: History, state_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise Unschedulable({f"s{n}": "no room" for n in range(1000)})
+
+    monkeypatch.setattr(app, "plan_to_push", refuse)
+    cnc("push", broken_plan(tmp_path), "--state-dir", state_dir)
+    assert history.rollout(1).detail.count("no room") == 39
+    assert history.rollout(1).detail.endswith("and 961 lines more")
+
+
+def test_neither_a_trial_nor_a_rollout_that_had_begun_is_a_refused_push(
+    history: History, state_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cnc("push", broken_plan(tmp_path), "--dry-run", "--state-dir", state_dir)
+    assert history.rollouts() == []
+
+    def fail(*_: object, **__: object) -> None:
+        with begin(history) as journal:
+            journal.end(Phase.ROLLED_BACK)
+        raise RolloutError("s1: does not answer")
+
+    monkeypatch.setattr(rollout, "push", fail)
+    cnc("push", broken_plan(tmp_path), "--state-dir", state_dir)
+    assert [its.refused for its in history.rollouts()] == [False]
 
 
 def test_the_rollouts_of_one_network_can_be_asked_for(history: History, state_dir: Path) -> None:

@@ -89,6 +89,8 @@ def rollout(told: Rollout, *, as_json: bool) -> None:
     echo(f"  by       {told.operator}")
     echo(f"  started  {_when(told.started)}")
     echo(f"  phase    {_phase(told)}{f': {told.detail}' if told.detail else ''}")
+    if told.refused:
+        return
     if told.ended:
         echo(f"  ended    {_when(told.ended)}")
     if not told.phase.has_ended:
@@ -133,6 +135,8 @@ def _tell(unfinished: Rollout) -> None:
 
 
 def _phase(rollout: Rollout) -> str:
+    if rollout.refused:
+        return "refused"
     return f"{rollout.phase}, in progress" if rollout.under_way else str(rollout.phase)
 
 

@@ -101,6 +101,11 @@ class Rollout:
     # The clock of `started` and `confirm_by`, of that of the machine which has read them.
     clock_ahead: timedelta = field(default=timedelta(), compare=False)
 
+    @property
+    def refused(self) -> bool:
+        """Whether the push was refused before anything was sent to a switch."""
+        return self.phase is Phase.ROLLED_BACK and not self.switches
+
     def confirm_wait_s(self) -> float:
         """How much longer the switches may wait for the confirming commit; after that the base
         time has come as well.

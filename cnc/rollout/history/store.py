@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Self
+from uuid import uuid4
 
 from cnc.errors import CncError, InputError, RolloutError
 from cnc.mechanisms.kept import UnknownPartError
@@ -111,6 +112,33 @@ class History:
             newest = [*self._newest.items(), (number, plan)]
             self._newest = dict(newest[-PLANS_HELD:])
         return Journal(self._place, lock, number, id)
+
+    def note_refused(self, *, network: str, operator: str, what: str, why: str) -> None:
+        """Record a push that was refused before anything was sent to a switch."""
+        with self._place.writing() as rows:
+            # As a rollout of no switch that was taken back, which every version can read.
+            rows.changed(
+                "INSERT INTO rollout (id, network, operator, what, started, confirm_by,"
+                " base_time_ns, phase, ended, detail) VALUES (:id, :network, :operator, :what,"
+                " :now, :now, 0, :phase, :now, :why)",
+                id=str(uuid4()),
+                network=network,
+                operator=operator,
+                what=what,
+                now=(datetime.now(UTC) + rows.clock_ahead()).isoformat(),
+                phase=str(Phase.ROLLED_BACK),
+                why=why,
+            )
+
+    def newest(self, network: str) -> int:
+        """The number of the newest rollout of a network, whatever became of it; 0 where there is
+        none."""
+        with self._place.reading() as rows:
+            (found,) = rows.rows(
+                "SELECT MAX(number) AS number FROM rollout WHERE network = :network",
+                network=network,
+            )
+        return found["number"] or 0
 
     def rollouts(
         self,
