@@ -15,7 +15,6 @@ from cnc.cli.options import (
     FILE,
     FORCE_MARGIN,
     JSON,
-    connect_options,
     connection,
     history_option,
     load,
@@ -31,6 +30,7 @@ from cnc.support.lazy import lazy_import
 if TYPE_CHECKING:
     from cnc.check import Judgement
     from cnc.mechanisms import registry
+    from cnc.switch import ConnectOptions
 else:
     registry = lazy_import("cnc.mechanisms.registry")
 
@@ -127,9 +127,7 @@ def plan(  # noqa: PLR0917  one parameter an option
     force_margin: bool,
     executor: str,
     seed: int,
-    identity: Path,
-    known_hosts: Path,
-    timeout_s: float,
+    connect: ConnectOptions,
     state_dir: Path,
     as_json: bool,
 ) -> None:
@@ -149,7 +147,6 @@ def plan(  # noqa: PLR0917  one parameter an option
     _require_stream(intent, explain, file)
     running = _running(running_file, state_dir) if running_file else None
     if ask_switches:
-        connect = connect_options(identity, known_hosts, timeout_s)
         intent = app.limit(
             intent,
             connect=connect,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cnc.cli.options import JSON, connect_options, connection, refuse_to_overwrite
+from cnc.cli.options import JSON, connection, refuse_to_overwrite
 from cnc.cli.render.output import print_json
 from cnc.cli.terminal import echo
 from cnc.support import whole_file
@@ -16,6 +16,7 @@ from cnc.support.lazy import lazy_import
 if TYPE_CHECKING:
     from cnc import discover as discovery
     from cnc.discover import Draft
+    from cnc.switch import ConnectOptions
 else:
     discovery = lazy_import("cnc.discover")
 
@@ -34,9 +35,7 @@ def discover(  # noqa: PLR0917  one parameter an option
     output: Path | None,
     force: bool,
     user: str | None,
-    identity: Path,
-    known_hosts: Path,
-    timeout_s: float,
+    connect: ConnectOptions,
     as_json: bool,
 ) -> None:
     """Draft the topology of an intent from LLDP and the interfaces of the switches.
@@ -49,7 +48,7 @@ def discover(  # noqa: PLR0917  one parameter an option
     if output:
         refuse_to_overwrite(output, force=force)
     asked = discovery.targets(switches, user)
-    answers = discovery.ask(asked, connect_options(identity, known_hosts, timeout_s))
+    answers = discovery.ask(asked, connect)
     if answers.views:
         draft = discovery.draft(answers, output.stem if output else "", user)
         text = discovery.as_yaml(draft)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,7 +12,6 @@ from cnc.cli import planning, progress, render
 from cnc.cli.options import (
     DOCUMENT,
     JSON,
-    connect_options,
     connection,
     history_option,
     load,
@@ -21,17 +21,18 @@ from cnc.errors import CncError
 from cnc.model import Plan
 from cnc.support.format import nodes
 
+if TYPE_CHECKING:
+    from cnc.switch import ConnectOptions
+
 
 @click.command()
 @click.argument("file", type=DOCUMENT)
 @connection
 @history_option
 @JSON
-def doctor(  # noqa: PLR0917  one parameter an option
+def doctor(
     file: Path,
-    identity: Path,
-    known_hosts: Path,
-    timeout_s: float,
+    connect: ConnectOptions,
     state_dir: Path,
     as_json: bool,
 ) -> None:
@@ -48,7 +49,6 @@ def doctor(  # noqa: PLR0917  one parameter an option
     with progress.steps() as say, planning.shown_search() as listener:
         switches, managed = len(intent.network.bridges), len(intent.network.managed)
         say(f"asking {nodes(switches, managed - switches)}")
-        connect = connect_options(identity, known_hosts, timeout_s)
         found = app.doctor(document, connect=connect, running=running, listener=listener)
     render.diagnosis(intent.name, found.findings, no_plan=found.no_plan, as_json=as_json)
     if found.has_failures:

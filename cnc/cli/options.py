@@ -6,10 +6,12 @@ import re
 import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from cnc import app
 from cnc.cli.completion import Documents, Files
@@ -112,8 +114,32 @@ def quantity(kind: str) -> Callable[[click.Context, click.Parameter, str | None]
     return read
 
 
+def _ssh_config(context: click.Context, parameter: click.Parameter, file: Path) -> Path:
+    """Only the default may be missing."""
+    file = file.expanduser()
+    is_asked = context.get_parameter_source(str(parameter.name)) is not ParameterSource.DEFAULT
+    if is_asked and not file.is_file():
+        raise click.BadParameter(f"there is no file {file}", param=parameter)
+    return file
+
+
 def connection(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that say how to reach the switches."""
+    """Add the options that say how to reach the switches, for a parameter `connect`."""
+
+    @wraps(command)
+    def connecting(
+        *args: Any,
+        identity: Path,
+        known_hosts: Path,
+        ssh_config: Path,
+        timeout_s: float,
+        **kwargs: Any,
+    ) -> Any:
+        connect = switch.ConnectOptions(
+            identity.expanduser(), known_hosts.expanduser(), timeout_s, ssh_config
+        )
+        return command(*args, connect=connect, **kwargs)
+
     for option in (
         click.option(
             "--identity",
@@ -130,6 +156,14 @@ def connection(command: Callable[..., Any]) -> Callable[..., Any]:
             help="File of the switches' host keys; an unknown key is refused.",
         ),
         click.option(
+            "--ssh-config",
+            type=click.Path(dir_okay=False, path_type=Path),
+            default=Path("~/.ssh/config"),
+            show_default=True,
+            callback=_ssh_config,
+            help="File whose HostName and ProxyJump lead to the switches.",
+        ),
+        click.option(
             "--timeout",
             "timeout_s",
             type=click.FloatRange(min=0.1),
@@ -139,8 +173,8 @@ def connection(command: Callable[..., Any]) -> Callable[..., Any]:
             help="Seconds to wait for a connection or a reply.",
         ),
     ):
-        command = option(command)
-    return command
+        connecting = option(connecting)
+    return connecting
 
 
 def address_and_port(
@@ -203,7 +237,3 @@ def missing(command: str, extra: str, error: ModuleNotFoundError) -> CncError:
         f"cnc {command} needs the Python package {error.name}",
         hint=f"pip install 'tsn-control-plane[{extra}]'",
     )
-
-
-def connect_options(identity: Path, known_hosts: Path, timeout_s: float) -> switch.ConnectOptions:
-    return switch.ConnectOptions(identity.expanduser(), known_hosts.expanduser(), timeout_s)

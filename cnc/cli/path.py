@@ -12,7 +12,6 @@ from cnc.cli import planning, render
 from cnc.cli.options import (
     DOCUMENT,
     JSON,
-    connect_options,
     connection,
     history_option,
     load,
@@ -36,12 +35,10 @@ else:
 @connection
 @history_option
 @JSON
-def path(  # noqa: PLR0917  one parameter an option
+def path(
     stream: str,
     file: Path | None,
-    identity: Path,
-    known_hosts: Path,
-    timeout_s: float,
+    connect: ConnectOptions,
     state_dir: Path,
     as_json: bool,
 ) -> None:
@@ -52,7 +49,6 @@ def path(  # noqa: PLR0917  one parameter an option
     the members of their VLAN are read from the kernel. The exit code is 1 if they leave the plan
     anywhere. Only for networks with `forwarding: bridged`.
     """
-    connect = connect_options(identity, known_hosts, timeout_s)
     with open_history(state_dir) as history:
         plan = _plan(file, stream, history, connect, state_dir)
     found = rollout.follow(plan, stream, connect=connect)

@@ -20,7 +20,6 @@ from cnc.cli.options import (
     MESSAGE,
     TAKE_OVER,
     WITHOUT_DEADLINE,
-    connect_options,
     connection,
     history_option,
     load,
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
     from cnc.plans.difference import PlanDifference
     from cnc.rollout import Finding, Report
     from cnc.rollout.history import History, Rollout
+    from cnc.switch import ConnectOptions
 else:
     plandiff = lazy_import("cnc.plans.difference")
     rollout = lazy_import("cnc.rollout")
@@ -80,9 +80,7 @@ def push(  # noqa: PLR0917  one parameter an option
     force_margin: bool,
     take_over: bool,
     without_deadline: bool,
-    identity: Path,
-    known_hosts: Path,
-    timeout_s: float,
+    connect: ConnectOptions,
     state_dir: Path,
     as_json: bool,
 ) -> None:
@@ -98,7 +96,6 @@ def push(  # noqa: PLR0917  one parameter an option
     A rollout that was interrupted while the switches confirmed it has to be resolved before the
     next: --resume or --rollback, of the network of FILE if one is given.
     """
-    connect = connect_options(identity, known_hosts, timeout_s)
     if resume or rollback:
         if (resume and rollback) or dry_run or reoptimise or force_margin or message:
             raise click.UsageError(
@@ -178,9 +175,7 @@ def rollback(  # noqa: PLR0917  one parameter an option
     force_margin: bool,
     take_over: bool,
     without_deadline: bool,
-    identity: Path,
-    known_hosts: Path,
-    timeout_s: float,
+    connect: ConnectOptions,
     state_dir: Path,
     as_json: bool,
 ) -> None:
@@ -188,7 +183,6 @@ def rollback(  # noqa: PLR0917  one parameter an option
 
     Without a number: the plan before the last one. This is an ordinary rollout with a new number.
     """
-    connect = connect_options(identity, known_hosts, timeout_s)
     warnings: list[Finding] = []
     with open_history(state_dir) as history, progress.steps() as say:
         chosen = app.former_rollout(history, number)
@@ -227,9 +221,7 @@ def status(  # noqa: PLR0917  one parameter an option
     file: Path,
     problems: bool,
     all_ports: bool,
-    identity: Path,
-    known_hosts: Path,
-    timeout_s: float,
+    connect: ConnectOptions,
     state_dir: Path,
     as_json: bool,
 ) -> None:
@@ -241,7 +233,6 @@ def status(  # noqa: PLR0917  one parameter an option
     error stream: what was measured since the push beyond what the plan allows for, and a rollout
     that was not confirmed everywhere.
     """
-    connect = connect_options(identity, known_hosts, timeout_s)
     document = load(file, state_dir)
     intent = intent_of(document)
     with open_history(state_dir) as history:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import grp
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,7 +15,6 @@ from cnc.cli.options import (
     JSON,
     TAKE_OVER,
     address_and_port,
-    connect_options,
     connection,
     history_option,
     missing,
@@ -23,6 +22,9 @@ from cnc.cli.options import (
 from cnc.cli.render.output import print_json
 from cnc.cli.terminal import echo
 from cnc.errors import CncError, InputError
+
+if TYPE_CHECKING:
+    from cnc.switch import ConnectOptions
 
 _VARIABLE = "CNC_TOKEN"
 _ROLES = ("viewer", "cuc", "operator", "admin")
@@ -124,9 +126,7 @@ def serve(  # noqa: PLR0917  one parameter an option
     netconf_socket: Path | None,
     netconf_group: int | None,
     take_over: bool,
-    identity: Path,
-    known_hosts: Path,
-    timeout_s: float,
+    connect: ConnectOptions,
     state_dir: Path,
 ) -> None:
     """Own the network of the intent FILE: answer those who ask for streams, until SIGTERM.
@@ -148,7 +148,6 @@ def serve(  # noqa: PLR0917  one parameter an option
         from cnc.service import process  # noqa: PLC0415
     except ModuleNotFoundError as error:
         raise missing("serve", "service", error) from error
-    connect = connect_options(identity, known_hosts, timeout_s)
     settings = process.Settings(
         file,
         state_dir.expanduser(),

@@ -33,7 +33,7 @@ from cnc.errors import InputError
 from cnc.support import directories, whole_file
 
 SYSTEM_FILE = Path("/etc/cnc/config.toml")
-SHARED = ("identity", "known-hosts", "timeout", "state-dir")
+SHARED = ("identity", "known-hosts", "ssh-config", "timeout", "state-dir")
 
 Words = tuple[str, ...]
 _TABLE = re.compile(r"\s*\[\s*([^\[\]]+?)\s*\]\s*(?:#.*)?")

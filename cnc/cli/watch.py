@@ -16,7 +16,6 @@ from cnc.cli.options import (
     JSON,
     WITHOUT_DEADLINE,
     address_and_port,
-    connect_options,
     connection,
     history_option,
     load,
@@ -30,6 +29,7 @@ from cnc.support.format import duration, nodes
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from cnc.switch import ConnectOptions
     from cnc.watch import Event, Watcher
 
 
@@ -61,9 +61,7 @@ def watch(  # noqa: PLR0917  one parameter an option
     metrics: tuple[str, int] | None,
     heal: bool,
     without_deadline: bool,
-    identity: Path,
-    known_hosts: Path,
-    timeout_s: float,
+    connect: ConnectOptions,
     state_dir: Path,
     as_json: bool,
 ) -> None:
@@ -78,7 +76,6 @@ def watch(  # noqa: PLR0917  one parameter an option
     from cnc import rollout  # noqa: PLC0415
     from cnc.watch import Watcher, service_manager  # noqa: PLC0415
 
-    connect = connect_options(identity, known_hosts, timeout_s)
     document = load(file, state_dir)
     with open_history(state_dir) as history, planning.shown_search() as listener:
         running = app.running_plan(history, document)

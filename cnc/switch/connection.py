@@ -18,6 +18,7 @@ from cnc.errors import CncError
 from cnc.model import Management
 from cnc.switch import rehearsed
 from cnc.switch.identity import IdentityError, login_keys
+from cnc.switch.jump import JumpError, Way, way_to
 from cnc.switch.known_hosts import KnownHosts
 from cnc.switch.options import ConnectOptions
 from cnc.switch.transport import HungUp, open_session
@@ -71,10 +72,13 @@ def open_to(switch: str, management: Management, options: ConnectOptions) -> man
         raise LoginRefused(switch, str(error), hint=error.hint) from error
     try:
         at = rehearsed.endpoint(management, options.known_hosts)
-        if at != (management.address, management.port):
+        if at == (management.address, management.port):
+            way = way_to(at.address, options.ssh_config)
+        else:
+            way = Way(at.address)
             where += f" (rehearsed: {at.address} port {at.port})"
         return open_session(
-            host=at.address,
+            way=way,
             port=at.port,
             user=management.user or getpass.getuser(),
             keys=keys,
@@ -86,6 +90,12 @@ def open_to(switch: str, management: Management, options: ConnectOptions) -> man
             switch,
             f"{where} does not accept the key {options.identity}",
             hint="add its public key to the switch's authorized keys",
+        ) from error
+    except JumpError as error:
+        raise DeviceError(
+            switch,
+            f"cannot reach the NETCONF server at {where}: {error}",
+            hint=f"`ssh -F {options.ssh_config}` with that host must log in without a question",
         ) from error
     except HungUp as error:
         raise DeviceError(

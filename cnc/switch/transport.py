@@ -33,6 +33,7 @@ from ncclient.transport.session import NetconfBase, NotificationHandler, Session
 from cnc.data_tree.tree import NETCONF
 from cnc.switch.deadline import expires_after
 from cnc.switch.framing import END_OF_CHUNKS, END_OF_MESSAGE, Decoder
+from cnc.switch.jump import JumpError, Tunnel, Way
 
 LOG = logging.getLogger(__name__)
 # Without a handler Python prints records of level warning and above: paramiko logs the traceback of
@@ -52,7 +53,7 @@ ERRORS_MAX = 100
 
 def open_session(
     *,
-    host: str,
+    way: Way,
     port: int,
     user: str,
     keys: Sequence[paramiko.PKey],
@@ -64,26 +65,31 @@ def open_session(
     `keys` are tried one after another, `host_keys` are the accepted ones. `timeout_s` is how long
     to wait for a session, whatever the host sends until then, and for each reply. Raises OSError,
     SSHUnknownHostError for another host key, AuthenticationError for a user or keys that are not
-    accepted, HungUp where no answer came to either, and the errors of ncclient and paramiko.
+    accepted, HungUp where no answer came to either, JumpError for a host on the way, and the errors
+    of ncclient and paramiko.
     """
     handler = manager.make_device_handler(None)
     session = PromptSession(handler, timeout_s)
     begun_s = time.monotonic()
-    connected = _connection(host, port, begun_s + timeout_s)
-    # Otherwise the kernel delays a short message until the peer has acknowledged the one before it,
-    # which takes 40 ms where the peer has no data to send (RFC 896, RFC 1122 4.2.3.2).
-    connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    # A connection that is given up is reset, by the kernel where this process is killed: what the
-    # peer has not acknowledged, such as a commit, would otherwise be sent again for minutes.
-    connected.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+    tunnel = Tunnel(way, port, timeout_s) if way.jumps else None
+    if tunnel:
+        connected = tunnel.connected
+    else:
+        connected = _connection(way.host, port, begun_s + timeout_s)
+        # Otherwise the kernel delays a short message until the peer has acknowledged the one before
+        # it, which takes 40 ms where the peer has no data to send (RFC 896, RFC 1122 4.2.3.2).
+        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        # A connection that is given up is reset, by the kernel where this process is killed: what
+        # the peer has not acknowledged, such as a commit, would else be sent again for minutes.
+        connected.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
     remaining_s = max(0.0, timeout_s - (time.monotonic() - begun_s))
     try:
         # paramiko's own limits apply to a line or a step, and a host that keeps sending stays
         # within each.
         with expires_after(remaining_s, lambda: _shut_down(connected)) as deadline:
-            session.connect(connected, host, user, keys, host_keys)
+            session.connect(connected, way.host, user, keys, host_keys)
     except BaseException as error:
-        LOG.debug("%s port %d: no session: %r", host, port, error)
+        LOG.debug("%s port %d: no session: %r", way.host, port, error)
         if session.transport:
             session.close()
         connected.close()
@@ -91,6 +97,8 @@ def open_session(
         late = deadline.has_expired or time.monotonic() - begun_s >= timeout_s
         if late and isinstance(error, Exception):
             raise TimeoutError(f"no NETCONF session within {timeout_s:g} s") from error
+        if tunnel and isinstance(error, Exception) and (said := tunnel.reason()):
+            raise JumpError(f"the way through {tunnel.last}: {said}") from error
         raise
     return manager.Manager(session, handler, timeout=timeout_s)
 

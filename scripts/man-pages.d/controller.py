@@ -26,7 +26,7 @@ FILES = [
 ]
 CONFIGURATION = """\
 A file has the names of the options as keys. What is above the first table holds for every command:
-identity, known-hosts, timeout, state-dir. A table has the name of a command:
+identity, known-hosts, ssh-config, timeout, state-dir. A table has the name of a command:
 
 \b
     known-hosts = "~/lab/known_hosts"

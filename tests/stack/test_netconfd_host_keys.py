@@ -19,6 +19,7 @@ import pytest
 from asyncssh.rsa import RSAKey
 
 from cnc.switch.identity import login_keys
+from cnc.switch.jump import Way
 from cnc.switch.transport import open_session
 from tests.stack.front_end import REPLY_TIMEOUT_S
 from tests.stack.netconfd_process import NetconfdProcess
@@ -123,7 +124,7 @@ def controller(server):
         server.host_key_type, base64.b64decode(server.host_key_b64)
     )
     return open_session(
-        host=server.host,
+        way=Way(server.host),
         port=server.port,
         user=server.username,
         keys=login_keys(Path(server.client_key)),
@@ -176,7 +177,7 @@ def test_the_controller_offers_no_sha_1(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as listening, ThreadPoolExecutor() as pool:
         session = pool.submit(
             open_session,
-            host="127.0.0.1",
+            way=Way("127.0.0.1"),
             port=listening.getsockname()[1],
             user="operator",
             keys=login_keys(tmp_path / "key"),

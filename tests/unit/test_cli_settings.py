@@ -179,6 +179,7 @@ def test_config_says_what_holds_and_whence(user_file: Path) -> None:
     assert {its["name"]: (its["value"], its["origin"]) for its in found["options"]} == {
         "identity": ("~/.ssh/lab", f"{user_file}:1"),
         "known-hosts": ("~/.ssh/known_hosts", None),
+        "ssh-config": ("~/.ssh/config", None),
         "timeout": ("5", "CNC_TIMEOUT"),
         "state-dir": ("~/.local/state/cnc", None),
         "push.identity": ("mine", "CNC_PUSH_IDENTITY"),
@@ -187,6 +188,12 @@ def test_config_says_what_holds_and_whence(user_file: Path) -> None:
     shown = cnc("config", **environment).stdout
     assert shown.startswith(f"read {user_file}\n")
     assert "CNC_PUSH_IDENTITY" in shown
+
+
+def test_a_file_that_leads_to_switches_has_to_be_there_if_it_is_named(tmp_path: Path) -> None:
+    done = cnc("status", LINE3, "--ssh-config", tmp_path / "none")
+    assert done.exit_code == 2
+    assert f"there is no file {tmp_path}/none" in done.stderr
 
 
 def test_config_without_any_file_shows_the_defaults() -> None:
