@@ -65,6 +65,8 @@ class Commands:
             "timeout_s": str(connect.timeout_s),
             "state_dir": str(state_dir),
         }
+        if connect.ssh_config and connect.ssh_config.is_file():
+            self._own["ssh_config"] = str(connect.ssh_config)
         self._running = 0
 
     async def run(
