@@ -674,6 +674,19 @@ class Followed:
 
 
 @dataclass(frozen=True, slots=True)
+class Noted:
+    """Notifications of a module that `cnc watch` tells as events.
+
+    `kinds` have their names. `told` is, of one with these leaves, the port that it is about, or ""
+    for the whole node, and the words.
+    """
+
+    namespace: str
+    kinds: type[StrEnum]
+    told: Callable[[StrEnum, Mapping[str, str]], tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
 class Openings:
     """What a class of a port has of a gate control list that is given, other frames apart.
 
@@ -709,7 +722,7 @@ class Registered:
     nothing of the mechanism to state, or to be wrong in a plan. `openings` are those of lists that
     are given, `found_lists` what becomes of lists that switches run: one knows. `forwards` is how
     bridges of a plan forward, by switch, without what mechanisms do there: one knows. `at_place` is
-    called when a switch is compared, asked or told something."""
+    called when a switch is compared, asked or told something, `noted` when switches are watched."""
 
     name: str
     keys: Callable[[], Keys] | None = None
@@ -722,6 +735,7 @@ class Registered:
     followed: tuple[Followed, ...] = ()
     forwards: Callable[[Plan, Collection[str]], Mapping[str, BridgeForwarding]] | None = None
     at_place: Callable[[], AtPlace[Any]] | None = None
+    noted: Callable[[], Noted] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import BeforeValidator, Field
 
 from cnc.json_output.document import Document, Instant
-from cnc.mechanisms.registry import FOLLOWED, MEASURED, WATCHED
+from cnc.mechanisms.registry import FOLLOWED, MEASURED, WATCHED, noted
 from cnc.watch import condition
-from cnc.watch.condition import WHOLE, Note, What
+from cnc.watch.condition import WHOLE, What
 
 if TYPE_CHECKING:
     Kind = condition.Kind
+    Note = condition.Note
 else:
     _KINDS = [
         *condition.Kind,
@@ -23,6 +24,9 @@ else:
     ]
     Kind = StrEnum("Kind", {kind.name: kind.value for kind in _KINDS})
     Kind.__doc__ = "The kinds of conditions."
+    _NOTES = [*condition.Note, *(kind for kind, _ in noted().values())]
+    Note = StrEnum("Note", {note.name: note.value for note in _NOTES})
+    Note.__doc__ = "The kinds of momentary events."
 
 
 def _none_if_whole(name: str) -> str | None:

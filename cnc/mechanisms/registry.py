@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+from functools import cache
 from typing import Any
 
-from cnc.mechanism import Followed, FoundLists, Measured, Mechanism, Openings, Watched
+from cnc.mechanism import Followed, FoundLists, Measured, Mechanism, Noted, Openings, Watched
 from cnc.mechanisms.loading import loaded
 from cnc.model import Plan
 
@@ -26,6 +28,13 @@ FOLLOWED: tuple[Followed, ...] = tuple(
 
 WATCHED: tuple[Watched, ...] = tuple(each.watched for each in reversed(MECHANISMS) if each.watched)
 """What the mechanisms count that count anything, in the order in which frames come to them."""
+
+
+@cache
+def noted() -> Mapping[tuple[str, str], tuple[StrEnum, Noted]]:
+    """What is told of notifications, by the namespace and name of each."""
+    every = [each.noted() for each in loaded() if each.noted]
+    return {(its.namespace, str(kind)): (kind, its) for its in every for kind in its.kinds}
 
 
 def openings(plan: Plan) -> Iterator[Openings]:

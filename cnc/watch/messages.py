@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
+
 from cnc.data_tree import reply, tree
+from cnc.mechanisms.registry import noted
 from cnc.support.format import duration
 from cnc.switch import subscription
 from cnc.switch.subscription import Notification
@@ -32,6 +35,7 @@ def requires_poll(notification: Notification) -> bool:
 def events(received: SwitchNotification) -> list[Event]:
     """The event of a notification, if it has one."""
     notification, port = received.notification, WHOLE
+    kind: StrEnum
     match notification.namespace, notification.name:
         case tree.TSN_LINUX, "agent-started":
             kind, text = Note.AGENT_STARTED, f"process {notification.leaves.get('pid', '?')}"
@@ -48,6 +52,9 @@ def events(received: SwitchNotification) -> list[Event]:
             notification
         ):
             kind, text = Note.COMMIT_TAKEN_BACK, words
+        case which if which in noted():
+            kind, its = noted()[which]
+            port, text = its.told(kind, notification.leaves)
         case _:
             return []
     return [Event(What.NOTED, kind, received.switch, port, text, received.at)]

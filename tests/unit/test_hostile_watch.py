@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from lxml import etree
 
 from cnc.data_tree.tree import TSN_LINUX
+from cnc.mechanisms.multipath.leaves import MULTIPATH
 from cnc.rollout.history import History
 from cnc.switch import ConnectOptions, subscription
 from cnc.switch.device import DeviceError
@@ -76,6 +77,7 @@ NAMES = st.sampled_from(
         *((TSN_LINUX, n) for n in ("agent-started", "clock-step", "port-drift", "port-restored")),
         *((TSN_LINUX, n) for n in ("ptp-grandmaster-change", "ptp-port-state-change")),
         *((NETCONF_EVENTS, n) for n in ("netconf-config-change", "netconf-confirmed-commit")),
+        *((MULTIPATH, n) for n in ("mode-changed", "fall-back", "path-demoted", "path-restored")),
         ("urn:x", "x"),
     ]
 )

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 
 import pytest
 
 from cnc.data_tree.counters import PortCounters
 from cnc.data_tree.state import SwitchState
 from cnc.data_tree.tree import AgentReport, ClassTraffic, GatesReport, PtpReport
+from cnc.mechanisms.multipath.leaves import MULTIPATH
 from cnc.mechanisms.talker_offsets.tree import TalkerReport
 from cnc.model import ClassRole, GateControlList, StoredGates, WakeUps
 from cnc.switch.rollout_id import RolloutId
@@ -18,6 +20,7 @@ from cnc.watch.observer import Observer
 from tests.unit.places import changed, stored_gates
 from tests.unit.watched_switches import PLAN, bare, poll, received, report, unreachable
 
+CHECKOUT = Path(__file__).parents[2]
 OURS = "11111111-1111-4111-8111-111111111111"
 THEIRS = "22222222-2222-4222-8222-222222222222"
 SCHEDULED = next(c for c in PLAN.intent.classes.values() if c.role is ClassRole.SCHEDULED).number
@@ -321,6 +324,55 @@ def test_a_counter_that_began_anew_has_moved_by_what_it_shows(observer):
 def test_a_best_effort_queue_may_drop(observer):
     observer.take(poll("s2", 0, **counting("s3", drops={BEST_EFFORT: 0})))
     assert observer.take(poll("s2", 10, **counting("s3", drops={BEST_EFFORT: 500}))) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "leaves", "port", "text"),
+    [
+        (
+            "mode-changed",
+            {"token": "7", "mode": "reliability", "before": "single-path", "reason": "radio"},
+            "",
+            "connection 7 is reliability, was single-path: radio",
+        ),
+        (
+            "fall-back",
+            {"local": "10.1.0.1", "remote": "10.1.0.9", "remote_port": "443"},
+            "",
+            "the connection from 10.1.0.1 to 10.1.0.9 port 443 is plain TCP",
+        ),
+        (
+            "data-limit-near",
+            {"interface": "wwan0", "octets": "4000000000"},
+            "wwan0",
+            "4000000000 octets of its data limit are used up",
+        ),
+        (
+            "path-demoted",
+            {"interface": "wwan0", "reason": "its data limit is used up"},
+            "wwan0",
+            "is a backup of every connection: its data limit is used up",
+        ),
+        (
+            "path-restored",
+            {"interface": "wwan0"},
+            "wwan0",
+            "is again what the modes of connections make of it",
+        ),
+    ],
+)
+def test_what_becomes_of_connections_and_their_paths_is_noted(observer, name, leaves, port, text):
+    (event,) = observer.take(received("s1", name, MULTIPATH, **leaves))
+    assert (event.what, event.kind, event.port, event.text) == ("noted", name, port, text)
+    # Each leaf is one of the module, by which agents notify.
+    module = (CHECKOUT / "yang" / "tsn-multipath.yang").read_text()
+    notification = module[module.index(f"notification {name} {{") :].split("notification ")[1]
+    for leaf in leaves:
+        assert f"leaf {leaf.replace('_', '-')} {{" in notification
+
+
+def test_subflows_that_come_and_go_are_not_told(observer):
+    assert observer.take(received("s1", "subflow-opened", MULTIPATH, interface="wwan0")) == []
 
 
 @pytest.mark.parametrize(
