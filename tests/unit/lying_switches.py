@@ -316,9 +316,9 @@ class LyingSwitches:
         self.subscriptions: tuple[str, ...] = ()
         self._last_id = 0
 
-    def open_session(self, *, host, timeout_s, **_):
+    def open_session(self, *, way, timeout_s, **_):
         """A session with the switch, or the end station, at this address."""
-        switch = self._names[host]
+        switch = self._names[way.host]
         handler = manager.make_device_handler(None)
         return manager.Manager(_Session(handler, timeout_s, self, switch), handler, timeout_s)
 
