@@ -42,10 +42,10 @@ from cnc.traffic import endpoint
 ctypes.CDLL(None).prctl(29, 1)  # PR_SET_TIMERSLACK
 
 def late(function):
-    def do(*arguments):
-        result = function(*arguments) if {after} else None
+    def do(*arguments, **named):
+        result = function(*arguments, **named) if {after} else None
         sleep_until(tai_ns() + {sleep_ns})
-        return result if {after} else function(*arguments)
+        return result if {after} else function(*arguments, **named)
     return do
 
 {place} = late({place})
