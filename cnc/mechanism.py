@@ -147,7 +147,8 @@ class Admission:
     `refused` by switch why a plan cannot be; `room` is the same while streams come and go, for
     links by their numbers. `admits` has which streams of cyclic classes have a place on these ways,
     trees of ports, those first that come first, such that no bound of those rises to whom some
-    latency is promised; `serves` the same of classes that have what the lists of ports leave them.
+    latency is promised; `serves` the same of classes that have what the lists of ports leave them,
+    beside what was `decided` of those that run already.
     A hook that is None does nothing.
     """
 
@@ -170,6 +171,7 @@ class Admission:
                 Mapping[str, Sequence[Sequence[PortRef]]],
                 Mapping[PortRef, GateControlList],
                 Mapping[str, int],
+                Parts,
             ],
             Admitted,
         ]
@@ -428,7 +430,8 @@ class Kept(Generic[_Part]):
 @dataclass(frozen=True, slots=True)
 class Decided(Generic[_Part]):
     """What a mechanism decides of a plan that has all offsets and lists: a part of the plan, by
-    whose type `plan[Type]` has it. `kept` is how plan files have it, and with them the history."""
+    whose type `plan[Type]` has it; until then the plan has what was decided of the one that it
+    comes after. `kept` is how plan files have it, and with them the history."""
 
     decide: Callable[[Plan], _Part]
     part: type[_Part]

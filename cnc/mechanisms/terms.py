@@ -137,10 +137,12 @@ def served(
     ways: Mapping[str, Sequence[Sequence[PortRef]]],
     gates: Mapping[PortRef, GateControlList],
     promised_ns: Mapping[str, int],
+    before: Parts,
 ) -> Admitted:
-    """The same of streams of classes that have what these lists leave them."""
+    """The same of streams of classes that have what these lists leave them; `before` is what was
+    decided of the plan that runs."""
     return _together(
-        each.serves(intent, ways, gates, promised_ns)
+        each.serves(intent, ways, gates, promised_ns, before)
         for each in _admissions()
         if each.serves and ways
     )
@@ -155,7 +157,7 @@ def _together(parts: Iterable[Admitted]) -> Admitted:
 
 
 def decided(plan: Plan) -> Plan:
-    """The plan with what mechanisms decide of it."""
+    """The plan with what mechanisms decide of it, beside what it has of the one before."""
     return replace(plan, parts=Parts.of(*(each.decide(plan) for each in deciding())))
 
 

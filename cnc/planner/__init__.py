@@ -38,7 +38,7 @@ from cnc.loops import derive as loops
 from cnc.loops.model import Loops
 from cnc.mechanism import Admitted
 from cnc.mechanisms import terms
-from cnc.model import Intent, Plan, PortRef, Stream, StreamPlan
+from cnc.model import NO_PARTS, Intent, Plan, PortRef, Stream, StreamPlan
 from cnc.planner import addresses, explain, given, incremental, keeping
 from cnc.planner.algorithm import DEFAULT_BUDGET, Algorithm, Budget, Progress, Result
 from cnc.planner.auto import Auto
@@ -142,7 +142,8 @@ def _placed(
         raise Unschedulable(found.refused | ports, hint=HINT, summary=summary)
     lists = given.lists(intent) | found.lists.lists
     lists |= given.open_lists(intent, ways, lists)
-    served = terms.served(intent, ways, lists, promised_ns=_promised_ns(keep, ways))
+    before = keep.parts if keep else NO_PARTS
+    served = terms.served(intent, ways, lists, _promised_ns(keep, ways), before)
     if served.refused and not best_effort:
         raise Unschedulable(dict(served.refused), hint=HINT)
     placed = {**found.streams, **admitted.streams, **served.streams}
@@ -158,6 +159,7 @@ def _placed(
         found.recovery_ns,
         {name: address for name, address in assigned.items() if name in placed},
         found.jitter_ns,
+        parts=before,
     )
     if impossible := terms.refused(made):
         raise Unschedulable(impossible, hint=HINT)

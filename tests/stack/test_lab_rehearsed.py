@@ -122,7 +122,7 @@ def test_idle_slopes_are_pushed_compared_and_taken_back(user: User) -> None:
     shaping = "shaping: {by: cbs, idle-slope: 40Mbps}"
     changed.write_text(SHAPED.read_text().replace("shaping: cbs", shaping))
     # More for cameras leaves less to alarms, whose bound is promised.
-    assert "beside it stream alarm would take" in user.cnc("push", changed).stderr
+    assert "alarm: it may take" in user.cnc("push", changed).stderr
     assert "all switches confirmed" in user.does("push", "--reoptimise", changed)
     assert "all as planned" in running(user, changed)
     assert user.cnc("status", SHAPED).returncode != 0

@@ -23,9 +23,9 @@ from typing import NamedTuple
 
 from cnc.mechanisms.cbs.curves import Affine, Arrivals
 from cnc.mechanisms.cbs.flows import Flow, Refused, Ways, access_ns, flow_of, streams_of
+from cnc.mechanisms.cbs.model import IdleSlopes
 from cnc.mechanisms.cbs.ports import Port, Service, fastest_bps
 from cnc.model import NS_PER_S, GateControlList, Intent, PortRef, Shaper, TrafficClass
-from cnc.support.format import duration
 from cnc.support.wording import named
 
 _ROUNDS_MAX = 2_000
@@ -45,6 +45,7 @@ class _Wait(NamedTuple):
         return waits_ns - (-own_ns // port.slowest_bps)
 
 
+NO_SLOPES = IdleSlopes()
 _NOTHING, _UNKNOWN, _NO_WAIT = Affine(0, 0), Service(0, 1), _Wait(0, 1)
 
 
@@ -70,24 +71,28 @@ class _Queue:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """By stream how long its frames take at most, and by port and class the idle slopes; or
-    why there are none."""
+    """By stream how long its frames take at most, and at which ports for how long; by port and
+    class the idle slopes; or why there are none."""
 
     latency_ns: Mapping[str, int]
+    at_ports_ns: Mapping[str, Mapping[PortRef, int]] = field(default_factory=dict)
     slopes_bps: Mapping[PortRef, Mapping[int, int]] = field(default_factory=dict)
     refused: Refused | None = None
 
 
 def bounds(
-    intent: Intent, ways: Mapping[str, Ways], gates: Mapping[PortRef, GateControlList]
+    intent: Intent,
+    ways: Mapping[str, Ways],
+    gates: Mapping[PortRef, GateControlList],
+    held: IdleSlopes = NO_SLOPES,
 ) -> Bounds:
     """Those of streams of shaped classes that go these ways, beside all other streams, through
-    ports with these lists."""
+    ports with these lists; no idle slope is lower than it is `held`."""
     flows = {name: flow_of(intent, intent.streams[name], its) for name, its in ways.items()}
     starts_ns = access_ns(intent, flows)
     if isinstance(starts_ns, Refused):
         return Bounds({}, refused=starts_ns)
-    network = _Network(intent, flows, starts_ns, gates)
+    network = _Network(intent, flows, starts_ns, gates, held)
     if network.crowded:
         return Bounds({}, refused=Refused(network.crowded))
     return network.bounds()
@@ -100,6 +105,7 @@ class _Network:
         flows: Mapping[str, Flow],
         starts_ns: Mapping[PortRef, int],
         gates: Mapping[PortRef, GateControlList],
+        held: IdleSlopes,
     ) -> None:
         self._intent, self._network, self._flows = intent, intent.network, flows
         self._starts_ns = starts_ns
@@ -117,7 +123,7 @@ class _Network:
                 for start in range(len(chain) - 1):
                     self._rows[chain[start:], flow.its_class.number].append(flow)
         for ref, its_flows in leaving.items():
-            self._add_port(ref, its_flows, gates.get(ref))
+            self._add_port(ref, its_flows, gates.get(ref), held.by_port.get(ref, {}))
 
     @property
     def crowded(self) -> str | None:
@@ -135,19 +141,26 @@ class _Network:
             grown = self._grow()
             if not grown:
                 slopes = {ref: its.slopes_bps for ref, its in self._ports.items()}
-                return Bounds(self._latencies_ns(), {r: s for r, s in slopes.items() if s})
+                slopes = {ref: its for ref, its in slopes.items() if its}
+                return Bounds(self._latencies_ns(), self._at_ports_ns(), slopes)
             beyond = {port for port, left_ns in grown.items() if left_ns > _HOPELESS * allowed_ns}
             if beyond:
                 return Bounds({}, refused=_without_end(beyond))
         return Bounds({}, refused=_without_end(grown))
 
-    def _add_port(self, ref: PortRef, flows: Sequence[Flow], gates: GateControlList | None) -> None:
+    def _add_port(
+        self,
+        ref: PortRef,
+        flows: Sequence[Flow],
+        gates: GateControlList | None,
+        held_bps: Mapping[int, int],
+    ) -> None:
         by_class = {
             its: [flow for flow in flows if flow.its_class == its]
             for its in self._intent.shaped_classes()
         }
         streams = {its.number: streams_of(own) for its, own in by_class.items() if own}
-        port = Port(self._intent, self._network.links[ref], gates, streams)
+        port = Port(self._intent, self._network.links[ref], gates, streams, held_bps)
         self._ports[ref] = port
         above: list[_Queue] = []
         for its, own in by_class.items():
@@ -262,6 +275,17 @@ class _Network:
         varies_ns += bridge.processing_max_ns - bridge.processing_min_ns
         return flow.burst_bits + flow.bits_within(varies_ns)
 
+    def _at_ports_ns(self) -> dict[str, dict[PortRef, int]]:
+        """How long frames of each stream take at most at each port, the others being as slow."""
+        return {
+            name: {flow.first: self._left_ns[name, flow.first]}
+            | {
+                port: self._left_ns[name, port] - self._enters_ns(name, before)
+                for port, before in flow.before.items()
+            }
+            for name, flow in self._flows.items()
+        }
+
     def _latencies_ns(self) -> dict[str, int]:
         """To the listener that is furthest away, by any two clocks."""
         links = self._network.links
@@ -283,14 +307,3 @@ def _without_end(ports: Iterable[PortRef]) -> Refused:
         "port holds up may come to the next at once, and so on. What would help: longer periods, "
         "fewer or smaller frames, other routes, above all around a ring"
     )
-
-
-def late(intent: Intent, latency_ns: Mapping[str, int]) -> dict[str, str]:
-    """The streams that may be later than they are allowed to be, and why."""
-    return {
-        name: f"it may take {duration(found_ns)}, its max-latency is "
-        f"{duration(intent.streams[name].max_latency_ns)}. What would help: a longer max-latency, "
-        "a higher idle-slope of its class, fewer or smaller frames, fewer switches on its way"
-        for name, found_ns in latency_ns.items()
-        if found_ns > intent.streams[name].max_latency_ns
-    }

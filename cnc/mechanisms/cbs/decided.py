@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from cnc.mechanism import Decided, Kept
-from cnc.mechanisms.cbs.bounds import bounds
 from cnc.mechanisms.cbs.model import IdleSlopes, SlopeRow
+from cnc.mechanisms.cbs.settled import settled
 from cnc.model import Plan, PortRef
 
 
@@ -19,7 +19,9 @@ def _decide(plan: Plan) -> IdleSlopes:
     }
     if not ways:
         return IdleSlopes()
-    return IdleSlopes(bounds(plan.intent, ways, plan.gates).slopes_bps)
+    stated_ns = {name: plan.streams[name].latency_bound_ns for name in ways}
+    found = settled(plan.intent, ways, plan.gates, stated_ns, plan[IdleSlopes])
+    return IdleSlopes(found.slopes_bps)
 
 
 def _rows(its: IdleSlopes) -> Iterator[SlopeRow]:

@@ -82,8 +82,11 @@ class Port:
         link: Link,
         gates: GateControlList | None,
         streams: Mapping[int, Streams],
+        held_bps: Mapping[int, int],
     ) -> None:
+        """`held_bps` is by class what its idle slope is at least."""
         self._intent, self.link, self._streams = intent, link, streams
+        self._held_bps = held_bps
         self._classes = [its for its in intent.shaped_classes() if its.number in streams]
         self.slowest_bps = link.rate_bps * (_MILLION - RATE_TOLERANCE_PPM) // _MILLION
         self._closed = {
@@ -111,7 +114,8 @@ class Port:
             return
         needed_bps = -(-wanted_bps * WHOLE_PPB // left_ppb)
         needed_bps = -(-needed_bps * _MILLION // (_MILLION - RATE_TOLERANCE_PPM))
-        slope_bps = -(-max(needed_bps, its.idle_slope_bps) // SLOPE_UNIT_BPS) * SLOPE_UNIT_BPS
+        least_bps = max(its.idle_slope_bps, self._held_bps.get(its.number, 0))
+        slope_bps = -(-max(needed_bps, least_bps) // SLOPE_UNIT_BPS) * SLOPE_UNIT_BPS
         if slope_bps >= self.slowest_bps:
             self.crowded = self.crowded or Crowded(
                 f"{self.link.source}: class {its.name} has an idle slope of {slope_bps} bit/s "
