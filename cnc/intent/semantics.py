@@ -181,9 +181,13 @@ def _check_class_windows(document: shape.Document, problems: Problems) -> None:
             problems.add(("classes", name, "windows"), found, expected)
         if its.reserve_ppb is None:
             continue
+        if its.shaping is not None and its.shaping.shaper:
+            continue
         if its.role is not ClassRole.SCHEDULED:
             found = f"a reserve, and the role {its.role}"
-            expected = "a class with the role scheduled: only its frames share windows"
+            expected = (
+                "a class with the role scheduled, whose frames share windows, or with shaping"
+            )
             problems.add(("classes", name, "reserve"), found, expected)
         elif (_frames(its) or document.defaults.windows) is Windows.EXACT:
             found = "a reserve, and windows: exact"

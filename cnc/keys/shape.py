@@ -267,7 +267,9 @@ class Class(Shape):
         None,
         description="of a scheduled class: for how much more of a port's time, beyond what the "
         "streams need, windows that frames share are planned, such as 20%: streams that are added "
-        "later have room there, and no bound of another one grows; default: none",
+        "later have room there, and no bound of another one grows. Of a class with shaping: cbs or "
+        "strict: by how much its bounds are stated longer than they are, such as 20%, within the "
+        "max-latency of each stream, which streams that are added later may use; default: none",
     )
     shaping: StatedShaping | None = Field(
         None,
