@@ -18,6 +18,7 @@ STREAMS = "intent"
 
 Key = tuple[str, str]  # section, name
 _NOTHING = object()
+_OF_ALL = {"decisions", "loops"}  # their names are none of a stream or a port
 
 
 def rest(plan: Plan) -> str:
@@ -31,13 +32,14 @@ def changed(
     before: Plan | None, after: Plan, touched: Collection[Hashable] | None = None
 ) -> Iterator[tuple[Key, str | None]]:
     """The rows that are others in `after`, or not there any more (None). `touched` are the streams
-    and ports that may differ; None: all may. What plans share as one table is not looked at."""
+    and ports that may differ; None: all may, as may what follows from all of them. What plans share
+    as one table is not looked at."""
     old, new = _tables(before) if before else {}, _tables(after)
     for section in old.keys() | new.keys():
         had, has = old.get(section, {}), new.get(section, {})
         if had is has:
             continue
-        for name in {**has, **had} if touched is None else touched:
+        for name in {**has, **had} if touched is None or section in _OF_ALL else touched:
             its = has.get(name, _NOTHING)
             if its is _NOTHING:
                 if name in had:
