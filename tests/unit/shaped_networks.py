@@ -94,8 +94,9 @@ def one_class(seed: int, hops: int) -> Intent:
     return intent_of(switches=hops, talkers=7, streams=streams)
 
 
-def random_intent(seed: int) -> Intent:
-    """A line of 1 to 5 switches, with streams of all classes, maybe more than fit."""
+def random_intent(seed: int, *, axes: int | None = None, reserve: str | None = None) -> Intent:
+    """A line of 1 to 5 switches, with streams of all classes, maybe more than fit. `axes` is how
+    many are planned, by default one or none, and `reserve` that of the classes with a shaper."""
     random = seeded(seed)
     streams = {}
     for number in range(random.randint(2, 16)):
@@ -108,14 +109,24 @@ def random_intent(seed: int) -> Intent:
             period=random.choice(("2ms", "4ms", "5ms", "8ms")),
             **{"class": shaped, "max-latency": random.choice(("10ms", "40ms"))},
         )
-    if random.random() < 0.6:
-        axes = {"class": "axes", "payload": "150B", "period": "1ms", "max-latency": "1ms"}
-        streams["axis"] = stream("t4", **axes)
+    if random.random() < 0.6 and axes is None:
+        axis = {"class": "axes", "payload": "150B", "period": "1ms", "max-latency": "1ms"}
+        streams["axis"] = stream("t4", **axis)
+    for number in range(axes or 0):
+        streams[f"axis{number}"] = stream(
+            f"t{random.randint(1, 5)}",
+            random.choice(("l1", "l2")),
+            payload=f"{random.randint(50, 150)}B",
+            period=random.choice(("1ms", "2ms")),
+            **{"class": "axes", "max-latency": "1ms"},
+        )
+    shaped = ("video", "audio", "events") if reserve else ()
     return intent_of(
         best_effort=True,
         switches=random.randint(1, 5),
-        talkers=4,
+        talkers=4 if axes is None else 5,
         streams=streams,
+        classes={name: {"reserve": reserve} for name in shaped},
         defaults={
             "propagation": random.choice(("100ns", "5us")),
             "clock-error": random.choice(("0ns", "1us")),

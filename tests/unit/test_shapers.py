@@ -17,7 +17,7 @@ from cnc.errors import InputError, Unschedulable
 from cnc.mechanisms.cbs.model import IdleSlopes
 from cnc.model import Plan, PortRef, Shaper, Theory
 from cnc.page.data import page_data
-from cnc.planner import Live, plan
+from cnc.planner import plan
 from cnc.plans import file as planfile
 from tests.simulator.shaped import Harm, Shaped, search
 from tests.unit.planner_networks import MS, seeded
@@ -189,10 +189,6 @@ class TestAdmission:
         after = plan(intent_of(streams=later), keep=before)
         assert after.streams["a"] == before.streams["a"]
         assert not judge(after)
-
-    def test_live_names_the_class(self):
-        with pytest.raises(InputError, match="class video has shaping: cbs"):
-            Live(plan(intent_of()))
 
 
 class TestPlan:

@@ -4,7 +4,8 @@
 not: it holds what runs, and asks it for a few streams at a time.
 
     changes    what a change is
-    cyclic     streams that switches forward once each interval
+    without_instants
+               streams that switches forward once each interval, or send by a shaper
     own        streams whose frames have windows of their own
     places     their timetable
     lists      what their ports run
@@ -24,22 +25,33 @@ from contextlib import ExitStack
 from dataclasses import replace
 from functools import wraps
 from threading import Lock
+from types import MappingProxyType
 from typing import Concatenate, ParamSpec, TypeVar
 
-from cnc.errors import InputError, Lack, Unschedulable
+from cnc.errors import Lack, Unschedulable
 from cnc.keys.written import keys_of
 from cnc.loops import derive as loops
 from cnc.loops.model import Loops
 from cnc.mechanism import Start
 from cnc.mechanisms import terms
-from cnc.model import LoopDelay, Plan, PortRef, Stream, StreamPlan, Windows
+from cnc.model import (
+    NO_PARTS,
+    GateControlList,
+    LoopDelay,
+    Parts,
+    Plan,
+    PortRef,
+    Stream,
+    StreamPlan,
+    Windows,
+)
 from cnc.planner import explain, given
 from cnc.planner.addresses import LiveAddresses
 from cnc.planner.live.both import BothWindows
 from cnc.planner.live.changes import Changes, Come
-from cnc.planner.live.cyclic import CyclicStreams
 from cnc.planner.live.moving import may_move
 from cnc.planner.live.own import OwnWindows
+from cnc.planner.live.without_instants import Gates, WithoutInstants
 from cnc.planner.routing import Router
 from cnc.support.gc_pause import in_steps
 
@@ -86,19 +98,13 @@ class Live:
         promised to the nanosecond leaves no room for the next ones. `with_room` gives the plan's
         own as much.
 
-        Raises `InputError` where the plan has other shared windows than this planner lays out,
-        promises what it cannot account for, or has a class by whose shaper streams have bounds
-        that all depend on each other."""
-        if shaped := plan.intent.shaped_classes():
-            raise InputError(
-                "streams come and go one by one where no bound depends on all lists, and class "
-                f"{shaped[0].name} has shaping: {shaped[0].shaper}",
-                hint="plan all streams together: cnc plan INTENT --keep PLAN",
-            )
+        Raises `InputError` where the plan has other shared windows than this planner lays out, or
+        promises what it cannot account for."""
         self._recovery_step_ns = recovery_step_ns
         self.changing = Lock()
         self._origin = plan
         self._plan: Plan | None = plan
+        self._parts = plan.parts
         self._streams = dict(plan.intent.streams)
         self._written = dict(plan.intent.document.get("streams", {}))
         self._planned = dict(plan.streams)
@@ -112,8 +118,9 @@ class Live:
             self._router.carry_hops(self._streams[name], planned.hops)
         ports = terms.closed_ports(plan.intent)
         self._given = {port: gates for port, gates in plan.gates.items() if port in ports}
-        others = {port: gates for port, gates in plan.gates.items() if port not in ports}
-        self._cyclic = CyclicStreams(plan)
+        self._others = WithoutInstants(plan)
+        not_planned = self._given.keys() | self._others.opened.keys()
+        others = {port: its for port, its in plan.gates.items() if port not in not_planned}
         instants = {name: its for name, its in plan.streams.items() if its.has_instants}
         plan = replace(plan, streams=instants)
         is_shared = any(planned.is_shared for planned in plan.streams.values())
@@ -134,14 +141,16 @@ class Live:
                 self._origin,
                 intent=replace(intent, streams=dict(self._streams), document=document),
                 streams=dict(self._planned),
-                gates={**self._windows.gates, **self._given},
+                gates={**self._others.opened, **self._windows.gates, **self._given},
                 refused=dict(self._refused),
                 recovery_ns=dict(self._windows.recovery_ns),
                 addresses=dict(self._assigned),
                 jitter_ns=dict(self._jitter_ns),
                 loops=dict(self._loops),
+                parts=self._parts,
             )
             self._plan = terms.decided(made)
+            self._parts = self._plan.parts
         return self._plan
 
     def prepare(self) -> None:
@@ -175,15 +184,21 @@ class Live:
         }
         if refused:
             raise Unschedulable(refused, lacks=dict.fromkeys(refused, Lack.WAY))
-        planned = [stream for stream in streams if not self._cyclic.is_one(stream)]
+        planned = [stream for stream in streams if not self._others.is_one(stream)]
+        decided, opened = self._decided(), self._others.opened
         self._have_windows_for(planned)
         self._router.join(streams)
         with ExitStack() as undo:
             come = Come({}, {}, {}, {})
             if planned:
                 come = self._windows.add(planned, undo, self._movable, moving_at_most)
-            cyclic = self._cyclic.add(streams, self._streams, self._router, undo)
-            come = come._replace(streams=come.streams | cyclic)
+            others: Mapping[str, StreamPlan] = {}
+            if self._others or len(planned) < len(streams):
+                lists = self._lists(come.gates)
+                others = self._others.add(
+                    streams, self._streams, self._router, lists, decided=decided, undo=undo
+                )
+            come = come._replace(streams={**come.streams, **others})
             come = come._replace(recovery_ns=_in_steps(come.recovery_ns, self._recovery_step_ns))
             closed = self._closed({stream.name: stream for stream in streams}, come.streams)
             new = {name: its for name, its in come.streams.items() if name not in come.moved}
@@ -197,7 +212,7 @@ class Live:
             undo.pop_all()
         if planned:
             self._windows.accept(planned, come)
-        self._cyclic.accept(cyclic)
+        self._others.accept(others)
         for stream in streams:
             self._streams[stream.name] = stream
             self._written[stream.name] = keys_of(stream, self._origin.intent.document)
@@ -209,13 +224,14 @@ class Live:
         self._jitter_ns |= come.jitter_ns
         self._loops |= closed
         self._plan = None
+        gates = self._with_opened(come.gates, opened)
         return Changes(
             come.streams,
-            come.gates,
+            gates,
             assigned,
             come.jitter_ns,
             come.recovery_ns,
-            ports | come.gates.keys(),
+            ports | gates.keys(),
             come.moved,
         )
 
@@ -232,8 +248,18 @@ class Live:
         """
         names = dict.fromkeys(names)
         gone = {name: self._planned[name] for name in names if name in self._planned}
-        gates = self._windows.remove({n: its for n, its in gone.items() if its.has_instants})
-        self._cyclic.remove(gone.keys(), self._streams, self._router)
+        decided, opened = self._decided(), self._others.opened
+
+        def broken(gates: Gates) -> dict[str, str]:
+            if not self._others:
+                return {}
+            lists = {**gates, **self._given}
+            return self._others.broken_without(gone.keys(), self._streams, lists, decided)
+
+        gates = self._windows.remove({n: i for n, i in gone.items() if i.has_instants}, broken)
+        if self._others:
+            self._others.remove(gone.keys(), self._streams, self._router, self._lists())
+            gates = self._with_opened(gates, opened)
         self._addresses.remove(_senders(gone))
         starts = self._starts(gone)
         for room in self._rooms:
@@ -250,11 +276,32 @@ class Live:
         ports = _ports(gone.values()) | gates.keys()
         return Changes({}, gates, ports=ports, gone=tuple(gone))
 
+    def _decided(self) -> Parts:
+        """What is decided of the plan that runs, where something follows from that."""
+        return self.plan.parts if self._others else NO_PARTS
+
+    def _lists(
+        self, changed: Mapping[PortRef, GateControlList | None] = MappingProxyType({})
+    ) -> Gates:
+        """The lists of ports that have some for more than streams with a shaper, with these
+        changes."""
+        gates = {**self._windows.gates, **changed, **self._given}
+        return {port: its for port, its in gates.items() if its}
+
+    def _with_opened(
+        self, changed: Mapping[PortRef, GateControlList | None], before: Gates
+    ) -> dict[PortRef, GateControlList | None]:
+        """The lists that change, with those of ports that have one for streams with a shaper, or
+        had `before`."""
+        now = self._others.opened
+        ports = {port for port in before.keys() | now.keys() if before.get(port) != now.get(port)}
+        return {port: changed.get(port) or now.get(port) for port in sorted(changed.keys() | ports)}
+
     def _have_windows_for(self, streams: Iterable[Stream]) -> None:
         """The first streams say whether frames may share windows; later it is as it is."""
         asked = [each.name for each in streams if each.windows is Windows.SHARED]
-        if not self._planned and not self._windows.gates:
-            empty = replace(self.plan, gates={})  # but for given lists
+        if len(self._planned) == len(self._others) and not self._windows.gates:
+            empty = replace(self.plan, streams={}, gates={})  # but for given lists
             self._windows = _windows_of(empty, self._router, is_shared=bool(asked))
         elif asked and isinstance(self._windows, OwnWindows):
             raise Unschedulable(dict.fromkeys(asked, _NONE_SHARED))
@@ -296,8 +343,13 @@ class Live:
             room.add(starts)
 
     def _by_given_lists(self, planned: Mapping[str, StreamPlan]) -> dict[str, str]:
-        """The streams that would leave by a port whose list is given, and why they cannot."""
-        crossed = {name: given.crosses(its, self._given) for name, its in planned.items()}
+        """The streams that would leave by a port whose list is given, and why they cannot: those
+        with a shaper have what that leaves them."""
+        crossed = {
+            name: given.crosses(its, self._given)
+            for name, its in planned.items()
+            if its.shaper is None
+        }
         return {name: given.reason(port) for name, port in crossed.items() if port}
 
     def _parting(

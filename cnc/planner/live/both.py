@@ -16,7 +16,7 @@ from threading import Lock
 from cnc.errors import Unschedulable
 from cnc.model import GateControlList, Plan, PortRef, Stream, Windows
 from cnc.planner import incremental
-from cnc.planner.live.changes import Come, Movable
+from cnc.planner.live.changes import Breaks, Come, Movable
 from cnc.planner.live.places import Places
 from cnc.planner.live.shared import SharedWindows
 from cnc.planner.ports import seam_ns
@@ -86,7 +86,9 @@ class BothWindows:
         self._places.accept(own)
         self._block()
 
-    def remove(self, names: Collection[str]) -> dict[PortRef, GateControlList | None]:
+    def remove(
+        self, names: Collection[str], breaks: Breaks
+    ) -> dict[PortRef, GateControlList | None]:
         """Take streams out that are there; the lists that ports run then. Windows of others stay.
 
         Raises `Unschedulable` and changes nothing where the rest could not go on as before.
@@ -99,7 +101,7 @@ class BothWindows:
                 stays = (its for member, its in beside.items() if member not in gone)
                 self._shared.stand_beside(stays, undo)
                 self._places.forget_periods(own, undo)
-            gates = self._shared.remove([name for name in names if name not in own])
+            gates = self._shared.remove([name for name in names if name not in own], breaks)
             undo.pop_all()
         self._places.remove(own)
         self._block()

@@ -11,6 +11,10 @@ from cnc.model import GateControlList, PortRef, Stream, StreamAddress, StreamPla
 Movable = Callable[[], Mapping[str, Stream]]
 """The streams that may move, each as it would have to be placed then."""
 
+Breaks = Callable[[Mapping[PortRef, GateControlList]], Mapping[str, str]]
+"""The streams without instants to whom some promise would not hold where ports run these lists, and
+why."""
+
 
 @dataclass(frozen=True, slots=True)
 class Changes:

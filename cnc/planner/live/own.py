@@ -12,7 +12,7 @@ from cnc.errors import Lack, Unschedulable
 from cnc.model import GateControlList, Plan, PortRef, Stream
 from cnc.planner import incremental
 from cnc.planner.floor import us
-from cnc.planner.live.changes import Come, Movable
+from cnc.planner.live.changes import Breaks, Come, Movable
 from cnc.planner.live.lists import PortLists
 from cnc.planner.live.places import Places
 from cnc.planner.live.promises import Promises
@@ -123,7 +123,9 @@ class OwnWindows:
         self._lists.run(gates)
         return gates
 
-    def remove(self, names: Collection[str]) -> dict[PortRef, GateControlList | None]:
+    def remove(
+        self, names: Collection[str], breaks: Breaks
+    ) -> dict[PortRef, GateControlList | None]:
         """Take streams out that are there; the lists that ports run then.
 
         Raises `Unschedulable` and changes nothing where a port can neither run a list for what is
@@ -135,13 +137,13 @@ class OwnWindows:
             self._lists.remove(gone)
             undo.callback(self._lists.add, gone)
             self._places.forget_periods(names, undo)
-            gates = self._without(gone, self._lists.gated_by(gone) | stale)
+            gates = self._without(gone, self._lists.gated_by(gone) | stale, breaks)
             undo.pop_all()
         self._places.remove(names)
         return gates
 
     def _without(
-        self, gone: Collection[Placement], links: Collection[int]
+        self, gone: Collection[Placement], links: Collection[int], breaks: Breaks
     ) -> dict[PortRef, GateControlList | None]:
         """The lists that ports run without some frames; those that keep theirs are stale."""
         made = self._lists.made(links)
@@ -150,18 +152,18 @@ class OwnWindows:
         due = {port: made.lists.get(port) for port in ports}
         self._must_stay(crowded)
         stays = {port for port, its in due.items() if its and self._may_stay(port)}
-        broken: dict[str, str] = {}
+        broken: Mapping[str, str] = {}
         for kept in (crowded.keys(), crowded.keys() | stays):
             gates = {port: its for port, its in due.items() if port not in kept}
             before = self._lists.before(gates)
             self._lists.run(gates)
-            broken = self._broken_without(gone, links)
+            broken = breaks(self._lists.gates) or self._broken_without(gone, links)
             if not broken:
                 self._lists.stale -= gates.keys()
                 self._lists.stale |= kept
                 return gates
             self._lists.run(before)
-        raise Unschedulable(broken)
+        raise Unschedulable(dict(broken))
 
     def _broken_without(
         self, gone: Collection[Placement], links: Collection[int]

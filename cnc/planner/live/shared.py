@@ -20,7 +20,7 @@ from cnc.planner import explain
 from cnc.planner.floor import us
 from cnc.planner.gates import Lists, windows_by_port
 from cnc.planner.graph import Tree
-from cnc.planner.live.changes import Come
+from cnc.planner.live.changes import Breaks, Come
 from cnc.planner.live.joining import Joining, OfClass
 from cnc.planner.live.running import RunningLayout, Stated, stated_by
 from cnc.planner.live.within import opens_within
@@ -129,7 +129,9 @@ class SharedWindows:
             if self.gates.get(port) != gates.get(port)
         }
 
-    def remove(self, names: Collection[str]) -> dict[PortRef, GateControlList | None]:
+    def remove(
+        self, names: Collection[str], breaks: Breaks
+    ) -> dict[PortRef, GateControlList | None]:
         """Take streams out that are there; the lists that ports run then. Windows of others stay.
 
         Raises `Unschedulable` and changes nothing where the rest could not go on as before.
@@ -148,6 +150,7 @@ class SharedWindows:
         state, lists = self._state(intent, before.beside, classes)
         problems = {f"port {port}": why for port, why in lists.crowded().items()}
         problems |= self._broken({**state.bounds_ns, **dict.fromkeys(names, 0)})
+        problems |= breaks(state.gates)
         if problems or not all(layout.holds() for layout in classes.values()):
             raise Unschedulable(
                 problems or dict.fromkeys(names, "the windows that others share would not hold"),
