@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -50,6 +51,14 @@ def refusal_of(live: Live, **streams: dict[str, Any]) -> str:
         live.add(some(**streams))
     assert Live(before).plan == live.plan == before
     return str(refused.value)
+
+
+def admitted_of(seed: int) -> Plan:
+    """The plan of a random network, which asks for no more than it has."""
+    every = random_intent(seed, axes=seed % 4)
+    made = plan(every, best_effort=True)
+    intent = with_streams(every, *(every.streams[name] for name in made.streams))
+    return replace(made, intent=intent, refused={})
 
 
 def until_refused(live: Live, every: Iterable[list[Stream]]) -> tuple[int, str]:
@@ -115,7 +124,7 @@ class TestEitherShaper:
         assert come.gates.keys() >= {UP, TO_LISTENER}
         assert not judge(live.plan)
         gone = live.remove(["axis"])
-        assert gone.gates.keys() >= {UP, TO_LISTENER}
+        assert gone.gates[UP] == before.gates[UP]
         assert live.plan.gates == before.gates
         assert live.plan[IdleSlopes] == before[IdleSlopes]
         assert not judge(live.plan)
@@ -152,6 +161,24 @@ class TestSlopes:
         after = plan(wanted(a=rare), keep=both)
         assert slopes(after) == slopes(both)
         assert after.streams["a"] == both.streams["a"]
+
+
+class TestLeaving:
+    @pytest.mark.parametrize(
+        ("seed", "name"), [(2000, "f3"), (2037, "f5"), (2212, "f8"), (2277, "f0")]
+    )
+    def test_what_is_left_of_other_classes_reckoned_in_two_ways_keeps_its_bounds(self, seed, name):
+        live = Live(admitted_of(seed))
+        live.remove([name])
+        assert name not in live.plan.streams
+        assert not judge(live.plan)
+
+    def test_one_without_which_a_bound_would_rise_whatever_slopes_there_are_stays(self):
+        live = Live(admitted_of(2107))
+        before = live.plan
+        with pytest.raises(Unschedulable, match=r"f2: it may take .* is promised"):
+            live.remove(["f13"])
+        assert live.plan == before
 
 
 class TestReserve:
@@ -216,13 +243,17 @@ def test_plans_stay_sound_and_promises_hold_while_streams_come_and_go(seed):
     promised: dict[str, StreamPlan] = {}
     for _ in range(10):
         name = random.choice(list(every.streams))
+        gates = dict(live.plan.gates)
         try:
             if name in live.plan.streams:
-                live.remove([name])
+                changes = live.remove([name])
             else:
-                live.add([every.streams[name]])
+                changes = live.add([every.streams[name]])
         except Unschedulable:
             continue
+        gates |= {port: its for port, its in changes.gates.items() if its}
+        gone = {port for port, its in changes.gates.items() if its is None}
+        assert live.plan.gates == {p: its for p, its in gates.items() if p not in gone}
         promised = {n: promised.get(n, its) for n, its in live.plan.streams.items()}
         assert live.plan.streams == promised
         assert not judge(live.plan)

@@ -85,12 +85,25 @@ class _Tried:
             self._found = found
         elif len(names) == 1:
             self.refused[names[0]] = reason
+        elif broken := self._broken_promises(found, names):
+            self.refused.update(broken)
+            self.admit([name for name in names if name not in broken])
         else:
             running = sum(name in self._promised_ns for name in names)
             half = running if running < len(names) else 0
             half = half or (len(names) + 1) // 2
             self.admit(names[:half])
             self.admit(names[half:])
+
+    def _broken_promises(self, found: Bounds, names: Sequence[str]) -> dict[str, str]:
+        """Of streams that all run those to whom something else was promised, and how."""
+        if found.refused or any(name not in self._promised_ns for name in names):
+            return {}
+        return {
+            name: f"it may take {self._takes(found, name, names)}, {why}"
+            for name in names
+            if (why := self._broken(found, name))
+        }
 
     def plans(self) -> dict[str, StreamPlan]:
         """The streams that are admitted, each with its bound."""

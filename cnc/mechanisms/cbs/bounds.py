@@ -46,20 +46,21 @@ class _Wait(NamedTuple):
 
 
 NO_SLOPES = IdleSlopes()
-_NOTHING, _UNKNOWN, _NO_WAIT = Affine(0, 0), Service(0, 1), _Wait(0, 1)
+_NOTHING = Affine(0, 0)
 
 
 @dataclass(slots=True)
 class _Queue:
-    """The frames of a class at a port; `above` are the queues of higher classes there."""
+    """The frames of a class at a port; `above` are the queues of higher classes there. What the
+    port does for it, and how long frames wait, is known by several ways to reckon."""
 
     port: Port
     its_class: TrafficClass
     flows: list[Flow]
     above: list[_Queue]
     comes: Affine = _NOTHING
-    service: Service = _UNKNOWN
-    wait: _Wait = _NO_WAIT
+    services: Mapping[int, Service] = field(default_factory=dict)
+    waits: Sequence[_Wait] = ()
     slowest_ns: int = 0  # the greatest delay
 
     @property
@@ -67,6 +68,12 @@ class _Queue:
         """What leaves: what has come up to the delay before, too."""
         held = -(-self.comes.rate_bps * self.slowest_ns // NS_PER_S)
         return Affine(self.comes.burst_bits + held, self.comes.rate_bps)
+
+    def delay_ns(self, flow: Flow) -> int:
+        """How long a frame takes until it has left, by the best way to reckon for itself: which is
+        the best for most may change from round to round, and delays have to grow with what
+        comes."""
+        return min(wait.delay_ns(flow, self.port) for wait in self.waits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,26 +189,27 @@ class _Network:
         )
         if not services:
             return f"{ref}: classes above class {queue.its_class.name} leave nothing to it"
-        delays = ((arrivals.delay_ns(*service), service) for service in services)
-        base_ns, queue.service = min(delays)
-        queue.wait = _Wait(base_ns, queue.service.rate_bps)
-        queue.slowest_ns = max(queue.wait.delay_ns(flow, queue.port) for flow in queue.flows)
+        queue.services = services
+        queue.waits = [
+            _Wait(arrivals.delay_ns(*service), service.rate_bps) for service in services.values()
+        ]
+        queue.slowest_ns = max(map(queue.delay_ns, queue.flows))
         return None
 
     def _grow(self) -> dict[PortRef, int]:
         """Reckon by when frames have left each port; the ports of those that leave later than was
         known, and when."""
-        rows = {row: self._in_row(*row, flows) for row, flows in self._rows.items()}
+        rows = {row: [*self._in_row(*row, flows)] for row, flows in self._rows.items()}
         grown: dict[PortRef, int] = {}
         for name, flow in self._flows.items():
             number = flow.its_class.number
             for port, before in flow.before.items():
                 queue = self._queues[port, number]
                 found_ns = self._enters_ns(name, before)
-                found_ns += queue.wait.delay_ns(flow, queue.port)
+                found_ns += queue.delay_ns(flow)
                 chain = flow.chain_to(port)
                 for start in range(len(chain) - 1):
-                    if wait := rows[chain[start:], number]:
+                    for wait in rows[chain[start:], number]:
                         entered_ns = self._enters_ns(name, flow.before[chain[start]])
                         found_ns = min(found_ns, entered_ns + wait.delay_ns(flow, queue.port))
                 if found_ns > self._left_ns[name, port]:
@@ -211,24 +219,37 @@ class _Network:
 
     def _in_row(
         self, chain: tuple[PortRef, ...], number: int, flows: Sequence[Flow]
+    ) -> Iterator[_Wait]:
+        """How long streams wait that go ports in a row together, from the queue of the first, by
+        each way to reckon."""
+        queues = [self._queues[port, number] for port in chain]
+        for way in {way for queue in queues for way in queue.services}:
+            services = [
+                queue.services.get(way) or next(iter(queue.services.values())) for queue in queues
+            ]
+            if wait := self._through(queues, services, flows):
+                yield wait
+
+    def _through(
+        self, queues: Sequence[_Queue], services: Sequence[Service], flows: Sequence[Flow]
     ) -> _Wait | None:
-        """How long streams wait that go ports in a row together, from the queue of the first."""
+        """The same by these services of the ports."""
         latency_ns, rates = 0, []
-        for port in chain:
-            queue = self._queues[port, number]
+        for queue, service in zip(queues, services, strict=True):
+            port = queue.port.link.source
             own = self._comes(flows, port)
             beside = max(queue.comes.burst_bits - own.burst_bits, 0)
-            left_bps = queue.service.rate_bps - (queue.comes.rate_bps - own.rate_bps)
+            left_bps = service.rate_bps - (queue.comes.rate_bps - own.rate_bps)
             if left_bps < own.rate_bps:
                 return None
             rates.append(left_bps)
-            latency_ns += queue.service.latency_ns
-            latency_ns -= -beside * NS_PER_S // queue.service.rate_bps
-            if port != chain[-1]:  # it goes on as a whole; what is begun leaves at the link's rate
+            latency_ns += service.latency_ns
+            latency_ns -= -beside * NS_PER_S // service.rate_bps
+            if queue is not queues[-1]:  # it goes on as a whole, at last at the link's rate
                 longest_bits = max(flow.frame_bits for flow in queue.flows)
                 latency_ns -= -longest_bits * NS_PER_S // queue.port.slowest_bps
                 latency_ns += self._crosses_ns(port)
-        arrivals = Arrivals(self._by_link(flows, chain[0]))
+        arrivals = Arrivals(self._by_link(flows, queues[0].port.link.source))
         return _Wait(arrivals.delay_ns(latency_ns, min(rates)), min(rates))
 
     def _crosses_ns(self, port: PortRef) -> int:

@@ -35,13 +35,27 @@ class _Sent:
     latest_ns: dict[PortRef, Fraction] = field(default_factory=dict)
 
 
-class _Server(NamedTuple):
-    """What a class has of a port in one round: a service, and what waits for it."""
+class _Offer(NamedTuple):
+    """A service that a class has of a port, and for how long a bit waits for it at most."""
 
     rate: Fraction
     latency_ns: Fraction
+    empties_ns: Fraction
+
+    def waits_ns(self, bits: int) -> Fraction:
+        """Until a frame of so many is begun."""
+        return max(self.empties_ns - bits / self.rate, Fraction())
+
+
+class _Server(NamedTuple):
+    """What a class has of a port in one round, as it is reckoned in one way and another: all of
+    these hold. And what comes to it."""
+
+    offers: tuple[_Offer, _Offer]
     comes: Line
-    empties_ns: Fraction  # for how long a bit waits at most
+
+    def waits_ns(self, bits: int) -> Fraction:
+        return min(offer.waits_ns(bits) for offer in self.offers)
 
 
 class Unbounded(NamedTuple):
@@ -103,20 +117,16 @@ class Reckoned:
                     sum((its.rate for its in at[number]), Fraction()),
                 )
                 offered = [
-                    (latency + _distance(groups, rate), rate, latency)
+                    _Offer(rate, latency, latency + _distance(groups, rate))
                     for rate, latency in self.shares[port].services(number, comes, leaves)
                     if rate >= comes[number].rate
                 ]
                 if not offered:
                     return Unbounded(port, f"classes above leave nothing to traffic class {number}")
-                empties_ns, rate, latency = min(offered)
-                server = _Server(rate, latency, comes[number], empties_ns)
+                server = _Server((offered[0], offered[-1]), comes[number])
                 found[port, number] = server
                 slowest = self.shares[port].rate.slowest
-                held_ns = max(
-                    max(empties_ns - its.bits / rate, Fraction()) + its.bits / slowest
-                    for its in at[number]
-                )
+                held_ns = max(server.waits_ns(its.bits) + its.bits / slowest for its in at[number])
                 burst = comes[number].burst + comes[number].rate * held_ns
                 leaves[number] = Line(burst, comes[number].rate)
         return found
@@ -124,7 +134,10 @@ class Reckoned:
     def _later(self, servers: Mapping[tuple[PortRef, int], _Server]) -> _Sent | None:
         """Have each stream leave as late as it may by what is known; one that does so later than
         before, None: all are as they were."""
-        rows = {row: self._row(*row, its, servers) for row, its in self._runs.items()}
+        rows = {
+            row: [self._row(*row, its, servers, which) for which in (0, 1)]
+            for row, its in self._runs.items()
+        }
         later = None
         news: list[tuple[_Sent, PortRef, Fraction]] = []
         for sent in self._streams:
@@ -132,14 +145,10 @@ class Reckoned:
             for port, before in sent.came_by.items():
                 server = servers[port, number]
                 own_ns = sent.bits / self.shares[port].rate.slowest
-                choices = [
-                    self._there_ns(sent, before)
-                    + max(server.empties_ns - sent.bits / server.rate, Fraction())
-                ]
+                choices = [self._there_ns(sent, before) + server.waits_ns(sent.bits)]
                 for row in _rows_to(sent, port):
-                    if (its := rows[row, number]) is not None:
-                        wait_ns, rate = its
-                        start = self._there_ns(sent, sent.came_by[row[0]])
+                    start = self._there_ns(sent, sent.came_by[row[0]])
+                    for wait_ns, rate in filter(None, rows[row, number]):
                         choices.append(start + max(wait_ns - sent.bits / rate, Fraction()))
                 left_ns = Fraction(-(-(min(choices) + own_ns) * _PS // 1), _PS)
                 if left_ns > sent.latest_ns[port]:
@@ -154,19 +163,21 @@ class Reckoned:
         number: int,
         its: Sequence[_Sent],
         servers: Mapping[tuple[PortRef, int], _Server],
+        which: int,
     ) -> tuple[Fraction, Fraction] | None:
-        """How long these streams, all that go all these ports one after the other, wait in all,
-        and at which rate; None: others leave them too little."""
+        """How long these streams, all that go all these ports one after the other, wait in all, as
+        `which` offers have it, and at which rate; None: others leave them too little."""
         total_ns, least = Fraction(), Fraction(1 << 60)
         own_rate = sum((each.rate for each in its), Fraction())
         for port in ports:
             server = servers[port, number]
             own_burst = sum((self._burst(each, port) for each in its), Fraction())
             others = Line(server.comes.burst - own_burst, server.comes.rate - own_rate)
-            if server.rate - others.rate < own_rate:
+            offer = server.offers[which]
+            if offer.rate - others.rate < own_rate:
                 return None
-            least = min(least, server.rate - others.rate)
-            total_ns += server.latency_ns + others.burst / server.rate
+            least = min(least, offer.rate - others.rate)
+            total_ns += offer.latency_ns + others.burst / offer.rate
             if port != ports[-1]:
                 longest = max(each.bits for each in self._at[port][number])
                 total_ns += longest / self.shares[port].rate.slowest + self._between_ns(port)

@@ -126,9 +126,9 @@ class Port:
 
     def services(
         self, its: TrafficClass, above: Mapping[int, Affine], late: Mapping[int, Affine]
-    ) -> list[Service]:
-        """What the class has at least, by each way to reckon; of several the best counts. `above`
-        is what comes of other classes, `late` what leaves of them."""
+    ) -> dict[int, Service]:
+        """What the class has at least, by each way to reckon by which it has enough; of several the
+        best counts. `above` is what comes of other classes, `late` what leaves of them."""
         higher = [each for each in self._classes if each.number > its.number]
         # Strict priority is asked from an instant on at which no class above waits, but for those
         # that wait for their credit.
@@ -140,10 +140,12 @@ class Port:
             by_credit = by_credit.plus(
                 self.credit_output(each) if has_credit else first[each.number]
             )
-        found = (self._service(its, taken) for taken in (by_rate, by_credit))
-        return [
-            each for each in found if each and each.rate_bps >= self._streams[its.number].rate_bps
-        ]
+        found = {
+            way: self._service(its, taken)
+            for way, taken in enumerate(dict.fromkeys((by_rate, by_credit)))  # once where alike
+        }
+        needed_bps = self._streams[its.number].rate_bps
+        return {way: each for way, each in found.items() if each and each.rate_bps >= needed_bps}
 
     def _service(self, its: TrafficClass, taken: Affine) -> Service | None:
         left_ppb = self._left_ppb(its, taken.rate_bps)
