@@ -183,6 +183,11 @@ class Intent:
         shaped = [its for its in self.classes.values() if its.shaper]
         return sorted(shaped, key=lambda its: -its.number)
 
+    def classes_without_instants(self) -> list[TrafficClass]:
+        """Those with streams whose talkers send at any time, the highest priority first."""
+        found = [its for its in self.classes.values() if its.cyclic or its.shaper]
+        return sorted(found, key=lambda its: -its.number)
+
     def unreserved_classes(self) -> list[TrafficClass]:
         """Those of best effort that have no bound, and take frames that no other class names."""
         return [its for its in self.classes_with(ClassRole.BEST_EFFORT) if its.shaper is None]

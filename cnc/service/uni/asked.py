@@ -49,6 +49,7 @@ class End:
 class Asked:
     """A stream as it is asked for. `fields` are those of its frames by the header they are of.
 
+    `is_scheduled`: its talker sends when it is told to (`time-aware`), else at any time.
     `latest_ns` None: until the interval ends.
     """
 
@@ -58,6 +59,7 @@ class Asked:
     period_ns: int
     frames: int
     size_octets: int
+    is_scheduled: bool
     earliest_ns: int
     latest_ns: int | None
     jitter_ns: int
@@ -78,14 +80,6 @@ def read(body: Body) -> Asked:
         )
     traffic = talker.get("traffic-specification", {})
     time_aware = traffic.get("time-aware")
-    if time_aware is None:
-        raise Refused(
-            Failure.FEATURE,
-            "time-aware is absent: the talker would send at any time, and the classes of this "
-            "network open their gates for planned frames only",
-            "write traffic-specification/time-aware, and let the talker send at the "
-            "time-aware-offset that it gets",
-        )
     algorithm = traffic.get("transmission-selection", _STRICT_PRIORITY)
     if algorithm != _STRICT_PRIORITY:
         raise Refused(
@@ -95,7 +89,7 @@ def read(body: Body) -> Asked:
         )
     _check_rank(talker)
     period_ns = _period_ns(traffic.get("interval", {}))
-    earliest_ns, latest_ns = _window(time_aware, period_ns)
+    earliest_ns, latest_ns = _window(time_aware or {}, period_ns)
     return Asked(
         talker=_end(talker),
         listeners=tuple(_end(each) for each in listeners),
@@ -103,9 +97,10 @@ def read(body: Body) -> Asked:
         period_ns=period_ns,
         frames=_frames(traffic.get("max-frames-per-interval")),
         size_octets=_size(traffic.get("max-frame-size")),
+        is_scheduled=time_aware is not None,
         earliest_ns=earliest_ns,
         latest_ns=latest_ns,
-        jitter_ns=time_aware.get("jitter", 0),
+        jitter_ns=(time_aware or {}).get("jitter", 0),
     )
 
 

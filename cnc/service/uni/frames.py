@@ -27,6 +27,8 @@ _NO_VLAN = 0
 _ANY_DSCP, _ANY_PROTOCOL = 64, 0xFFFF  # 802.1Q-2022 46.2.3.4.3: values that are ignored
 _PROTOCOLS = {6: "tcp", 17: "udp"}
 
+_Classes = tuple[TrafficClass, ...]
+
 
 @dataclass(frozen=True, slots=True)
 class Frames:
@@ -35,7 +37,7 @@ class Frames:
 
     keys: Mapping[str, Any]
     ip_version: int | None
-    classes: tuple[TrafficClass, ...]
+    classes: _Classes
 
     @property
     def untagged(self) -> bool:
@@ -48,12 +50,13 @@ def frames_of(asked: Asked, intent: Intent) -> Frames:
     if ip and len(IP_VERSIONS.keys() & asked.fields.keys()) > 1:
         raise _unknown("packets of IPv4 and of IPv6", "write one of the two")
     dscp = _dscp(asked.fields[ip]) if ip else None
+    classes = _classes(asked, intent)
     version = IP_VERSIONS[ip] if ip else None
     if intent.network.forwarding is Forwarding.ROUTED:
-        return _routed(asked, version, dscp, intent)
+        return _routed(asked, version, dscp, classes)
     tag = asked.fields.get(TAG)
     pcp = tag.get("priority-code-point") if tag else None
-    classes = _with_priority(pcp, intent)
+    classes = _with_priority(pcp, classes)
     keys: dict[str, Any] = {}
     _check_source(asked)
     destination = asked.fields.get(MAC, {}).get("destination-mac-address")
@@ -85,37 +88,51 @@ def frames_of(asked: Asked, intent: Intent) -> Frames:
     return Frames(keys, version, classes)
 
 
-def _routed(asked: Asked, version: int | None, dscp: int | None, intent: Intent) -> Frames:
+def _classes(asked: Asked, intent: Intent) -> _Classes:
+    """Those for streams whose talkers send as this one does."""
+    if asked.is_scheduled:
+        return tuple(intent.planned_classes())
+    if found := intent.classes_without_instants():
+        return tuple(found)
+    raise Refused(
+        Failure.FEATURE,
+        "time-aware is absent: the talker would send at any time, and the classes of this "
+        "network open their gates for planned frames only",
+        "write traffic-specification/time-aware, and let the talker send at the "
+        "time-aware-offset that it gets; or `shaping` of a class in the intent",
+    )
+
+
+def _routed(asked: Asked, version: int | None, dscp: int | None, classes: _Classes) -> Frames:
     if version is None or asked.fields.keys() - IP_VERSIONS.keys():
         raise _unknown(
             "MAC addresses or a VLAN tag, and switches that forward by IP address",
             "write an IP packet alone, or `forwarding: bridged` in the intent",
         )
-    classes = tuple(intent.planned_classes())
-    if dscp is not None:
-        classes = tuple(each for each in classes if dscp in each.dscps)
-        if not classes:
-            raise _no_class(f"dscp {dscp}", "the DSCP", intent)
-    return Frames({}, version, classes)
-
-
-def _with_priority(pcp: int | None, intent: Intent) -> tuple[TrafficClass, ...]:
-    scheduled = intent.planned_classes()
-    found = tuple(each for each in scheduled if pcp is None or each.priority == pcp)
+    if dscp is None:
+        return Frames({}, version, classes)
+    found = tuple(each for each in classes if dscp in each.dscps)
     if not found:
-        raise _no_class(f"priority-code-point {pcp}", "the priority", intent)
+        raise _no_class(f"dscp {dscp}", "the DSCP", classes)
+    return Frames({}, version, found)
+
+
+def _with_priority(pcp: int | None, classes: _Classes) -> _Classes:
+    found = tuple(each for each in classes if pcp is None or each.priority == pcp)
+    if not found:
+        raise _no_class(f"priority-code-point {pcp}", "the priority", classes)
     return found
 
 
-def _no_class(found: str, what: str, intent: Intent) -> Refused:
-    scheduled = intent.planned_classes()
+def _no_class(found: str, what: str, classes: _Classes) -> Refused:
     theirs = ", ".join(
         f"{each.name} ({each.priority}, DSCP {' '.join(map(str, each.dscps)) or 'none'})"
-        for each in scheduled
+        for each in classes
     )
     return Refused(
         Failure.PRIORITY,
-        f"{found}: no class with gates for streams has it",
+        f"{found}: no class for such streams has it: with time-aware those with gates for planned "
+        "frames, else those with `shaping`",
         f"write {what} of one of these classes, or leave the leaf out: {theirs or 'there is none'}",
     )
 
@@ -165,6 +182,13 @@ def _identified(
     asked: Asked, ip: str | None, dscp: int | None, mac: str | None
 ) -> Mapping[str, Any]:
     """By what the first switch knows untagged frames."""
+    if not asked.is_scheduled:
+        raise Refused(
+            Failure.NO_TRANSFORMATION,
+            "untagged frames without time-aware: no switch tags those that may come at any time",
+            "let the talker tag them: write the ieee802-vlan-tag; or vlan-tag-capable true at "
+            f"every end and, for an address, {_ACTIVE} in its cb-stream-iden-type-list",
+        )
     if len(asked.listeners) > 1 or asked.trees > 1:
         raise Refused(
             Failure.NO_TRANSFORMATION,

@@ -57,7 +57,7 @@ class _Place:
     def configuration(self, end: End, *, station: str, sends: bool) -> dict[str, Any]:
         """How the interfaces of an end have to be configured."""
         values = [*self._marks(station, sends=sends)]
-        if sends:
+        if sends and self.asked.is_scheduled:
             values.append({"time-aware-offset": self.told_offset_ns()})
         config = [{"index": number, **value} for number, value in enumerate(values)]
         return {

@@ -19,6 +19,7 @@ _TWO_TREES = 2
 # Of a stream without a max-latency: how much later than by the fastest way it may be. What it is
 # told at first holds, since no stream that has a place is moved.
 _WITHOUT_LIMIT = 2
+_AT_ANY_TIME = 10  # the same where it waits for others at each switch
 
 
 def wanted(body: Body, name: str, intent: Intent) -> dict[str, Any]:
@@ -54,19 +55,23 @@ def wanted(body: Body, name: str, intent: Intent) -> dict[str, Any]:
     within_ns = budget_ns(asked, listeners, payload_octets, intent, untagged=frames.untagged)
     if within_ns is None:
         max_latency_ns = max(asked.period_ns, _WITHOUT_LIMIT * fastest_ns)
+        max_latency_ns *= 1 if asked.is_scheduled else _AT_ANY_TIME
     else:
         latest_ns = min(latest_ns, within_ns - fastest_ns)
         max_latency_ns = within_ns - earliest_ns
         if latest_ns < earliest_ns:
             raise too_late(within_ns, earliest_ns + fastest_ns)
+    window = {"earliest": f"{earliest_ns}ns", "latest": f"{latest_ns}ns"}
+    classes = _classes(frames, stream, intent)
     keys: dict[str, Any] = {
         "talker": talker,
         "listeners": [*listeners],
-        "class": _classes(frames, stream, intent),
+        # A class in which talkers send at any time has no other beside it.
+        "class": classes if asked.is_scheduled else classes[0],
         "period": f"{asked.period_ns}ns",
         "payload": f"{payload_octets}B",
         "max-latency": f"{max_latency_ns}ns",
-        "window": {"earliest": f"{earliest_ns}ns", "latest": f"{latest_ns}ns"},
+        **({"window": window} if asked.is_scheduled else {}),
         "ip": stream.ip_version,
         "frames": asked.frames,
         **frames.keys,
@@ -140,6 +145,12 @@ def _classes(frames: Frames, stream: Stream, intent: Intent) -> list[str]:
 def _trees(asked: Asked, intent: Intent) -> Mapping[str, Any]:
     if asked.trees != _TWO_TREES:
         return {}
+    if not asked.is_scheduled:
+        raise Refused(
+            Failure.BRIDGE_RESOURCES,
+            "num-seamless-trees 2 without time-aware: streams that are sent at any time have one",
+            "write 1, or time-aware",
+        )
     if intent.network.forwarding is Forwarding.ROUTED:
         raise Refused(
             Failure.BRIDGE_RESOURCES,
