@@ -1,6 +1,7 @@
 """Random changes of random plans: does the judge of a change say what the judge says?
 
     python -m tests.simulator.changes --events 10000
+    python -m tests.simulator.changes --events 500 --walk shaped
 
 A walk goes from one sound plan to the next, as streams are added and removed by a live plan or
 planned around those that stay. At each of them it tries plans with something broken by hand, which
@@ -40,7 +41,13 @@ from cnc.model import (
 )
 from cnc.planner import Budget, plan
 from tests.simulator.mutations import mutated, with_stream
-from tests.unit.planner_fuzz import DISTURBANCES_NS, SHORT_LISTS, live_plans, random_intent
+from tests.unit.planner_fuzz import (
+    DISTURBANCES_NS,
+    SHORT_LISTS,
+    live_plans,
+    random_intent,
+    shaped_plans,
+)
 from tests.unit.planner_networks import US, seeded, with_streams
 
 _STEPS = 8  # of a walk around streams that stay
@@ -56,10 +63,11 @@ class Event(NamedTuple):
     is_followed: bool
 
 
-def walk(seed: int) -> Iterator[Event]:
-    """Sound plans, each by a small change from the one before, and broken ones beside them."""
+def walk(seed: int, kind: str | None = None) -> Iterator[Event]:
+    """Sound plans, each by a small change from the one before, and broken ones beside them; of a
+    kind, or of any."""
     random = seeded(seed)
-    kind = random.choice(sorted(WALKS))
+    kind = kind or random.choice(sorted(WALKS))
     for planned in WALKS[kind](seed):
         yield Event(kind, planned, is_followed=True)
         for _ in range(_BROKEN if planned.streams else 0):
@@ -67,7 +75,7 @@ def walk(seed: int) -> Iterator[Event]:
             yield Event(by, broken, is_followed=False)
 
 
-def outcomes(seed: int) -> Iterator[tuple[str, str]]:
+def outcomes(seed: int, kind: str | None = None) -> Iterator[tuple[str, str]]:
     """The kind of each event of a walk, and "sound", "refused" or what is wrong."""
     judged: Judged | None = None
     wholly: list[Plan] = []
@@ -77,7 +85,7 @@ def outcomes(seed: int) -> Iterator[tuple[str, str]]:
         return whole.judgement(its)
 
     with mock.patch("cnc.check.change.judgement", counted):
-        for event in walk(seed):
+        for event in walk(seed, kind):
             if judged is None:
                 judged = Judged(event.plan)
                 if judged.violations:
@@ -223,6 +231,7 @@ WALKS: dict[str, Callable[[int], Iterator[Plan]]] = {
     "live": _live,
     "bridged": lambda seed: _around(seed, _bridged),
     "moving": _moving,
+    "shaped": shaped_plans,
     "recovering": lambda seed: _around(seed, _recovering),
     "sharing": lambda seed: _around(seed, _sharing),
     "steady": lambda seed: _around(seed, _steady),
@@ -398,11 +407,12 @@ def main() -> int:
     )
     parser.add_argument("--events", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=1, help="of the first walk")
+    parser.add_argument("--walk", choices=sorted(WALKS), help="its kind, by default any")
     options = parser.parse_args()
     counts: Counter[str] = Counter()
     seed = options.seed
     while counts.total() < options.events:
-        for kind, outcome in outcomes(seed):
+        for kind, outcome in outcomes(seed, options.walk):
             counts[outcome.split(":")[0]] += 1
             if outcome.startswith("WRONG"):
                 print(f"walk {seed}: {kind}: {outcome}", flush=True)

@@ -3,7 +3,8 @@
 `single_plan` plans a network, `steady_plan` one in which jitter is limited, twice, `kept_plan` half
 of its streams and then all around them, `live_plans` adds and removes streams twelve times (fewer
 events never showed some faults), `promising_plans` does so where the network recovers from
-disturbances, `sharing_live_plans` where streams share windows, `both_live_plans` where some do.
+disturbances, `sharing_live_plans` where streams share windows, `both_live_plans` where some do,
+`shaped_plans` where most leave by a shaper.
 `ticked_plan` plans a network on ports that count in ticks, and takes a refusal for a fault that
 nothing but the ticks explains.
 `stated_plan` plans one whose operator states what most leave unsaid, `sharing_plan` one whose
@@ -34,6 +35,7 @@ from cnc.model import (
     Windows,
 )
 from cnc.planner import Budget, Live, moves, plan
+from tests.unit import shaped_networks
 from tests.unit.planner_networks import (
     BEST_EFFORT,
     CONTROL,
@@ -412,6 +414,14 @@ def both_live_plans(seed: int, entries_max: tuple[int, ...] = (0, 0, 8, 16, 64))
             )
         )
     wanted = with_streams(replace(wanted, network=network), *streams)
+    yield from _while_streams_come_and_go(random, wanted)
+
+
+def shaped_plans(seed: int) -> Iterator[Plan]:
+    """The same of streams of classes with a shaper, beside planned ones."""
+    random = seeded(seed)
+    reserve = random.choice((None, "20%", "60%"))
+    wanted = shaped_networks.random_intent(seed, axes=random.randrange(5), reserve=reserve)
     yield from _while_streams_come_and_go(random, wanted)
 
 

@@ -315,6 +315,12 @@ class TestJudge:
         more = IdleSlopes({**made[IdleSlopes].by_port, PortRef("s1", "l2"): {5: 1_000_000}})
         assert codes(replace(made, parts=made.parts.having(more))) == {"idle-slope"}
 
+    def test_a_way_that_ends_before_the_listener_is_noticed(self):
+        made = plan(intent_of())
+        its = made.streams["a"]
+        cut = replace(its, paths=(its.paths[0][:-1],))
+        assert codes(replace(made, streams={"a": cut})) >= {"route"}
+
     def test_a_stream_with_another_shaper_than_its_class_is_noticed(self):
         made = plan(intent_of())
         other = replace(made.streams["a"], shaper=Shaper.STRICT)

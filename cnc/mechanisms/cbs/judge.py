@@ -17,6 +17,7 @@ from cnc.mechanisms.cbs.judged import Reckoned, Unbounded
 from cnc.mechanisms.cbs.model import IdleSlopes
 from cnc.model import (
     NS_PER_S,
+    Intent,
     Plan,
     PortRef,
     Shaper,
@@ -44,12 +45,22 @@ def _times(
             yield Violation("shaper", name, "has instants, and its class has none")
         if planned.shaper:
             shaped[name] = planned
-    links = plan.intent.network.links
-    if any(hop.egress not in links for its in shaped.values() for hop in its.hops):
+    if not all(_arrives(plan.intent, name, its) for name, its in shaped.items()):
         return  # which the rules for ways report
     yield from _slopes(plan, shaped)
     if shaped and is_whole:
         yield from _latencies(plan, shaped)
+
+
+def _arrives(intent: Intent, name: str, planned: StreamPlan) -> bool:
+    """Whether the ways of a stream lead from its talker to all listeners."""
+    stream, links = intent.streams[name], intent.network.links
+    reached = {stream.talker}
+    for hop in planned.hops:
+        if hop.egress not in links or hop.egress.node not in reached:
+            return False
+        reached.add(links[hop.egress].target.node)
+    return reached.issuperset(stream.listeners)
 
 
 def _slopes(plan: Plan, shaped: dict[str, StreamPlan]) -> Iterator[Violation]:
