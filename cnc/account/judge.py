@@ -32,6 +32,15 @@ class Table(NamedTuple):
         return self.entries > self.holds
 
 
+class Mixed(NamedTuple):
+    """What may break a promise of a plan while any nodes go by it, and the rest by a sound one that
+    follows, of which the `part` that is decided may be another: `judge` says of both. Of some
+    streams of the first, by name, nothing is sent; those that come are not yet."""
+
+    part: type
+    judge: Callable[[Plan, Plan, Collection[str]], Iterator[Violation]]
+
+
 @dataclass(frozen=True, slots=True)
 class Judge:
     """What is wrong with a mechanism's parts of a plan, and what it does to the frames of others.
@@ -48,8 +57,8 @@ class Judge:
     number, that come otherwise than planned. `given` are the ports whose gate control lists an
     operator gives and which run them as they are: no rule for planned lists looks at those.
     `repeats` has the ports with windows that an operator gives, and after how long these repeat;
-    and `lists` is what is wrong with what some of all these ports run. A hook that is None does
-    nothing.
+    and `lists` is what is wrong with what some of all these ports run. `mixed` is what a change
+    may break. A hook that is None does nothing.
     """
 
     ways: Callable[[Plan, Told], Iterator[Violation]] = lambda _plan, _told: iter(())
@@ -69,3 +78,4 @@ class Judge:
     lists: Callable[[Plan, Collection[PortRef] | None], Iterator[Violation]] = (
         lambda _plan, _ports: iter(())
     )
+    mixed: Mixed | None = None

@@ -66,6 +66,19 @@ def judge_given(plan: Plan, ports: Collection[PortRef] | None = None) -> Iterato
         yield from each.lists(plan, ports)
 
 
+def judge_mixed(before: Plan, after: Plan, silent: Collection[str]) -> Iterator[Violation]:
+    """What may break a promise of a plan while some nodes go by it and others by the next."""
+    for each in _judges():
+        if each.mixed:
+            yield from each.mixed.judge(before, after, silent)
+
+
+def are_decided_alike(before: Plan, after: Plan) -> bool:
+    """Whether two plans have the same parts, but for those that mechanisms judge mixed."""
+    may_differ = [each.mixed.part() for each in _judges() if each.mixed]
+    return before.parts.having(*may_differ) == after.parts.having(*may_differ)
+
+
 def are_local() -> bool:
     """Whether what any mechanism says of a stream is the same whatever other streams there are."""
     return all(each.is_local for each in _judges())

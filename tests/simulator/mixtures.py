@@ -21,6 +21,7 @@ from typing import Any
 from cnc.check import Violation, judge
 from cnc.check.change import Judged
 from cnc.check.change.mixture import place
+from cnc.mechanisms.cbs.model import IdleSlopes
 from cnc.model import Plan
 from tests.simulator.changes import WALKS
 from tests.unit.planner_networks import seeded
@@ -45,6 +46,15 @@ def mixed(before: Plan, after: Plan, nodes: Collection[str], silent: Collection[
     every = {**before.intent.streams, **after.intent.streams}
     others = {name: its for name, its in every.items() if name not in by}
     network = replace(before.intent.network, disturbance_ns=None)
+    sent = {
+        (hop.egress, hop.traffic_class)
+        for name, its in by.items()
+        for hop in its.streams[name].hops
+    }
+    slopes = {}
+    for port in before[IdleSlopes].by_port.keys() | after[IdleSlopes].by_port.keys():
+        here = (after if port.node in nodes else before)[IdleSlopes].by_port.get(port, {})
+        slopes[port] = {number: bps for number, bps in here.items() if (port, number) in sent}
     stated: dict[str, Any] = {
         key: {n: getattr(its, key)[n] for n, its in by.items() if n in getattr(its, key)}
         for key in ("streams", "addresses", "jitter_ns")
@@ -56,6 +66,7 @@ def mixed(before: Plan, after: Plan, nodes: Collection[str], silent: Collection[
         refused=dict.fromkeys(others, "is not sent"),
         recovery_ns={},
         loops={},
+        parts=before.parts.having(IdleSlopes({port: its for port, its in slopes.items() if its})),
         **stated,
     )
 

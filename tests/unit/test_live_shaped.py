@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from cnc.check import judge
+from cnc.check.change import Judged
 from cnc.errors import Unschedulable
 from cnc.mechanisms.cbs.model import IdleSlopes
 from cnc.model import Intent, Plan, PortRef, Stream, StreamPlan
@@ -232,6 +233,49 @@ class TestBesideOthers:
         assert not judge(live.plan)
         live.remove(["axis"])
         assert not judge(live.plan)
+
+
+class TestMixture:
+    """While some nodes go by the plan before a change, and others by the next."""
+
+    def test_another_stream_of_a_class_may_join(self):
+        live = live_of("50%", a=stream())
+        judged = Judged(live.plan)
+        live.add(some(b=stream("t2", payload="200B")))
+        assert slopes(live.plan)[UP] > slopes(judged.plan)[UP]
+        assert judged.compatible(live.plan) == []
+
+    def test_one_may_leave_once_its_talker_has_stopped(self):
+        live = live_of("50%", a=stream(), b=stream("t2", payload="200B"))
+        judged = Judged(live.plan)
+        live.remove(["b"])
+        (found,) = judged.compatible(live.plan)
+        assert (found.where, found.code) == ("b", "mixture")
+        assert judged.compatible(live.plan, silent=["b"]) == []
+
+    def test_a_class_gets_no_shaper_where_frames_of_others_wait(self):
+        live = live_of("90%", a=stream())
+        judged = Judged(live.plan)
+        live.add(some(b=stream("t2", payload="64B", **{"class": "audio"})))
+        found = judged.compatible(live.plan)
+        assert {each.where for each in found} == {str(UP), "s2/up", str(TO_LISTENER)}
+        assert "empties its queues" in found[0].text
+        live.remove(["b"])
+        live.add(some(c=stream("t2", payload="64B", **{"class": "events"})))
+        assert judged.compatible(live.plan) == []
+
+    def test_slopes_that_are_lower_at_some_ports_and_higher_at_others_break_a_bound(self):
+        made = plan(wanted("20%", a=stream()))
+        lower, higher = ({5: bps * by // 10} for by in (9, 12) for bps in [slopes(made)[UP]])
+        by_port = made[IdleSlopes].by_port
+        other = IdleSlopes({**by_port, UP: lower, TO_LISTENER: higher})
+        assert not judge(made)
+        found = Judged(made).compatible(replace(made, parts=made.parts.having(other)))
+        assert {(each.code, each.where) for each in found} <= {
+            ("bound", "a"),
+            ("unbounded", "s1/up"),
+        }
+        assert found
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -13,11 +13,11 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from cnc.account.violation import Violation
-from cnc.check.change.differences import Named, is_same_ground
+from cnc.check.change.differences import Named, is_same_ground, may_be_mixed
 from cnc.check.change.known import Known
 from cnc.check.change.mixture import Mixture
 from cnc.check.change.rules import Parts
-from cnc.check.mechanisms import are_local
+from cnc.check.mechanisms import are_local, judge_mixed
 from cnc.check.whole import Judgement, judgement
 from cnc.model import Plan
 from cnc.support.gc_pause import in_steps, paused
@@ -67,10 +67,12 @@ class Judged:
 
         `silent` are streams of this plan that nobody sends.
         """
-        if not self._known or not are_local() or not is_same_ground(self._known.plan, plan):
+        if not self._known or not are_local() or not may_be_mixed(self._known.plan, plan):
             text = "no mixture is known of plans for other networks, classes or mechanisms"
             return [Violation("mixture", plan.intent.name, text)]
-        return [*Mixture(self._known, plan, named, silent).judge()]
+        before = self._known.plan
+        mixture = Mixture(self._known, plan, named, silent)
+        return [*mixture.judge(), *judge_mixed(before, plan, silent)]
 
 
 @paused()

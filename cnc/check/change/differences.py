@@ -11,6 +11,7 @@ from itertools import compress, filterfalse
 from operator import is_not
 from typing import NamedTuple, TypeVar
 
+from cnc.check.mechanisms import are_decided_alike
 from cnc.model import Intent, Plan, PortRef
 
 K = TypeVar("K")
@@ -51,9 +52,18 @@ def differences(before: Plan, after: Plan, named: Named | None = None) -> Differ
 def is_same_ground(before: Plan, after: Plan) -> bool:
     """Whether two plans differ in no more than streams, their loops, and lists, and each stream is
     judged for itself: those without instants are judged together."""
-    if any(its.cyclic or its.shaper for its in after.intent.classes.values()):
+    if any(its.shaper for its in after.intent.classes.values()):
         return False
-    return before.parts == after.parts and _ground(before.intent) == _ground(after.intent)
+    return before.parts == after.parts and may_be_mixed(before, after)
+
+
+def may_be_mixed(before: Plan, after: Plan) -> bool:
+    """Whether two plans differ in no more than streams, lists, and what mechanisms judge while some
+    nodes go by the one and others by the other."""
+    if any(its.cyclic for its in after.intent.classes.values()):
+        return False
+    is_alike = are_decided_alike(before, after)
+    return is_alike and _ground(before.intent) == _ground(after.intent)
 
 
 def _ground(intent: Intent) -> Intent:

@@ -7,10 +7,11 @@ ways and the idle slopes that the plan has.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 
 from cnc.account.frames import AddedOctets, Transmission
-from cnc.account.judge import Judge, Told
+from cnc.account.judge import Judge, Mixed, Told
 from cnc.account.violation import Violation
 from cnc.account.wire import control_ns, held_up_ns
 from cnc.mechanisms.cbs.judged import Reckoned, Unbounded
@@ -97,7 +98,45 @@ def _slopes(plan: Plan, shaped: dict[str, StreamPlan]) -> Iterator[Violation]:
             yield Violation("idle-slope", str(port), text)
 
 
-def _latencies(plan: Plan, shaped: dict[str, StreamPlan]) -> Iterator[Violation]:
+def _mixed(before: Plan, after: Plan, silent: Collection[str]) -> Iterator[Violation]:
+    """What may break a promise while ports go by the slopes and lists of either plan."""
+    yield from _grafted(before, after, silent)
+    sent = {name: its for name, its in before.streams.items() if name not in silent}
+    shaped = {name: its for name, its in sent.items() if its.shaper}
+    for name, planned in shaped.items():
+        its = after.streams.get(name)
+        if its is None or its.paths != planned.paths:
+            text = "is sent until its talker stops, and what follows does not count it on its way"
+            yield Violation("mixture", name, text)
+            return
+    talkers = {before.intent.streams[name].talker for name in shaped}
+    for name, planned in sent.items():
+        its, talker = after.streams.get(name), before.intent.streams[name].talker
+        if talker in talkers and planned.has_instants and its and its.paths != planned.paths:
+            text = f"may be sent at both of its places, beside streams with a shaper of {talker}"
+            yield Violation("mixture", name, text)
+            return
+    streams = {name: its for name, its in before.intent.streams.items() if name not in silent}
+    going = replace(before, intent=replace(before.intent, streams=streams), streams=sent)
+    yield from _latencies(going, shaped, beside=after)
+
+
+def _grafted(before: Plan, after: Plan, silent: Collection[str]) -> Iterator[Violation]:
+    """Ports where the kernel empties its queues, as a class gets a shaper or loses it: frames of
+    others may wait there (taprio_graft of Linux 6.12)."""
+    used = {
+        hop.egress for name, i in before.streams.items() if name not in silent for hop in i.hops
+    }
+    one, other = before[IdleSlopes].by_port, after[IdleSlopes].by_port
+    for port in sorted(used & (one.keys() | other.keys())):
+        if one.get(port, {}).keys() != other.get(port, {}).keys():
+            text = "empties its queues as a class gets or loses its shaper, and others leave by it"
+            yield Violation("mixture", str(port), text)
+
+
+def _latencies(
+    plan: Plan, shaped: dict[str, StreamPlan], beside: Plan | None = None
+) -> Iterator[Violation]:
     access_ns = {}
     for port in {its.hops[0].egress for its in shaped.values()}:
         yield from _beside(plan, port)
@@ -105,7 +144,7 @@ def _latencies(plan: Plan, shaped: dict[str, StreamPlan]) -> Iterator[Violation]
             yield Violation("talker", str(port), "its talker has more to send than the link sends")
             return
         access_ns[port] = until_ns
-    found = Reckoned(plan, plan[IdleSlopes].by_port).latencies_ns(access_ns)
+    found = Reckoned(plan, beside).latencies_ns(access_ns)
     if isinstance(found, Unbounded):
         yield Violation("unbounded", str(found.where), found.text)
         return
@@ -162,4 +201,4 @@ def _access_ns(plan: Plan, port: PortRef) -> int | None:
 
 
 # Bounds depend on each other, but for plans without any (`is_same_ground` of the judge).
-JUDGE = Judge(times=_times, is_local=True)
+JUDGE = Judge(times=_times, is_local=True, mixed=Mixed(IdleSlopes, _mixed))

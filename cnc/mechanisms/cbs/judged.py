@@ -66,9 +66,12 @@ class Unbounded(NamedTuple):
 
 
 class Reckoned:
-    """The streams with a shaper of a plan, whose links all exist."""
+    """The streams with a shaper of a plan, whose links all exist.
 
-    def __init__(self, plan: Plan, slopes: Mapping[PortRef, Mapping[int, int]]) -> None:
+    Beside the idle slopes of the plan and its lists each port may go by those of the plan
+    `beside`, or by one after the other."""
+
+    def __init__(self, plan: Plan, beside: Plan | None = None) -> None:
         self._intent, self._network = plan.intent, plan.intent.network
         self._plan = plan
         self._streams = [
@@ -82,7 +85,7 @@ class Reckoned:
                 at = self._at.setdefault(port, defaultdict(list))
                 at[sent.its_class.number].append(sent)
         self.shares = {
-            port: PortShare(plan, port, _rates(at), slopes.get(port, {}))
+            port: PortShare([plan, beside or plan], port, _rates(at))
             for port, at in self._at.items()
         }
         self._runs = self._together()

@@ -17,6 +17,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from cnc.account.wire import control_rate_bps
+from cnc.mechanisms.cbs.model import IdleSlopes
 from cnc.model import (
     NS_PER_S,
     RATE_TOLERANCE_PPM,
@@ -78,22 +79,23 @@ class Shut(NamedTuple):
 
 
 class PortShare:
-    """A port of a switch by which streams with a shaper leave, by their traffic class."""
+    """A port of a switch by which streams with a shaper leave, by their traffic class. It goes by
+    any of some plans on the same ground."""
 
-    def __init__(
-        self,
-        plan: Plan,
-        port: PortRef,
-        streams: Mapping[int, Rate],
-        slopes_bps: Mapping[int, int],
-    ) -> None:
-        self._intent, self._streams = plan.intent, streams
-        self._link = plan.intent.network.links[port]
+    def __init__(self, plans: Sequence[Plan], port: PortRef, streams: Mapping[int, Rate]) -> None:
+        self._intent, self._streams = plans[0].intent, streams
+        self._link = self._intent.network.links[port]
         self.rate = rates(self._link)
-        self._slopes = {n: Fraction(its, NS_PER_S) for n, its in slopes_bps.items()}
-        self._classes = {c.number: c for c in plan.intent.classes.values()}
-        gates = plan.gates.get(port)
-        self._shut = {n: self._shut_for(gates, self._classes[n]) for n in streams}
+        slopes = [plan[IdleSlopes].by_port.get(port, {}) for plan in plans]
+        each = {n: [Fraction(its.get(n, 0), NS_PER_S) for its in slopes] for n in streams}
+        self._least = {n: min(its) for n, its in each.items()}
+        self._most = {n: max(its) for n, its in each.items()}
+        self._classes = {c.number: c for c in self._intent.classes.values()}
+        lists = [plan.gates.get(port) for plan in plans]
+        self._shut = {
+            n: self._shut_by_any([self._shut_for(its, self._classes[n]) for its in lists])
+            for n in streams
+        }
 
     def services(
         self, number: int, comes: Mapping[int, Line], leaves: Mapping[int, Line]
@@ -101,7 +103,7 @@ class PortShare:
         """The rate and the latency of what a class has at least, reckoned in two ways."""
         its_class, shut = self._classes[number], self._shut[number]
         is_credit = its_class.shaper is Shaper.CREDIT
-        base = self._slopes.get(number, Fraction()) * (1 - _TOLERANCE)
+        base = self._least[number] * (1 - _TOLERANCE)
         if not is_credit:
             base = self.rate.slowest
         below = [its for its in self._classes.values() if its.number < number]
@@ -127,7 +129,7 @@ class PortShare:
     def passed(self, its: TrafficClass) -> Line:
         """What a class sends at most by its credit, from the highest it may have to the lowest, and
         a frame that was accounted for before, but did not fit before its gate shut."""
-        slope = self._slopes.get(its.number, Fraction())
+        slope = self._most[its.number]
         highest = slope * _HIGHEST_BITS / self.rate.slowest + 8
         longest = self._streams[its.number].longest_bits
         return Line(highest + 2 * longest, slope * (1 + _TOLERANCE))
@@ -142,6 +144,14 @@ class PortShare:
         burst = sum((its.burst_frames or _CONTROL_FRAMES) * self._wire_bits(its) for its in control)
         rate_bps = control_rate_bps(self._intent, self._link)
         return Line(Fraction(burst), Fraction(rate_bps, NS_PER_S))
+
+    @staticmethod
+    def _shut_by_any(lists: Sequence[Shut]) -> Shut:
+        """By lists of which one follows another at some time."""
+        differing = dict.fromkeys(lists)
+        return Shut(
+            max(its.part for its in differing), sum((i.more_ns for i in differing), Fraction())
+        )
 
     def _shut_for(self, gates: GateControlList | None, its: TrafficClass) -> Shut:
         """For how long frames of a class cannot begin. Gates open late by the margin, and then a
