@@ -61,7 +61,8 @@ def bring(switch: Switch, two_classes) -> Callable[..., Shapers]:
 
 @pytest.fixture
 def burst(ports) -> Iterator[Callable[..., list[int]]]:
-    """Sends frames back to back by p1, and has when each came to the other end."""
+    """Sends frames back to back by p1, does something while they wait, and has when each came to
+    the other end."""
     with inside(FAR):
         there = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETHERTYPE))
         there.bind(("q1", ETHERTYPE))
@@ -69,12 +70,15 @@ def burst(ports) -> Iterator[Callable[..., list[int]]]:
     there.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 8 << 20)
     there.settimeout(0.1)
 
-    def send(frames: int, priority: int = 1) -> list[int]:
+    def send(
+        frames: int, priority: int = 1, meanwhile: Callable[[], object] = lambda: None
+    ) -> list[int]:
         with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) as here:
             here.bind(("p1", ETHERTYPE))
             here.setsockopt(socket.SOL_SOCKET, socket.SO_PRIORITY, priority)
             for number in range(frames):
                 here.send(HEADER + struct.pack("=I", number).ljust(OCTETS - len(HEADER), b"\0"))
+        meanwhile()
         found = []
         while len(found) < frames:
             frame, ancillary, _, _ = there.recvmsg(64, 64)
@@ -129,6 +133,18 @@ def test_gates_change_above_a_class_that_keeps_its_slope(bring, switch, burst):
     came = burst(40)
     assert all(at % CYCLE_NS >= 400_000 for at in came)
     assert (came[-1] - came[1]) / 38 >= gap_ns(20_000_000) * 0.999
+
+
+def test_frames_that_wait_leave_by_a_slope_that_changes_meanwhile(bring, burst):
+    bring(3_000_000)
+    came = burst(40, meanwhile=lambda: bring(6_000_000))
+    assert (came[-1] - came[-11]) / 10 == pytest.approx(gap_ns(6_000_000), rel=0.001)
+
+
+def test_frames_that_wait_are_lost_as_a_class_loses_its_shaper(bring, burst):
+    bring(3_000_000)
+    with pytest.raises(TimeoutError):
+        burst(40, meanwhile=lambda: bring(0))
 
 
 def test_a_port_without_gates_is_refused(bring, switch):
