@@ -76,7 +76,7 @@ struct stream {
 	__u8 initial_state, initial_ipv; /* of the gate; this and what follows is for the agent */
 	__u32 handle;
 	__u8 has_handle, matched_priority;
-	__u16 unused;
+	__u16 overhead_octets; /* that the meter adds to each frame */
 	__u64 rate_bps;
 	__u64 burst_bit_s; /* committed burst size, in bits times 10^9 */
 	__u64 change_ns; /* CLOCK_TAI: from then on the second list */
@@ -313,7 +313,7 @@ int filter(struct __sk_buff *skb)
 		count(&counters->not_passing, !passes);
 	}
 	if (passes && stream->has_meter) {
-		passes = is_green(stream, frame_octets);
+		passes = is_green(stream, frame_octets + stream->overhead_octets);
 		count(&counters->red, !passes);
 	}
 	if (!passes && !stream->only_counts)

@@ -120,9 +120,10 @@ def test_no_more_octets_pass_in_an_interval_than_it_has(switch, wire):
     assert counters(switch) == FilterCounters(200, 200, 0, 50, 150, 0)
 
 
-def test_a_flow_meter_has_its_rate_and_its_burst_to_the_octet(switch, wire):
-    frame_octets = MAC_HEADER + TAG + 100 + FCS
-    meter = Meter(1, rate_bps=frame_octets * 8 * 1000, burst_octets=3 * frame_octets)
+@pytest.mark.parametrize("overhead_octets", [0, 20])
+def test_a_flow_meter_has_its_rate_and_its_burst_to_the_octet(switch, wire, overhead_octets):
+    frame_octets = MAC_HEADER + TAG + 100 + FCS + overhead_octets
+    meter = Meter(1, frame_octets * 8 * 1000, 3 * frame_octets, overhead_octets)
     switch.apply(filtered(a_filter(Gate(1), meter=meter)))
     start_ns = tai_ns() + 20_000_000
     send([start_ns] * 5, 100)

@@ -25,7 +25,7 @@ from agent.mechanisms.stream_filters.model import (
     StreamFilter,
 )
 
-LAYOUT = 2
+LAYOUT = 3
 PORT = struct.Struct("=I")
 INSTANCE = struct.Struct("=II")
 COUNTERS = struct.Struct("=6Q")
@@ -34,8 +34,8 @@ FRAMES = struct.Struct("=6sHI")
 _ENTRY, _LIST = struct.Struct("=QIBBH"), struct.Struct("=QQII")
 _LIST_OCTETS = _LIST.size + ENTRIES_MAX * _ENTRY.size
 # filter, gate, meter (instances); max SDU; has meter, only counts, initial setting; handle, has
-# handle, matched priority; rate; burst; change.
-_STREAM = struct.Struct("=6IIBBBBIBBxxQQQ")
+# handle, matched priority, overhead; rate; burst; change.
+_STREAM = struct.Struct("=6IIBBBBIBBHQQQ")
 STREAM_OCTETS = _STREAM.size + 2 * _LIST_OCTETS
 _NEVER_NS = (1 << 63) - 1
 _NO_ENTRY = _ENTRY.pack(_NEVER_NS, 0, 0, 0, 0)
@@ -82,6 +82,7 @@ def packed_stream(bridge: int, stream: Stream) -> bytes:
         wanted.handle or 0,
         wanted.handle is not None,
         _ANY_PRIORITY if wanted.priority is None else wanted.priority,
+        meter.overhead_octets if meter else 0,
         meter.rate_bps if meter else 0,
         meter.burst_octets * _BURST_UNITS_PER_OCTET if meter else 0,
         running.change_ns,
@@ -93,12 +94,14 @@ def stream_of(value: bytes) -> Stream:
     """What `packed_stream` has made the value of."""
     (_bridge, filter_id, _bridge, gate_id, _bridge, meter_id, *rest) = _STREAM.unpack_from(value)
     max_sdu_octets, has_meter, only_counts, state, ipv, *matched, rate_bps, burst, change_ns = rest
-    handle, has_handle, priority = matched
+    handle, has_handle, priority, overhead = matched
     initial = None if state == _NOT_IN_OPERATION else Setting(bool(state), _ipv_of(ipv))
     before = _list_of(value, _STREAM.size)
     after = _list_of(value, _STREAM.size + _LIST_OCTETS)
     gate = Gate(gate_id, initial, after if isinstance(after, GateList) else None)
-    meter = Meter(meter_id, rate_bps, burst // _BURST_UNITS_PER_OCTET) if has_meter else None
+    meter = None
+    if has_meter:
+        meter = Meter(meter_id, rate_bps, burst // _BURST_UNITS_PER_OCTET, overhead)
     return Stream(
         StreamFilter(
             filter_id,

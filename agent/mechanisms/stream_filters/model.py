@@ -76,11 +76,13 @@ class Gate:
 
 @dataclass(frozen=True, slots=True)
 class Meter:
-    """A flow meter of one rate: octets from the destination address through the FCS."""
+    """A flow meter of one rate: octets from the destination address through the FCS, and for each
+    frame so many more, which it takes on a cable."""
 
     id: int
     rate_bps: int
     burst_octets: int
+    overhead_octets: int = 0
 
 
 @dataclass(frozen=True, slots=True)

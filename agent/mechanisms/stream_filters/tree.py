@@ -50,6 +50,7 @@ FILTER_ID, GATE_ID, METER_ID = (
 OPERATION = "ieee802-dot1q-psfp:set-gate-and-ipv"
 ENFORCEMENT = "tsn-linux:enforcement"
 INTERFACE = "tsn-linux:interface"
+OVERHEAD = "tsn-linux:frame-overhead"
 _NUMBERS = ("zero", "one", "two", "three", "four", "five", "six", "seven")
 
 
@@ -168,7 +169,7 @@ def _entry(name: str, row: Tree) -> GateEntry:
 
 def _meter(row: Tree) -> Meter:
     rate, burst = int(row["committed-information-rate"]), row["committed-burst-size"]
-    return Meter(row[METER_ID], rate, burst)
+    return Meter(row[METER_ID], rate, burst, row.get(OVERHEAD, 0))
 
 
 def _ipv(value: str | None) -> int | None:
@@ -283,6 +284,7 @@ def _shown_meter(meter: Meter) -> Node:
         "coupling-flag": "zero",
         "color-mode": "color-blind",
         "drop-on-yellow": False,
+        OVERHEAD: meter.overhead_octets,
     }
 
 
