@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import NamedTuple
 
 from cnc.model import (
@@ -10,6 +11,8 @@ from cnc.model import (
     ClassRole,
     Intent,
     Link,
+    Plan,
+    PortRef,
     TalkerInterference,
     TrafficClass,
     transmission_max_ns,
@@ -188,3 +191,28 @@ def slot_ns(intent: Intent, link: Link, best_effort: TrafficClass) -> int:
     may close early."""
     late = intent.network.gate_margin_ns if link.fits_only else 0
     return wire_ns(intent, link, best_effort) + late + link.gate_early_ns
+
+
+def access_ns(plan: Plan, port: PortRef) -> int | None:
+    """Until when a talker has sent a burst that it is to have, if those of all its streams come
+    together (busy period); None: never."""
+    intent = plan.intent
+    link = intent.network.links[port]
+    bursts: defaultdict[int, int] = defaultdict(int)  # how long those of a period take
+    for name, planned in plan.streams.items():
+        if (stream := intent.streams.get(name)) is None:
+            continue
+        octets = intent.network.wire_octets(stream.payload_octets)
+        frames = stream.frames * sum(path[0].egress == port for path in planned.paths)
+        bursts[stream.period_ns] += frames * transmission_max_ns(octets, link.rate_bps)
+    if sum(NS_PER_S * busy_ns // period_ns for period_ns, busy_ns in bursts.items()) >= NS_PER_S:
+        return None
+    held_ns, until_ns = held_up_ns(intent, link), 1
+    while until_ns < 1 << 50:
+        work_ns = sum(-(-until_ns // period_ns) * busy_ns for period_ns, busy_ns in bursts.items())
+        needed_ns = held_ns + work_ns
+        needed_ns += control_ns(intent, link, needed_ns)
+        if needed_ns <= until_ns:
+            return until_ns
+        until_ns = needed_ns
+    return None

@@ -1,4 +1,5 @@
-"""How long the bursts of a talker's streams may wait for each other on its link.
+"""How long the bursts of a talker's streams may wait for each other on its link, and how close
+together they come by it to the first switch.
 
 A talker with streams of a cyclic class keeps to no offset there: in each period of a stream it has
 one burst to send, the next one a period later. In the worst case all its streams have one at once,
@@ -9,12 +10,14 @@ of that, in whatever order they go. Lateness of the talker counts before.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
 
 from cnc.mechanisms.terms import client_octets, control_ahead, interference_ns
-from cnc.model import Intent, Link, Stream
+from cnc.model import NS_PER_S, RATE_TOLERANCE_PPM, Intent, Link, Network, Stream
 
 _ROUNDS_MAX = 1_000
+_MILLION = 1_000_000
 
 
 def burst_ns(intent: Intent, stream: Stream, link: Link) -> int:
@@ -40,6 +43,45 @@ class TalkerLink:
         """By when a burst has left, from the instant at which its talker is to have it, if so much
         more is sent meanwhile; None: there may be more and more of them."""
         return _busy_ns(self._work_ns, self._held_up_ns + reserve_ns, self._control.ns)
+
+
+def access_ns(intent: Intent, first: Link, sends: Iterable[tuple[Stream, int]]) -> int | None:
+    """`TalkerLink.access_ns` on the link of a talker that sends so many times the frames of a
+    period of each of these streams."""
+    link = TalkerLink(intent, first)
+    for stream, times in sends:
+        link.add(stream.period_ns, times * burst_ns(intent, stream, first))
+    return link.access_ns()
+
+
+def fastest_bps(link: Link) -> int:
+    """The rate of a link at its fastest."""
+    return -(-link.rate_bps * (_MILLION + RATE_TOLERANCE_PPM) // _MILLION)
+
+
+class Entry(NamedTuple):
+    """No more of a stream comes to its first switch in any time than `burst_bits`, and `rate_bps`
+    for as long as that lasts, with preambles and gaps."""
+
+    burst_bits: int
+    rate_bps: int
+
+
+def sent(network: Network, stream: Stream) -> Entry:
+    """What a talker sends of a stream by its own clock: the frames of a period at once."""
+    burst_bits = stream.frames * 8 * network.wire_octets(stream.payload_octets)
+    return Entry(burst_bits, -(-burst_bits * NS_PER_S // stream.period_ns))
+
+
+def entry(intent: Intent, stream: Stream, first: Link, access_ns: int) -> Entry:
+    """What comes of a stream over the link of its talker, whose bursts have left by `access_ns`:
+    of two bursts the first may have waited, and the second not."""
+    network, (burst_bits, rate_bps) = intent.network, sent(intent.network, stream)
+    bridge = network.bridges[first.target.node]
+    frame_bits = burst_bits // stream.frames
+    varies_ns = access_ns - frame_bits * NS_PER_S // fastest_bps(first)
+    varies_ns += bridge.processing_max_ns - bridge.processing_min_ns + 2 * network.clock_error_ns
+    return Entry(burst_bits - (-rate_bps * varies_ns // NS_PER_S), rate_bps)
 
 
 def _busy_ns(

@@ -24,7 +24,8 @@ from typing import NamedTuple
 from cnc.mechanisms.cbs.curves import Affine, Arrivals
 from cnc.mechanisms.cbs.flows import Flow, Refused, Ways, access_ns, flow_of, streams_of
 from cnc.mechanisms.cbs.model import IdleSlopes
-from cnc.mechanisms.cbs.ports import Port, Service, fastest_bps
+from cnc.mechanisms.cbs.ports import Port, Service
+from cnc.mechanisms.talker_link import fastest_bps
 from cnc.model import NS_PER_S, GateControlList, Intent, PortRef, Shaper, TrafficClass
 from cnc.support.wording import named
 
@@ -294,6 +295,7 @@ class _Network:
         before, bridge = flow.before[ref], self._network.bridges[ref.node]
         varies_ns = self._left_ns[flow.stream.name, before] - flow.least_ns[before]
         varies_ns += bridge.processing_max_ns - bridge.processing_min_ns
+        varies_ns += 2 * self._network.clock_error_ns  # by the clock of its talker
         return flow.burst_bits + flow.bits_within(varies_ns)
 
     def _at_ports_ns(self) -> dict[str, dict[PortRef, int]]:

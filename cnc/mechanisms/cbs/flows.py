@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import NamedTuple
 
-from cnc.mechanisms.cbs.ports import Streams, fastest_bps
-from cnc.mechanisms.talker_link import TalkerLink, burst_ns
+from cnc.mechanisms import talker_link
+from cnc.mechanisms.cbs.ports import Streams
+from cnc.mechanisms.talker_link import fastest_bps, sent
 from cnc.model import NS_PER_S, Intent, PortRef, Stream, TrafficClass
 
 Ways = Sequence[Sequence[PortRef]]
@@ -70,7 +71,7 @@ def flow_of(intent: Intent, stream: Stream, ways: Ways) -> Flow:
         stream,
         intent.classes[stream.traffic_classes[0]],
         frame_bits,
-        -(-stream.frames * frame_bits * NS_PER_S // stream.period_ns),
+        sent(network, stream).rate_bps,
         ways[0][0],
         before,
         least_ns,
@@ -91,13 +92,14 @@ def access_ns(intent: Intent, flows: Mapping[str, Flow]) -> dict[PortRef, int] |
     found = {}
     for ref, its_flows in by_link.items():
         first = intent.network.links[ref]
-        link = TalkerLink(intent, first)
-        for its in intent.streams.values():
-            if its.talker == ref.node and intent.shaper_of(its) is None:
-                link.add(its.period_ns, its.paths * burst_ns(intent, its, first))
-        for flow in its_flows:
-            link.add(flow.stream.period_ns, burst_ns(intent, flow.stream, first))
-        if (needed_ns := link.access_ns()) is None:
+        sends = [
+            (its, its.paths)
+            for its in intent.streams.values()
+            if its.talker == ref.node and intent.shaper_of(its) is None
+        ]
+        sends += [(flow.stream, 1) for flow in its_flows]
+        needed_ns = talker_link.access_ns(intent, first, sends)
+        if needed_ns is None:
             return Refused(
                 f"{ref}: the bursts of its talker take more time than there is. What would help: "
                 "longer periods, fewer or smaller frames, a faster link"

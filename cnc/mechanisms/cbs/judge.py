@@ -6,26 +6,16 @@ ways and the idle slopes that the plan has.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
 from cnc.account.frames import AddedOctets, Transmission
 from cnc.account.judge import Judge, Mixed, Told
 from cnc.account.violation import Violation
-from cnc.account.wire import control_ns, held_up_ns
+from cnc.account.wire import access_ns
 from cnc.mechanisms.cbs.judged import Reckoned, Unbounded
 from cnc.mechanisms.cbs.model import IdleSlopes
-from cnc.model import (
-    NS_PER_S,
-    Intent,
-    Plan,
-    PortRef,
-    Shaper,
-    StreamPlan,
-    TalkerInterference,
-    transmission_max_ns,
-)
+from cnc.model import Intent, Plan, PortRef, Shaper, StreamPlan, TalkerInterference
 
 
 def _times(
@@ -137,14 +127,14 @@ def _grafted(before: Plan, after: Plan, silent: Collection[str]) -> Iterator[Vio
 def _latencies(
     plan: Plan, shaped: dict[str, StreamPlan], beside: Plan | None = None
 ) -> Iterator[Violation]:
-    access_ns = {}
+    access_by_port = {}
     for port in {its.hops[0].egress for its in shaped.values()}:
         yield from _beside(plan, port)
-        if (until_ns := _access_ns(plan, port)) is None:
+        if (until_ns := access_ns(plan, port)) is None:
             yield Violation("talker", str(port), "its talker has more to send than the link sends")
             return
-        access_ns[port] = until_ns
-    found = Reckoned(plan, beside).latencies_ns(access_ns)
+        access_by_port[port] = until_ns
+    found = Reckoned(plan, beside).latencies_ns(access_by_port)
     if isinstance(found, Unbounded):
         yield Violation("unbounded", str(found.where), found.text)
         return
@@ -173,31 +163,6 @@ def _beside(plan: Plan, port: PortRef) -> Iterator[Violation]:
         elif its.hops[0].traffic_class < highest:
             text = f"goes behind all frames of traffic class {highest} at its talker"
             yield Violation("talker", name, text)
-
-
-def _access_ns(plan: Plan, port: PortRef) -> int | None:
-    """Until when a talker has sent a burst that it is to have, if those of all its streams come
-    together (busy period); None: never."""
-    intent = plan.intent
-    link = intent.network.links[port]
-    bursts: defaultdict[int, int] = defaultdict(int)  # how long those of a period take
-    for name, planned in plan.streams.items():
-        if (stream := intent.streams.get(name)) is None:
-            continue
-        octets = intent.network.wire_octets(stream.payload_octets)
-        frames = stream.frames * sum(path[0].egress == port for path in planned.paths)
-        bursts[stream.period_ns] += frames * transmission_max_ns(octets, link.rate_bps)
-    if sum(NS_PER_S * busy_ns // period_ns for period_ns, busy_ns in bursts.items()) >= NS_PER_S:
-        return None
-    held_ns, until_ns = held_up_ns(intent, link), 1
-    while until_ns < 1 << 50:
-        work_ns = sum(-(-until_ns // period_ns) * busy_ns for period_ns, busy_ns in bursts.items())
-        needed_ns = held_ns + work_ns
-        needed_ns += control_ns(intent, link, needed_ns)
-        if needed_ns <= until_ns:
-            return until_ns
-        until_ns = needed_ns
-    return None
 
 
 # Bounds depend on each other, but for plans without any (`is_same_ground` of the judge).

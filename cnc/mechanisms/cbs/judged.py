@@ -224,6 +224,7 @@ class Reckoned:
         before, bridge = sent.came_by[port], self._network.bridges[port.node]
         spread_ns = sent.latest_ns[before] - sent.soonest_ns[before]
         spread_ns += bridge.processing_max_ns - bridge.processing_min_ns
+        spread_ns += 2 * self._network.clock_error_ns  # its talker may be behind, then ahead
         return sent.stream.frames * sent.bits + sent.rate * max(spread_ns, Fraction())
 
     def _between_ns(self, port: PortRef) -> int:

@@ -47,11 +47,6 @@ _MILLION = 1_000_000
 HIGHEST_CREDIT_BITS = 8 * 1542
 
 
-def fastest_bps(link: Link) -> int:
-    """The rate of a link at its fastest."""
-    return -(-link.rate_bps * (_MILLION + RATE_TOLERANCE_PPM) // _MILLION)
-
-
 class Service(NamedTuple):
     """At least `rate_bps` after `latency_ns` (rate-latency service)."""
 
