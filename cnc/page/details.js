@@ -120,6 +120,9 @@ function guardTexts(stream) {
   const octets = (count) => `${count.toLocaleString("en")} octets`;
   const filters = (stream.filters || []).map((its) => {
     const limits = [`longer than ${octets(its.max_sdu_octets)} behind its EtherType`, `beyond ${octets(its.octets_max)} in a period`];
+    if (its.rate_bps) {
+      return `${its.port} ${FATES[its.policing]} what is ${limits[0]}, or beyond ${(its.rate_bps / 1e6).toFixed(3)} Mbit/s with ${octets(its.burst_octets)} at once on the wire`;
+    }
     return `${its.port} ${FATES[its.policing]} what comes outside ${us(its.opens_ns)} – ${us(its.closes_ns)} µs, is ${limits.join(", or ")}`;
   });
   const numbered = (stream.numbered || []).map((port) => `${port} numbers its frames`);

@@ -227,7 +227,7 @@ def test_counters_are_those_of_their_filter() -> None:
     etree.SubElement(row, f"{PSFP}not-passing-sdu-count").text = "1"
     (counts,) = reported_bridge(config).counts[CountedFrames].by_filter.values()
     assert counts == FilterCounts(12, 3, 1, is_pending=True)
-    assert counts.refused == {Cause.GATE: 3, Cause.LENGTH: 1}
+    assert counts.refused == {Cause.GATE: 3, Cause.LENGTH: 1, Cause.RATE: 0}
 
 
 # --- the comparison ------------------------------------------------------------------------------

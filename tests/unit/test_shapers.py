@@ -346,7 +346,6 @@ class TestIntent:
             ({"streams": {"a": stream(**{"class": ["video", "audio"]})}}, "alone"),
             ({"streams": {"a": stream(**{"max-jitter": "1ms"})}}, "max-jitter"),
             ({"streams": {"a": stream(window="0us..100us")}}, "window"),
-            ({"streams": {"a": stream(policing="drop")}}, "policing"),
             ({"forwarding": "routed"}, "routed network"),
             ({"defaults": {"gates": "full-offload"}}, "gates: software"),
         ],

@@ -35,7 +35,8 @@ def _never_out_of_window(intent: Intent, stream: Stream, link: Link, window_ns: 
     """Why frames of a stream that come over the link from its talker cannot be dropped; None if
     they can, or need not."""
     if (
-        not _may_drop(intent, stream.name, stream.traffic_classes)
+        not intent.has_instants(stream)
+        or not _may_drop(intent, stream.name, stream.traffic_classes)
         or link.target.node not in intent.network.bridges
     ):
         return None

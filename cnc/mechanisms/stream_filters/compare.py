@@ -18,7 +18,7 @@ from cnc.mechanisms.stream_filters.model import (
     normal,
 )
 from cnc.model import StreamAddress
-from cnc.support.format import duration
+from cnc.support.format import duration, rate
 
 
 def differences(
@@ -76,6 +76,11 @@ def _does(its: StreamFilter) -> str:
         )
     if gate is FixedGate.CLOSED and its.policing in _VIOLATIONS:
         return _VIOLATIONS[its.policing]
+    if meter := its.meter:
+        return (
+            f"{verb}, at most {its.max_sdu_octets} octets per frame, {rate(meter.rate_bps)} and "
+            f"{meter.burst_octets} octets at once on the wire"
+        )
     if not isinstance(gate, WindowGate):
         return f"{verb}, the gate is always {gate}"
     return (

@@ -105,4 +105,8 @@ def _refused(
     return f"{counted(total, 'frame')} of {stream} arrived at {its.of.port}{why}: {fate}"
 
 
-_WRONG = {Cause.GATE: "outside their window or beyond their limit", Cause.LENGTH: "too long"}
+_WRONG = {
+    Cause.GATE: "outside their window or beyond their limit",
+    Cause.LENGTH: "too long",
+    Cause.RATE: "beyond their rate and burst",
+}

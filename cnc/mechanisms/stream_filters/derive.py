@@ -7,6 +7,10 @@ as much later as its talker's link may delay it, and is looked at within the gre
 time. Where it shares a window there, it has left by the end of that, whatever delayed it. Its
 switch's clock may be off by the clock error in either direction. A stream gate is open from the
 earliest such moment to the latest.
+
+A stream of a class with a shaper may send at any time. Its gate is always open, and a flow meter
+lets pass what the bounds of its class count at the first switch, on the wire: so a talker that
+sends more takes no other stream its bound.
 """
 
 from __future__ import annotations
@@ -19,13 +23,16 @@ from cnc.mechanisms.stream_filters.model import (
     FilterCapacity,
     FilteredStream,
     FixedGate,
+    FlowMeter,
     Policing,
     PolicingRules,
     Strangers,
     StreamFilter,
     StreamFilters,
     WindowGate,
+    policed_classes,
 )
+from cnc.mechanisms.talker_link import access_ns, entry, sent
 from cnc.mechanisms.terms import added_octets, control_between_ns, start_delay_ns
 from cnc.model import Forwarding, Intent, Link, Network, Plan, Stream
 
@@ -41,7 +48,7 @@ def stream_filters(
     gives them the queue of the next interval.
     A stream has a filter at each port of a switch that its talker sends to, if it is policed, or if
     strangers of its class are: then a filter without an effect of its own tells it from them. A
-    scheduled class whose strangers are policed has a filter at each port to an end station.
+    class whose strangers are policed has a filter at each port to an end station.
 
     Where the intent does not state what the network does, a switch that does not hold all these
     filters has those that are stated only: nobody asked for the others.
@@ -97,6 +104,11 @@ def exposed(former: Plan, plan: Plan, stream: str) -> str | None:
         return "its first switch drops frames as long as they were, from the commit on"
     if before.priority != after.priority:
         return "its first switch knows its frames by their new priority, from the commit on"
+    if plan.streams[stream].shaper:
+        both = ((each.intent.network, each.intent.streams[stream]) for each in (former, plan))
+        was, now = (sent(*each) for each in both)
+        if was.rate_bps > now.rate_bps or was.burst_bits > now.burst_bits:
+            return "its first switch drops frames beyond its new rate and burst, from the commit on"
     return None
 
 
@@ -145,7 +157,7 @@ def _of_stream(plan: Plan, rules: PolicingRules, name: str) -> Iterator[tuple[st
     stream, address = plan.intent.streams.get(name), plan.addresses.get(name)
     if stream is None or address is None:  # which the judge refuses
         return
-    if not plan.streams[name].has_instants:  # there is no time at which its frames are to come
+    if plan.streams[name].is_cyclic:  # the filters of intervals have its frames
         return
     classes = {its.number: its for its in plan.intent.classes.values()}
     sdu_octets = _sdu_octets(network, stream)
@@ -169,12 +181,30 @@ def _of_stream(plan: Plan, rules: PolicingRules, name: str) -> Iterator[tuple[st
                 max_sdu_octets=sdu_octets if is_policed else 0,
                 gate=(
                     window_gate(plan.intent, stream, link, hop.offset_ns, hop.window_ns)
-                    if is_policed
+                    if is_policed and plan.streams[name].has_instants
                     else FixedGate.OPEN
                 ),
                 policing=policing,
+                meter=(
+                    _meter(plan, stream, link) if is_policed and plan.streams[name].shaper else None
+                ),
             ),
         )
+
+
+def _meter(plan: Plan, stream: Stream, link: Link) -> FlowMeter | None:
+    """What may come of a stream with a shaper over the link of its talker; None: there may be more
+    and more of it, which the judge refuses."""
+    sends = (
+        (plan.intent.streams[name], sum(path[0].egress == link.source for path in its.paths))
+        for name, its in plan.streams.items()
+        if name in plan.intent.streams
+    )
+    until_ns = access_ns(plan.intent, link, sends)
+    if until_ns is None:
+        return None
+    burst_bits, rate_bps = entry(plan.intent, stream, link, until_ns)
+    return FlowMeter(rate_bps, -(-burst_bits // 8), plan.intent.network.overhead.physical_octets)
 
 
 def _of_intervals(plan: Plan) -> defaultdict[str, list[StreamFilter]]:
@@ -237,7 +267,7 @@ def window_gate(
 
 def _of_strangers(plan: Plan, rules: PolicingRules, ports: Iterable[str]) -> Iterator[StreamFilter]:
     """The filters of a switch with `ports` to end stations for frames of no stream."""
-    for its_class in plan.intent.planned_classes():
+    for its_class in policed_classes(plan.intent):
         policing = rules.of_class(its_class.name)
         if policing is Policing.OFF:
             continue

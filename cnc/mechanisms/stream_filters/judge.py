@@ -14,11 +14,13 @@ from typing import NamedTuple
 from cnc.account.frames import AddedOctets, Transmission
 from cnc.account.judge import Judge, Table, Told
 from cnc.account.violation import Violation
+from cnc.mechanisms.stream_filters.judged_meter import wrong_meter
 from cnc.mechanisms.stream_filters.model import (
     CyclicGate,
     FilterCapacity,
     FilteredStream,
     FixedGate,
+    FlowMeter,
     Policing,
     PolicingRules,
     Strangers,
@@ -121,12 +123,17 @@ class _Filters:
                     self._of_streams[key].append((place, each))
 
     def judge(self, transmissions: Iterable[Transmission]) -> Iterator[Violation]:
-        arrivals = [*self._arrivals(transmissions)]
-        self._small = self._too_small(arrivals)
-        expected = set()
+        arrivals, entering = [*self._arrivals(transmissions)], [*self._entering()]
+        coming = [(stream, t.traffic_class, key) for stream, t, key in arrivals]
+        coming += [(stream, number, key) for stream, number, _, key in entering]
+        self._small = self._too_small(coming)
+        expected = {key for _, _, key in coming}
         for stream, t, key in arrivals:
-            expected.add(key)
-            yield from self._judge_stream(stream, t, key)
+            for text in self._judge_stream(stream, t, key):
+                yield Violation("policing", stream.name, text)
+        for stream, number, egress, key in entering:
+            for text in self._judge_entering(stream, number, egress, key):
+                yield Violation("policing", stream.name, text)
         for key in self._of_streams.keys() - expected:
             text = (
                 f"looks for {key.destination_mac} in VLAN {key.vlan_id} with PCP {key.priority}, "
@@ -152,14 +159,29 @@ class _Filters:
                 key = _Key(link.target, mac, vlan_id, its_class.priority)
                 yield self._plan.intent.streams[t.stream], t, key
 
-    def _too_small(self, arrivals: Iterable[tuple[Stream, Transmission, _Key]]) -> set[str]:
+    def _entering(self) -> Iterator[tuple[Stream, int, PortRef, _Key]]:
+        """Streams that leave by a shaper, each with its traffic class and by where it comes to its
+        first switch; those of no class are wrong for other reasons."""
+        links, streams = self._plan.intent.network.links, self._plan.intent.streams
+        for name, its in self._plan.streams.items():
+            first = its.hops[0]
+            link, address = links.get(first.egress), self._plan.addresses.get(name)
+            its_class = self._classes.get(first.traffic_class)
+            if not (its.shaper and link and address and its_class and name in streams):
+                continue
+            if link.target.node in self._all:
+                mac, vlan_id = address.destination_mac, address.vlan_id
+                key = _Key(link.target, mac, vlan_id, its_class.priority)
+                yield streams[name], its_class.number, first.egress, key
+
+    def _too_small(self, coming: Iterable[tuple[Stream, int, _Key]]) -> set[str]:
         """The switches that would need more filters than they hold if they counted what nobody has
         stated."""
         if self._plan.intent[PolicingRules].network is not None:
             return set()
         needed: defaultdict[str, set[object]] = defaultdict(set)
-        for stream, t, key in arrivals:
-            its_class = self._classes[t.traffic_class]
+        for stream, number, key in coming:
+            its_class = self._classes[number]
             asked = {
                 self._asked(stream, its_class, key.port.node),
                 self._asked_of_strangers(its_class, key.port.node),
@@ -179,30 +201,41 @@ class _Filters:
         taking = [pair for pair in both if pair[1].priority == key.priority]
         return min(taking, key=lambda pair: pair[0])[1] if taking else None
 
-    def _judge_stream(self, stream: Stream, t: Transmission, key: _Key) -> Iterator[Violation]:
+    def _judge_stream(self, stream: Stream, t: Transmission, key: _Key) -> Iterator[str]:
         asked = self._asked(stream, self._classes[t.traffic_class], key.port.node)
         its = self._first(key)
         if asked is Policing.OFF:
-            is_let_pass = its is None or (its.gate is FixedGate.OPEN and not its.max_sdu_octets)
-            if not is_let_pass:
-                yield Violation(
-                    "policing",
-                    stream.name,
-                    f"is policed at {key.port}, which the intent does not ask for",
-                )
-            return
-        if its is None or isinstance(its.of, Strangers) or not isinstance(its.gate, WindowGate):
-            yield Violation(
-                "policing", stream.name, f"has no stream filter of its own at {key.port}"
-            )
-            return
-        if its.policing is not asked:
-            text = f"has a filter at {key.port} to {its.policing} frames, {asked} is asked for"
-            yield Violation("policing", stream.name, text)
-        for text in self._judge_sizes(stream, its, its.gate):
-            yield Violation("policing", stream.name, f"{text} at {key.port}")
-        for text in self._judge_window(stream, t, its.gate, asked):
-            yield Violation("policing", stream.name, f"{text} at {key.port}")
+            yield from _judge_passing(its, key)
+        elif its is None or isinstance(its.of, Strangers) or not isinstance(its.gate, WindowGate):
+            yield f"has no stream filter of its own at {key.port}"
+        else:
+            if its.policing is not asked:
+                yield f"has a filter at {key.port} to {its.policing} frames, {asked} is asked for"
+            for text in self._judge_window_filter(stream, t, its, its.gate, asked):
+                yield f"{text} at {key.port}"
+
+    def _judge_entering(
+        self, stream: Stream, number: int, egress: PortRef, key: _Key
+    ) -> Iterator[str]:
+        asked = self._asked(stream, self._classes[number], key.port.node)
+        its = self._first(key)
+        if asked is Policing.OFF:
+            yield from _judge_passing(its, key)
+        elif its is None or isinstance(its.of, Strangers) or its.meter is None:
+            yield f"has no stream filter of its own with a flow meter at {key.port}"
+        else:
+            if its.policing is not asked:
+                yield f"has a filter at {key.port} to {its.policing} frames, {asked} is asked for"
+            for text in self._judge_metered(stream, egress, its, its.meter):
+                yield f"{text} at {key.port}"
+
+    def _judge_metered(
+        self, stream: Stream, egress: PortRef, its: StreamFilter, meter: FlowMeter
+    ) -> Iterator[str]:
+        if its.gate is not FixedGate.OPEN:
+            yield "may come at any time, and its gate shuts"
+        yield from self._judge_sizes(stream, its)
+        yield from wrong_meter(self._plan, stream, egress, meter)
 
     def _asked(self, stream: Stream, its_class: TrafficClass, switch: str) -> Policing:
         rules = self._plan.intent[PolicingRules]
@@ -214,18 +247,29 @@ class _Filters:
         return rules.classes.get(its_class.name) or rules.network or of_default
 
     def _asked_of_strangers(self, its_class: TrafficClass, switch: str) -> Policing:
-        if its_class.role is not ClassRole.SCHEDULED or its_class.windows_are_given:
+        is_planned = its_class.role is ClassRole.SCHEDULED and not its_class.windows_are_given
+        if not is_planned and its_class.shaper is None:
             return Policing.OFF
         return self._asked_of_class(its_class, switch)
 
-    def _judge_sizes(self, stream: Stream, its: StreamFilter, gate: WindowGate) -> Iterator[str]:
+    def _longest(self, stream: Stream) -> int:
         # On a cable, short frames are padded.
         longest = max(stream.payload_octets, self._plan.intent.network.overhead.min_payload_octets)
-        longest += self._added_octets(stream)  # by this switch, already
-        if its.max_sdu_octets != longest:
+        return longest + self._added_octets(stream)  # by this switch, already
+
+    def _judge_sizes(self, stream: Stream, its: StreamFilter) -> Iterator[str]:
+        if its.max_sdu_octets != (longest := self._longest(stream)):
             yield f"sends up to {longest} octets in a frame, {its.max_sdu_octets} may pass"
-        if gate.octets_max != (whole := longest * stream.frames):
+
+    def _judge_window_filter(
+        self, stream: Stream, t: Transmission, its: StreamFilter, gate: WindowGate, asked: Policing
+    ) -> Iterator[str]:
+        yield from self._judge_sizes(stream, its)
+        if gate.octets_max != (whole := self._longest(stream) * stream.frames):
             yield f"sends up to {whole} octets in a period, {gate.octets_max} may pass"
+        yield from self._judge_window(stream, t, gate, asked)
+        if its.meter is not None:
+            yield "has a flow meter beside its window"
 
     def _judge_window(
         self, stream: Stream, t: Transmission, gate: WindowGate, asked: Policing
@@ -311,6 +355,13 @@ class _Filters:
             for priority in found:
                 text = f"polices frames of no stream with priority {priority}, which no class has"
                 yield Violation("policing", str(port), text)
+
+
+def _judge_passing(its: StreamFilter | None, key: _Key) -> Iterator[str]:
+    """Whether a filter lets all pass that it takes of a stream, of which nothing is asked."""
+    if its is None or (its.gate is FixedGate.OPEN and not its.max_sdu_octets and not its.meter):
+        return
+    yield f"is policed at {key.port}, which the intent does not ask for"
 
 
 def _takes_all(its: StreamFilter) -> bool:

@@ -22,9 +22,9 @@ class NetworkKeys(Shape):
         None,
         description="in a bridged network: what switches do with frames of end stations that are "
         "out of profile (outside their window, too long, too many) or unidentified, with the "
-        "priority of a scheduled class (IEEE 802.1Q 8.6.5.2); off: nothing; count: count them; "
-        "drop: drop and count them; default: count at switches that hold the stream filters for "
-        "that",
+        "priority of a class that has streams (IEEE 802.1Q 8.6.5.2); off: nothing; count: count "
+        "them; drop: drop and count them; default: count at switches that hold the stream filters "
+        "for that",
     )
 
 
@@ -33,7 +33,8 @@ class ClassKeys(Shape):
 
     policing: _Policing | None = Field(
         None,
-        description="of a scheduled class in a bridged network; default: policing of the network",
+        description="of a class in a bridged network that has streams, but for shaping: cqf; "
+        "default: policing of the network",
     )
 
 
@@ -51,6 +52,6 @@ class SwitchKeys(Shape):
     stream_filters_max: Annotated[_MostFilters | None, After("filtering-entries-max")] = Field(
         None,
         description="in a bridged network: the most stream filters that it may hold, one for each "
-        "policed stream at its first switch, and one for each scheduled class at each port to an "
+        "policed stream at its first switch, and one for each policed class at each port to an "
         f"end station; default: {DEFAULT_STREAM_FILTERS_MAX}",
     )

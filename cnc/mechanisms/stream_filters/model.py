@@ -10,14 +10,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from cnc.model import PriorityAddress, StreamAddress
+from cnc.model import Intent, PriorityAddress, StreamAddress, TrafficClass
 
 DEFAULT_STREAM_FILTERS_MAX = 1_024
 
 
 class Policing(StrEnum):
     """What a switch does with frames that are out of profile (outside their window, too long,
-    too many) or unidentified, with the priority of a scheduled class."""
+    too many) or unidentified, with the priority of a class that has streams."""
 
     OFF = "off"  # it does not look
     COUNT = "count"  # it counts them, and lets them pass
@@ -75,6 +75,12 @@ class PolicingRules:
 NO_POLICING = PolicingRules()
 
 
+def policed_classes(intent: Intent) -> list[TrafficClass]:
+    """The classes whose frames can be out of profile: they come at planned times, or their
+    streams send no more than they state."""
+    return [*intent.planned_classes(), *intent.shaped_classes()]
+
+
 class FixedGate(StrEnum):
     """A stream gate whose state does not change."""
 
@@ -114,6 +120,16 @@ StreamGate = FixedGate | WindowGate | CyclicGate
 
 
 @dataclass(frozen=True, slots=True)
+class FlowMeter:
+    """How much may pass (802.1Q-2022 8.6.5.5, MEF 10.3): a token bucket of one rate. Each frame
+    counts from its destination address to its frame check sequence, and `overhead_octets` more."""
+
+    rate_bps: int
+    burst_octets: int
+    overhead_octets: int
+
+
+@dataclass(frozen=True, slots=True)
 class FilteredStream:
     """Whose frames a stream filter takes: those of a stream that come in by `port`.
 
@@ -143,8 +159,8 @@ class StreamFilter:
     """Frames of a priority are looked at by the first filter that takes them.
 
     A frame passes if its MSDU, what is behind MAC addresses, VLAN tag and EtherType, has no more
-    than `max_sdu_octets`, 0: of any length, and if the gate is open. `priority` is the code point
-    of the tag.
+    than `max_sdu_octets`, 0: of any length, if the gate is open, and if the meter has tokens for
+    it; None: there is none. `priority` is the code point of the tag.
     """
 
     of: FilteredStream | Strangers
@@ -152,6 +168,7 @@ class StreamFilter:
     max_sdu_octets: int
     gate: StreamGate
     policing: Policing
+    meter: FlowMeter | None = None
 
     @property
     def address(self) -> PriorityAddress | None:
@@ -168,7 +185,7 @@ def normal(its: StreamFilter) -> StreamFilter:
         start_ns = its.gate.start_ns % its.gate.period_ns
         return replace(its, gate=replace(its.gate, start_ns=start_ns))
     is_open = its.gate is FixedGate.OPEN or isinstance(its.gate, CyclicGate)
-    if is_open and not its.max_sdu_octets:
+    if is_open and not its.max_sdu_octets and its.meter is None:
         return replace(its, policing=Policing.OFF)
     return its
 
@@ -194,12 +211,13 @@ class StreamFilters:
 
 @dataclass(frozen=True, slots=True)
 class StoredFilter:
-    """A stream filter of a bridge, with its number and that of its gate; `filter` is None where it
-    is none that a rollout sets."""
+    """A stream filter of a bridge, with its number and those of its gate and its meter, None where
+    it has no meter; `filter` is None where it is none that a rollout sets."""
 
     number: int
     gate: int
     filter: StreamFilter | None
+    meter: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,12 +232,14 @@ class Cause(StrEnum):
 
     GATE = "gate"  # it came out of its window, or one too many: one counter has both
     LENGTH = "length"  # it was too long
+    RATE = "rate"  # its stream had sent more than it may
 
 
 @dataclass(frozen=True, slots=True)
 class FilterCounts:
     """Frames that a stream filter has taken, and those of them that did not pass: out of their
-    window or too many, and too long (802.1Q 12.31.2). Where a filter counts only, they did.
+    window or too many in it, too long, and red, beyond the rate and burst of the meter
+    (802.1Q 12.31.2). Where a filter counts only, they did.
 
     `is_pending`: the list of its gate has not begun, and talkers send by the plan before.
     """
@@ -228,11 +248,16 @@ class FilterCounts:
     not_passing: int
     not_passing_sdu: int
     is_pending: bool = False
+    red: int = 0
 
     @property
     def refused(self) -> dict[Cause, int]:
         """Those that did not come as planned, by what was wrong."""
-        return {Cause.GATE: self.not_passing, Cause.LENGTH: self.not_passing_sdu}
+        return {
+            Cause.GATE: self.not_passing,
+            Cause.LENGTH: self.not_passing_sdu,
+            Cause.RATE: self.red,
+        }
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,12 @@ from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 from cnc.mechanism import Start
-from cnc.mechanisms.stream_filters.model import FilterCapacity, Policing, PolicingRules
+from cnc.mechanisms.stream_filters.model import (
+    FilterCapacity,
+    Policing,
+    PolicingRules,
+    policed_classes,
+)
 from cnc.model import Forwarding, Intent, Link
 from cnc.support.format import counted
 
@@ -33,7 +38,7 @@ class FilterRoom:
         self._links = tuple(links)
         self._is_bridged = intent.network.forwarding is Forwarding.BRIDGED
         policed = sum(
-            self._rules.of_class(its.name) is not Policing.OFF for its in intent.planned_classes()
+            self._rules.of_class(its.name) is not Policing.OFF for its in policed_classes(intent)
         )
         stations = intent.network.end_stations
         self._count: Counter[str] = Counter()  # by switch, with those for strangers

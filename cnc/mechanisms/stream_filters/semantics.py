@@ -9,8 +9,13 @@ from typing import TYPE_CHECKING
 from cnc.keys.keys import Keys, Level
 from cnc.keys.problems import KeyPath, Problems
 from cnc.mechanisms.stream_filters.keys import ClassKeys, NetworkKeys, StreamKeys, SwitchKeys
-from cnc.mechanisms.stream_filters.model import FilterCapacity, Policing, PolicingRules
-from cnc.model import ClassRole, Forwarding, Intent
+from cnc.mechanisms.stream_filters.model import (
+    FilterCapacity,
+    Policing,
+    PolicingRules,
+    policed_classes,
+)
+from cnc.model import Forwarding, Intent
 
 if TYPE_CHECKING:
     from cnc.keys import shape
@@ -59,11 +64,11 @@ def _check(document: shape.Document, intent: Intent, problems: Problems) -> None
         return
     _check_profiles(document, intent, problems)
     for name, stated in intent[PolicingRules].streams.items():
-        if name in intent.streams and not intent.has_instants(intent.streams[name]):
+        if name in intent.streams and intent.is_cyclic(intent.streams[name]):
             problems.add(
                 ("streams", name, "policing"),
-                f"{stated}, and a class with shaping",
-                "no such key: its frames may come at any time",
+                f"{stated}, and a class with shaping: cqf",
+                "no such key: its frames may come in any interval",
             )
     for name, stated in intent[PolicingRules].classes.items():
         if intent.classes[name].windows_are_given:
@@ -72,12 +77,12 @@ def _check(document: shape.Document, intent: Intent, problems: Problems) -> None
                 f"{stated}, and windows that are given, or shaping: cqf",
                 "no such key: frames of the class may come at any time",
             )
-        elif (role := intent.classes[name].role) is not ClassRole.SCHEDULED:
+        elif intent.classes[name] not in policed_classes(intent):
             problems.add(
                 ("classes", name, "policing"),
-                f"{stated}, and the role {role}",
-                "a class with the role scheduled: nothing is planned of others that frames could "
-                "miss",
+                f"{stated}, and the role {intent.classes[name].role}",
+                "a class with the role scheduled, or with shaping: nothing is planned of others "
+                "that frames could miss",
             )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 from cnc.mechanism import AtHop, Lack, Names, Shown, stream_of
 from cnc.mechanisms.stream_filters.compare import filter_in_words, intervals_in_words
@@ -42,6 +42,17 @@ class Intervals:
 
 
 @dataclass(frozen=True, slots=True)
+class Meter:
+    """How much passes of a stream of a shaped class."""
+
+    rate_bps: int
+    burst_octets: int
+    """The most that passes at once."""
+    overhead_octets: int
+    """What each frame counts more than from its destination address to its frame check sequence."""
+
+
+@dataclass(frozen=True, slots=True)
 class FilterOfStream:
     """What a switch does with frames that it receives from an end station."""
 
@@ -61,6 +72,8 @@ class FilterOfStream:
     intervals: Intervals | None
     policing: Policing
     """What becomes of frames that do not pass."""
+    meter: Meter | None
+    """null: as many as the gate lets pass."""
 
 
 def _rows(its: StreamFilters, names: Names) -> Iterator[FilterOfStream]:
@@ -83,6 +96,7 @@ def _rows(its: StreamFilters, names: Names) -> Iterator[FilterOfStream]:
             window,
             intervals,
             each.policing,
+            Meter(*astuple(each.meter)) if each.meter else None,
         )
 
 
@@ -106,7 +120,8 @@ def _compared(running: str | None, wanted: str | None) -> AtHop:
 
 def _guards(its: StreamFilters, switch: str) -> Iterator[tuple[StreamAddress, str, object]]:
     """{"filters": [{"port", "policing", "max_sdu_octets",
-    "opens_ns", "closes_ns", "octets_max"}, ...]}
+    "opens_ns", "closes_ns", "octets_max"}, ...]}, of streams of shaped classes "rate_bps" and
+    "burst_octets" in place of the last three.
     """
     for each in its.filters:
         if (address := each.address) and each.policing is not Policing.OFF:
@@ -120,6 +135,11 @@ def _guards(its: StreamFilters, switch: str) -> Iterator[tuple[StreamAddress, st
                     "opens_ns": each.gate.start_ns,
                     "closes_ns": each.gate.start_ns + each.gate.open_ns,
                     "octets_max": each.gate.octets_max,
+                }
+            elif each.meter:
+                what |= {
+                    "rate_bps": each.meter.rate_bps,
+                    "burst_octets": each.meter.burst_octets,
                 }
             yield address, "filters", what
 

@@ -1,10 +1,11 @@
-"""Stream filters and stream gates of a switch's bridge: to the YANG tree, and read back.
+"""Stream filters, stream gates and flow meters of a switch's bridge: to the YANG tree, and back.
 
-`stream-filters` and `stream-gates` of `/bridges/bridge/component` (IEEE 802.1Qcw's module of PSFP).
-Of the filters that a frame matches the one with the lowest number is taken, so that those of
-strangers have numbers beyond those of streams. Each has a gate of its own, with its number. A
-filter of a stream refers to it by the handle of `/stream-identity`; where one without a stream
-holds is `interface` of tsn-linux, and so is `enforcement`, whether it drops frames or counts them.
+`stream-filters`, `stream-gates` and `flow-meters` of `/bridges/bridge/component` (IEEE 802.1Qcw's
+module of PSFP). Of the filters that a frame matches the one with the lowest number is taken, so
+that those of strangers have numbers beyond those of streams. Each has a gate of its own, with its
+number, and so has one with a flow meter. A filter of a stream refers to it by the handle of
+`/stream-identity`; where one without a stream holds is `interface` of tsn-linux, and so are
+`enforcement`, whether it drops frames or counts them, and what meters add to the length of a frame.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from cnc.mechanisms.stream_filters.model import (
     FilterCounts,
     FilteredStream,
     FixedGate,
+    FlowMeter,
     Policing,
     StoredFilter,
     StoredFilters,
@@ -44,21 +46,23 @@ from cnc.model import NS_PER_S, StreamAddress
 _PSFP = ElementMaker(namespace=PSFP_BRIDGE, nsmap={None: PSFP_BRIDGE, "psfp": PSFP})
 _TSNL = ElementMaker(namespace=TSN_LINUX, nsmap={None: TSN_LINUX})
 _NAMESPACES = {"p": PSFP_BRIDGE, "t": TSN_LINUX}
-_LEAVES = reply.Leaves(PSFP_BRIDGE)
+_LEAVES, _TSN_LEAVES = reply.Leaves(PSFP_BRIDGE), reply.Leaves(TSN_LINUX)
 _OPERATION = f"{{{NETCONF}}}operation"
 _PRIORITIES = ("zero", "one", "two", "three", "four", "five", "six", "seven")
 _STRANGERS_FIRST = 1_000_000  # their filters are asked last
 _CLOSED_CYCLE_NS = NS_PER_S  # of a gate that is never open
 _FILTER = "stream-filter-instance"
 _GATE = "stream-gate-instance"
+_METER = "flow-meter-instance"
 
 
 # --- to the tree ---------------------------------------------------------------------------------
 
 
 def _edit(desired: StreamFilters, own: StreamFilters, edit: Edit) -> list[Element]:
-    """The `<stream-filters>` and `<stream-gates>` of a component that set these filters, and remove
-    those stored beside them that are a rollout's `own`; without those that are stored as desired.
+    """The `<stream-filters>`, `<stream-gates>` and `<flow-meters>` of a component that set these
+    filters, and remove those stored beside them that are a rollout's `own`; without those that are
+    stored as desired.
 
     Gates take over from those before at the first window after the base time. A filter of a stream
     keeps its number while its priority stays, by which its counters go on.
@@ -66,29 +70,33 @@ def _edit(desired: StreamFilters, own: StreamFilters, edit: Edit) -> list[Elemen
     stored = edit.tables[StoredFilters].entries
     ours = {*own.filters}
     obsolete = {_whose(each.filter): each for each in stored if each.filter and each.filter in ours}
-    taken = {number for each in stored for number in (each.number, each.gate)}
+    taken = {number for each in stored for number in (each.number, each.gate, each.meter)}
     free = (number for number in count(1) if number not in taken)
     last = (number for number in count(_STRANGERS_FIRST) if number not in taken)
     filters: list[Element] = []
     gates: list[Element] = []
+    meters: list[Element] = []
     for wanted in desired.filters:
         before = obsolete.pop(_whose(wanted), None)
         if before and before.filter == normal(wanted):
             continue
         if before:
-            number, gate = before.number, before.gate
+            number, gate, meter = before.number, before.gate, before.meter or before.number
         else:
-            number = gate = next(free if isinstance(wanted.of, FilteredStream) else last)
-        filters.append(_filter(number, gate, wanted, edit.handles.by_stream))
+            number = gate = meter = next(free if isinstance(wanted.of, FilteredStream) else last)
+        filters.append(_filter(number, gate, meter, wanted, edit.handles.by_stream))
         gates.append(_gate(gate, wanted.gate, edit.base_time_ns))
+        if wanted.meter:
+            meters.append(_meter(meter, wanted.meter))
+        elif before and before.meter is not None:
+            meters.append(_removed(_METER, before.meter))
     for each in obsolete.values():
         filters.append(_removed(_FILTER, each.number))
         gates.append(_removed(_GATE, each.gate))
-    return [
-        _PSFP(name, *entries)
-        for name, entries in (("stream-filters", filters), ("stream-gates", gates))
-        if entries
-    ]
+        if each.meter is not None:
+            meters.append(_removed(_METER, each.meter))
+    tables = {"stream-filters": filters, "stream-gates": gates, "flow-meters": meters}
+    return [_PSFP(name, *entries) for name, entries in tables.items() if entries]
 
 
 def _whose(its: StreamFilter) -> tuple[FilteredStream | Strangers, int]:
@@ -102,7 +110,11 @@ def _removed(instance: str, number: int) -> Element:
 
 
 def _filter(
-    number: int, gate: int, its: StreamFilter, handles: Mapping[tuple[StreamAddress, str], int]
+    number: int,
+    gate: int,
+    meter: int,
+    its: StreamFilter,
+    handles: Mapping[tuple[StreamAddress, str], int],
 ) -> Element:
     is_dropping = its.policing is Policing.DROP
     if isinstance(its.of, FilteredStream):
@@ -118,6 +130,7 @@ def _filter(
         _PSFP("priority-spec", _PRIORITIES[its.priority]),
         _PSFP("max-sdu-size", str(its.max_sdu_octets)),
         _PSFP("stream-gate-ref", str(gate)),
+        *([_PSFP("flow-meter-ref", str(meter))] if its.meter else []),
         _TSNL("enforcement", "drop" if is_dropping else "count"),
     )
 
@@ -170,6 +183,26 @@ def _interval(
     )
 
 
+def _meter(number: int, its: FlowMeter) -> Element:
+    """A meter of one rate: all that is beyond it is red."""
+    leaves = {
+        f"{_METER}-id": number,
+        "committed-information-rate": its.rate_bps,
+        "committed-burst-size": its.burst_octets,
+        "excess-information-rate": 0,
+        "excess-burst-size": 0,
+        "coupling-flag": "zero",
+        "color-mode": "color-blind",
+        "drop-on-yellow": "false",
+    }
+    return _PSFP(
+        f"{_METER}-table",
+        {_OPERATION: "replace"},
+        *(_PSFP(name, str(value)) for name, value in leaves.items()),
+        _TSNL("frame-overhead", str(its.overhead_octets)),
+    )
+
+
 # --- from the tree -------------------------------------------------------------------------------
 
 
@@ -177,12 +210,13 @@ def _stored(whole: Reply, component: Element | None) -> Stored:
     """The filters that are configured of a component."""
     if component is None:
         return Stored(StreamFilters())
-    gates = _gates(component, is_kernel=False)
+    gates, meters = _gates(component, is_kernel=False), _meters(component)
     entries = tuple(
         StoredFilter(
             _number(row, f"{_FILTER}-id"),
             _number(row, "stream-gate-ref"),
-            _parsed(row, known_streams(whole), gates),
+            _parsed(row, known_streams(whole), gates, meters),
+            _LEAVES.optional_number(row, "flow-meter-ref"),
         )
         for row in _filter_rows(component)
     )
@@ -204,12 +238,12 @@ def _working(component: Element, whole: Reply) -> dict[StreamFilter, FilterCount
     """The filters that work in a component, in their order, and what they have counted. One that
     does otherwise than any rollout sets it is left out."""
     rows = sorted(_filter_rows(component), key=lambda row: _number(row, f"{_FILTER}-id"))
-    gates = _gates(component, is_kernel=True)
+    gates, meters = _gates(component, is_kernel=True), _meters(component)
     pending = {_number(row, f"{_GATE}-id") for row in _gate_rows(component) if _is_pending(row)}
     return {
         its: _counts(row, pending)
         for row in rows
-        if (its := _parsed(row, known_streams(whole), gates))
+        if (its := _parsed(row, known_streams(whole), gates, meters))
     }
 
 
@@ -221,17 +255,20 @@ def _parsed(
     row: Element,
     known: Mapping[int, KnownStream],
     gates: Mapping[int, StreamGate],
+    meters: Mapping[int, FlowMeter],
 ) -> StreamFilter | None:
     """The filter of an entry; None where no rollout sets one so."""
     of, gate = _of(row, known), gates.get(_number(row, "stream-gate-ref"))
     priority, sdu_octets = _LEAVES.text(row, "priority-spec"), _number(row, "max-sdu-size")
     if of is None or gate is None or priority not in _PRIORITIES:
         return None
-    if _LEAVES.text(row, "flow-meter-ref") is not None:
+    meter = _LEAVES.optional_number(row, "flow-meter-ref")
+    if meter is not None and meter not in meters:
         return None
     is_counting = reply.text(row, "t:enforcement", _NAMESPACES) == "count"
     policing = Policing.COUNT if is_counting else Policing.DROP
-    return normal(StreamFilter(of, _PRIORITIES.index(priority), sdu_octets, gate, policing))
+    number, its_meter = _PRIORITIES.index(priority), None if meter is None else meters[meter]
+    return normal(StreamFilter(of, number, sdu_octets, gate, policing, its_meter))
 
 
 def _of(row: Element, known: Mapping[int, KnownStream]) -> FilteredStream | Strangers | None:
@@ -255,6 +292,19 @@ def _gates(component: Element, *, is_kernel: bool) -> dict[int, StreamGate]:
         if gate := _parsed_gate(row, prefix):
             found[_number(row, f"{_GATE}-id")] = gate
     return found
+
+
+def _meters(component: Element) -> dict[int, FlowMeter]:
+    """The flow meters of a component by number, without those of two rates."""
+    return {
+        _number(row, f"{_METER}-id"): FlowMeter(
+            _number(row, "committed-information-rate"),
+            _number(row, "committed-burst-size"),
+            _TSN_LEAVES.optional_number(row, "frame-overhead") or 0,
+        )
+        for row in reply.entries(component, f"p:flow-meters/p:{_METER}-table", _NAMESPACES)
+        if not _number(row, "excess-information-rate")
+    }
 
 
 def _gate_rows(component: Element) -> Iterator[Element]:
@@ -327,6 +377,7 @@ def _counts(row: Element, pending: Collection[int]) -> FilterCounts:
         not_passing=_number(row, "not-passing-frames-count"),
         not_passing_sdu=_number(row, "not-passing-sdu-count"),
         is_pending=_number(row, "stream-gate-ref") in pending,
+        red=_number(row, "red-frames-count"),
     )
 
 

@@ -33,6 +33,11 @@ HINT_TALKERS = (
     "state its `talker-lateness`"
 )
 
+HINT_SENDERS = (
+    "its talker sends more than `frames` of `payload` in each `period`: correct the talker, or "
+    "state what it sends"
+)
+
 
 class Kind(StrEnum):
     """The kinds of conditions."""
@@ -57,8 +62,10 @@ class FilteredFrames:
     out_of_window: int
     """Of these, out of their window or too many, for which there is one counter."""
     too_long: int
+    beyond_rate: int
+    """Of these, more than the stream's rate and burst allow; of streams of shaped classes."""
     lately: int
-    """Of `out_of_window` and `too_long` together, those that came while `cnc status` looked."""
+    """Of these three together, those that came while `cnc status` looked."""
 
 
 def counted(bridge: str, desired: BridgeForwarding, first: Observed, second: Observed) -> Counts:
@@ -119,7 +126,7 @@ def metrics(answers: Mapping[str, Observed]) -> Iterator[Metric]:
     )
     refused = Metric(
         "tsn_stream_filter_refused_frames",
-        "Frames out of their window, too many or too long, or of no stream; dropped or counted.",
+        "Frames out of their window, too many, too long, or of no stream; dropped or counted.",
         (*labels, "cause"),
         is_counter=True,
         samples=[],
@@ -140,6 +147,8 @@ def metrics(answers: Mapping[str, Observed]) -> Iterator[Metric]:
 
 def _hint(its: StreamFilter) -> str:
     """What to do about frames that a filter has met and that do not come as planned."""
+    if its.meter:
+        return HINT_SENDERS
     if isinstance(its.of, FilteredStream):
         return HINT_TALKERS
     hint = f"find the program that sends on the station at {its.of.port}"
@@ -162,6 +171,7 @@ def _filtered(
             frames=counts.matching,
             out_of_window=counts.not_passing,
             too_long=counts.not_passing_sdu,
+            beyond_rate=counts.red,
             lately=sum(lately.get(Refused(place, cause), 0) for cause in Cause),
         )
 
