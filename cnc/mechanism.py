@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from types import UnionType
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from cnc.keys.keys import Keys
@@ -416,11 +417,11 @@ def configured_or_drifted(
 @dataclass(frozen=True, slots=True)
 class Kept(Generic[_Part]):
     """How a part is written into files that outlive a program: `key` is its name there, `row` the
-    type of its rows. `version` counts what these rows were; `former` reads rows of older versions,
-    as plain data."""
+    type of its rows, or types. `version` counts what these rows were; `former` reads rows of older
+    versions, as plain data."""
 
     key: str
-    row: type[Any]
+    row: type[Any] | UnionType
     rows: Callable[[_Part], Iterator[Any]]
     part: Callable[[tuple[Any, ...]], _Part]
     version: int = 1

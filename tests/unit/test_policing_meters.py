@@ -6,7 +6,7 @@ t1, t2 ── s1 ── s2 ── s3 ── l1, l2        video by credit, event
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
@@ -17,8 +17,10 @@ from cnc.check import judge
 from cnc.check.mechanisms import judge_entering
 from cnc.data_tree.tree import NETCONF, PSFP_BRIDGE, TSN_LINUX, BridgeReport
 from cnc.errors import InputError
+from cnc.mechanisms import kept
 from cnc.mechanisms.composition import bridge_forwardings
 from cnc.mechanisms.stream_filters.counts import Refused, refused_frames
+from cnc.mechanisms.stream_filters.kept import KEPT
 from cnc.mechanisms.stream_filters.model import (
     Cause,
     CountedFrames,
@@ -262,6 +264,14 @@ def test_a_meter_of_two_rates_is_none_of_a_rollout() -> None:
     (row,) = config.iter(f"{PSFP}excess-information-rate")
     row.text = "1000"
     assert reported_bridge(config).forwarding[StreamFilters].filters == ()
+
+
+def test_the_history_has_a_meter_and_filters_without_one_as_they_were() -> None:
+    without = replace(METERED, meter=None)
+    its = kept.written(KEPT, StreamFilters((METERED, without)))
+    assert [row.get("meter") for row in its.rows] == [asdict(METER), None]
+    assert its.rows[1].keys() == {*its.rows[0]} - {"meter"}
+    assert kept.read(KEPT, its) == StreamFilters((METERED, without))
 
 
 def test_a_kernel_that_drifted_is_described_by_how_much_may_pass() -> None:

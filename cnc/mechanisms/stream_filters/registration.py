@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from cnc.mechanism import Changed, Kept, Mechanism, Needs, Planned, Switch
+from cnc.mechanism import Changed, Mechanism, Needs, Planned, Switch
 from cnc.mechanisms.stream_filters.admission import ADMISSION
 from cnc.mechanisms.stream_filters.compare import differences, without_lists
 from cnc.mechanisms.stream_filters.derive import beside, derive, exposed, joined
+from cnc.mechanisms.stream_filters.kept import KEPT
 from cnc.mechanisms.stream_filters.model import (
     CyclicGate,
     FilteredStream,
     Strangers,
-    StreamFilter,
     StreamFilters,
     WindowGate,
 )
@@ -98,12 +98,7 @@ MECHANISM = Mechanism(
         preflight=preflight,
     ),
     tree=lambda: _TREE.TREE,
-    kept=Kept(
-        key="filters",
-        row=StreamFilter,
-        rows=lambda its: iter(its.filters),
-        part=StreamFilters,
-    ),
+    kept=KEPT,
     shown=SHOWN,
     admission=ADMISSION,
     keys=lambda: _SEMANTICS.KEYS,
