@@ -15,7 +15,7 @@ sends more takes no other stream its bound.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from cnc.mechanisms.stream_filters.model import (
@@ -34,7 +34,7 @@ from cnc.mechanisms.stream_filters.model import (
 )
 from cnc.mechanisms.talker_link import access_ns, entry, sent
 from cnc.mechanisms.terms import added_octets, control_between_ns, start_delay_ns
-from cnc.model import Forwarding, Intent, Link, Network, Plan, Stream
+from cnc.model import Forwarding, Intent, Link, Network, Plan, PortRef, Stream
 
 
 def stream_filters(
@@ -137,8 +137,9 @@ def _by_rules(
     if rules.is_off:
         return {name: tuple(of_intervals[name]) for name in switches}
     of_streams: defaultdict[str, list[StreamFilter]] = defaultdict(list)
+    until_ns = _until_ns(plan)
     for name in sorted(plan.streams):
-        for switch, its in _of_stream(plan, rules, name):
+        for switch, its in _of_stream(plan, rules, name, until_ns):
             of_streams[switch].append(its)
     ports = _station_ports(network)
     return {
@@ -151,8 +152,10 @@ def _by_rules(
     }
 
 
-def _of_stream(plan: Plan, rules: PolicingRules, name: str) -> Iterator[tuple[str, StreamFilter]]:
-    """The filters of a stream, each with its switch."""
+def _of_stream(
+    plan: Plan, rules: PolicingRules, name: str, until_ns: Mapping[PortRef, int]
+) -> Iterator[tuple[str, StreamFilter]]:
+    """The filters of a stream, each with its switch; `until_ns`: see `_until_ns`."""
     network = plan.intent.network
     stream, address = plan.intent.streams.get(name), plan.addresses.get(name)
     if stream is None or address is None:  # which the judge refuses
@@ -186,23 +189,33 @@ def _of_stream(plan: Plan, rules: PolicingRules, name: str) -> Iterator[tuple[st
                 ),
                 policing=policing,
                 meter=(
-                    _meter(plan, stream, link) if is_policed and plan.streams[name].shaper else None
+                    _meter(plan, stream, link, until_ns[egress])
+                    if is_policed and egress in until_ns and plan.streams[name].shaper
+                    else None
                 ),
             ),
         )
 
 
-def _meter(plan: Plan, stream: Stream, link: Link) -> FlowMeter | None:
-    """What may come of a stream with a shaper over the link of its talker; None: there may be more
-    and more of it, which the judge refuses."""
-    sends = (
-        (plan.intent.streams[name], sum(path[0].egress == link.source for path in its.paths))
-        for name, its in plan.streams.items()
-        if name in plan.intent.streams
-    )
-    until_ns = access_ns(plan.intent, link, sends)
-    if until_ns is None:
-        return None
+def _until_ns(plan: Plan) -> dict[PortRef, int]:
+    """By the port of a talker with streams that have a shaper by when their bursts have left it;
+    without ports to which there comes more and more, which the judge refuses."""
+    links = plan.intent.network.links
+    sends: defaultdict[PortRef, list[tuple[Stream, int]]] = defaultdict(list)
+    shaped: set[PortRef] = set()
+    for name, its in plan.streams.items():
+        if (stream := plan.intent.streams.get(name)) is None:
+            continue
+        for egress, times in Counter(path[0].egress for path in its.paths).items():
+            sends[egress].append((stream, times))
+            if its.shaper and egress in links:
+                shaped.add(egress)
+    found = {port: access_ns(plan.intent, links[port], sends[port]) for port in shaped}
+    return {port: until_ns for port, until_ns in found.items() if until_ns is not None}
+
+
+def _meter(plan: Plan, stream: Stream, link: Link, until_ns: int) -> FlowMeter:
+    """What may come of a stream with a shaper over the link of its talker."""
     burst_bits, rate_bps = entry(plan.intent, stream, link, until_ns)
     return FlowMeter(rate_bps, -(-burst_bits // 8), plan.intent.network.overhead.physical_octets)
 

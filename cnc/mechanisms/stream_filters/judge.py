@@ -14,6 +14,7 @@ from typing import NamedTuple
 from cnc.account.frames import AddedOctets, Transmission
 from cnc.account.judge import Judge, Table, Told
 from cnc.account.violation import Violation
+from cnc.account.wire import access_ns
 from cnc.mechanisms.stream_filters.judged_meter import wrong_meter
 from cnc.mechanisms.stream_filters.model import (
     CyclicGate,
@@ -106,6 +107,7 @@ class _Filters:
         self._classes = {its.number: its for its in plan.intent.classes.values()}
         self._entries = {port for port in _entry_ports(plan) if port.node in filters}
         self._small: set[str] = set()  # switches that do only what is stated
+        self._until_ns: dict[PortRef, int | None] = {}  # by when talkers have sent their bursts
         # By whose frames they take, each with its place in the order of its switch.
         self._of_streams: defaultdict[_Key, list[tuple[int, StreamFilter]]] = defaultdict(list)
         self._of_strangers: defaultdict[PortRef, list[tuple[int, StreamFilter]]]
@@ -235,7 +237,11 @@ class _Filters:
         if its.gate is not FixedGate.OPEN:
             yield "may come at any time, and its gate shuts"
         yield from self._judge_sizes(stream, its)
-        yield from wrong_meter(self._plan, stream, egress, meter)
+        if egress not in self._until_ns:
+            self._until_ns[egress] = access_ns(self._plan, egress)
+        network, until_ns = self._plan.intent.network, self._until_ns[egress]
+        if until_ns is not None:  # else the judge of shapers reports it
+            yield from wrong_meter(network, stream, network.links[egress], until_ns, meter)
 
     def _asked(self, stream: Stream, its_class: TrafficClass, switch: str) -> Policing:
         rules = self._plan.intent[PolicingRules]

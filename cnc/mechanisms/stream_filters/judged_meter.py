@@ -9,20 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fractions import Fraction
 
-from cnc.account.wire import access_ns
 from cnc.mechanisms.stream_filters.model import FlowMeter
-from cnc.model import NS_PER_S, RATE_TOLERANCE_PPM, Plan, PortRef, Stream
+from cnc.model import NS_PER_S, RATE_TOLERANCE_PPM, Link, Network, Stream
 
 _MILLION = 1_000_000
 _ROUNDED_NS = 1_000  # a planner's rounding of times to later
 
 
-def wrong_meter(plan: Plan, stream: Stream, egress: PortRef, meter: FlowMeter) -> Iterator[str]:
-    """What is wrong with the flow meter of a stream that leaves its talker by this port."""
-    network = plan.intent.network
-    link, until_ns = network.links[egress], access_ns(plan, egress)
-    if until_ns is None:
-        return  # which the judge of shapers reports
+def wrong_meter(
+    network: Network, stream: Stream, link: Link, until_ns: int, meter: FlowMeter
+) -> Iterator[str]:
+    """What is wrong with the flow meter of a stream that leaves its talker over this link, which is
+    done with all bursts by `until_ns`."""
     if meter.overhead_octets != (physical := network.overhead.physical_octets):
         yield (
             f"takes {physical} octets beside each frame on the wire, its flow meter adds "
