@@ -25,6 +25,9 @@ def describe_error(detail: ErrorDetails, model: type[Shape], problems: Problems)
             expected = str(context["error"])
             if path and path[-1] == "[key]":  # the name itself is wrong, not what it stands for
                 path = path[:-1]
+        case "missing" if isinstance(path[-1], int):  # of a list of so many values
+            found, expected = counted(len(detail["input"]), "value"), f"at least {path[-1] + 1}"
+            path = path[:-1]
         case "missing":
             expected = _keys_at(model, path[:-1])[str(path[-1])]
             path, found = path[:-1], f"no {path[-1]}"

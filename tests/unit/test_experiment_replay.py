@@ -200,6 +200,10 @@ SLOW = "{talker: o, listener: m, others: [h1, h2], speeds: [0, 1], overloaded: t
             "15: ways[0].others[1]: found h1, expected an end station that is not before it",
         ),
         (
+            "{talker: o, listener: m, others: [h1], speeds: [0, 1], overloaded: true}",
+            "15: ways[0].others: found 1 value, expected at least 2",
+        ),
+        (
             "{talker: o, listener: m, others: [h1, h2], speeds: [1, 5], overloaded: true}",
             "15: ways[0].speeds[0]: found 1, expected 0, the flow without others",
         ),
