@@ -14,6 +14,7 @@ from pathlib import Path
 from cnc.errors import CncError
 
 _CLEARS_UP_S = 20.0
+_LASTS_S = 3600  # at most, on a busy machine, too
 RUNNER = [sys.executable, "-I", str(Path(__file__).with_name("runner.py"))]
 
 
@@ -33,7 +34,8 @@ def run_module(module: str, arguments: Sequence[str], out: Path) -> None:
     """
     lane = ["--own"] if own_kernel_has_taprio() else ["--uml", "--virtual-time"]
     program = [sys.executable, "-m", module, *arguments]
-    code = _run([*RUNNER, *lane, "--memory", "2G", "--out", str(out), "--", *program])
+    limits = ["--memory", "2G", "--timeout", str(_LASTS_S)]
+    code = _run([*RUNNER, *lane, *limits, "--out", str(out), "--", *program])
     if code != 0:
         raise CncError(
             f"the measurement ended with exit code {code} in its kernel (see above)",
