@@ -53,6 +53,12 @@ from cnc.experiments.experiment import (
 )
 from cnc.experiments.gate_share import GateShare
 from cnc.experiments.keys import Description
+from cnc.experiments.multipath import Aggregation, OnDemand, Reliability
+from cnc.experiments.multipath.description import (
+    AggregationDescription,
+    OnDemandDescription,
+    ReliabilityDescription,
+)
 from cnc.experiments.replay import Replayed
 from cnc.experiments.step_responses import StepResponses
 from cnc.experiments.sync import Sync
@@ -74,6 +80,7 @@ from cnc.support.format import counted
 SUMMARY = "summary.json"
 PAGE = "report.html"
 _MADE_OF: Mapping[type[Description], Callable[[Any, Path], Experiment]] = {
+    AggregationDescription: Aggregation.of,
     BoundCheckDescription: BoundCheck.of,
     BufferbloatDescription: Bufferbloat.of,
     CharacterizerDescription: Characterizer.of,
@@ -84,6 +91,8 @@ _MADE_OF: Mapping[type[Description], Callable[[Any, Path], Experiment]] = {
     ControlOverheadDescription: lambda its, _: ControlOverhead(its),
     EdgeIntelligenceDescription: EdgeIntelligence.of,
     GateShareDescription: GateShare.of,
+    OnDemandDescription: OnDemand.of,
+    ReliabilityDescription: Reliability.of,
     ReplayDescription: Replayed.of,
     StepResponsesDescription: StepResponses.of,
     SyncDescription: lambda its, _: Sync(its),
@@ -154,8 +163,8 @@ def run(file: Path, directory: Path, progress: Progress) -> None:
         intent = experiment.emulated
         experiment.run_on(Lab(intent, STATE_ROOT / intent.name), directory, progress)
     elif isinstance(experiment, Emulated):
-        switches = len(experiment.emulated.network.bridges)
-        progress(f"starting {counted(switches, 'switch')}")
+        agents = len(experiment.emulated.network.managed)
+        progress(f"starting {counted(agents, 'agent')}")
         with lab(experiment.emulated, timed_wires=Platform.here().exact) as running, timers:
             experiment.run_in(running, directory, progress)
     else:

@@ -20,6 +20,11 @@ from cnc.experiments.keys import (
     not_rising,
     repeated,
 )
+from cnc.experiments.multipath.description import (
+    AggregationDescription,
+    OnDemandDescription,
+    ReliabilityDescription,
+)
 from cnc.experiments.unplanned_description import (
     BufferbloatDescription,
     EdgeIntelligenceDescription,
@@ -297,6 +302,7 @@ class ClockStepsDescription(OwnClocksDescription):
 
 
 KINDS: dict[str, type[Description]] = {
+    "aggregation": AggregationDescription,
     "bound-check": BoundCheckDescription,
     "bufferbloat": BufferbloatDescription,
     "characterizer": CharacterizerDescription,
@@ -307,6 +313,8 @@ KINDS: dict[str, type[Description]] = {
     "control-overhead": ControlOverheadDescription,
     "edge-intelligence": EdgeIntelligenceDescription,
     "gate-share": GateShareDescription,
+    "on-demand": OnDemandDescription,
+    "reliability": ReliabilityDescription,
     "replay": ReplayDescription,
     "step-responses": StepResponsesDescription,
     "sync": SyncDescription,

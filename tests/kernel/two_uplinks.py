@@ -35,7 +35,7 @@ UPLINKS = ("w1", "w2")
 IPPROTO_MPTCP, SOL_MPTCP, MPTCP_INFO = 262, 284, 1
 SUBFLOWS_TOTAL = struct.Struct("=80xB")  # of struct mptcp_info
 RECEIVE_OCTETS = 1 << 20
-SHAPED = dict.fromkeys(UPLINKS, "rate 500mbit delay 1ms limit 10000") if VIRTUAL_TIME else {}
+SHAPED = ["rate", "500mbit", "delay", "1ms", "limit", "10000"]  # for netem
 _SENT = 8  # the column of /proc/net/dev
 
 
@@ -48,8 +48,8 @@ def ip(*words: str, namespace: str = STATION) -> list[str]:
 
 
 @contextmanager
-def two_uplinks(shaped: Mapping[str, str] = SHAPED) -> Iterator[None]:
-    """The two namespaces; `shaped` has the words of netem for both directions of an uplink."""
+def two_uplinks() -> Iterator[None]:
+    """The two namespaces."""
     with new_namespace(STATION), new_namespace(FAR):
         for number, uplink in enumerate(UPLINKS, start=1):
             far = f"f{number}"
@@ -58,9 +58,9 @@ def two_uplinks(shaped: Mapping[str, str] = SHAPED) -> Iterator[None]:
             for namespace, name, host in ((STATION, uplink, 2), (FAR, far, 1)):
                 ip("addr", "add", f"10.{number}.0.{host}/24", "dev", name, namespace=namespace)
                 ip("link", "set", "dev", name, "up", namespace=namespace)
-                if words := shaped.get(uplink):
+                if VIRTUAL_TIME:
                     tc = ["tc", "-n", namespace, "qdisc", "add", "dev", name, "root", "netem"]
-                    subprocess.run([*tc, *words.split()], check=True)
+                    subprocess.run([*tc, *SHAPED], check=True)
         default_routes()
         yield
 
@@ -160,10 +160,9 @@ def transfer(
     user: int = 0,
     begins: str = STATION,
     listens: str = FAR,
-    receives: bool = False,
 ) -> Iterator[Transfer]:
     """From one namespace, by a program of this user, to this address of the other one, until it is
-    closed. `receives`: the data come from the other one, and the caller reads them."""
+    closed."""
     with ExitStack() as stack:
         with inside(listens):
             listener = stack.enter_context(_socket())
@@ -175,12 +174,10 @@ def transfer(
         sender.connect((server, port))
         accepted = stack.enter_context(listener.accept()[0])
         received: list[int] = []
-        threads = [threading.Thread(target=_send, args=(accepted,), daemon=True)]
-        if not receives:
-            threads = [
-                threading.Thread(target=_receive, args=(accepted, received), daemon=True),
-                threading.Thread(target=_send, args=(sender,), daemon=True),
-            ]
+        threads = [
+            threading.Thread(target=_receive, args=(accepted, received), daemon=True),
+            threading.Thread(target=_send, args=(sender,), daemon=True),
+        ]
         for thread in threads:
             thread.start()
         try:
@@ -190,15 +187,6 @@ def transfer(
                 each.shutdown(socket.SHUT_RDWR)
             for thread in threads:
                 thread.join()
-
-
-def goodput_bps(server: str, seconds: int = 10, found_after_s: int = 10) -> float:
-    """Of a transfer, in so many seconds once it has found its rate."""
-    with transfer(server) as running:
-        time.sleep(found_after_s)
-        before = running.octets
-        time.sleep(seconds)
-        return 8 * (running.octets - before) / seconds
 
 
 @contextmanager
