@@ -320,9 +320,11 @@ def test_a_command_ends_although_the_switch_never_finishes_a_reply(command, arra
     assert "in time" in told or "no NETCONF session within" in told
 
 
-def test_what_a_push_to_such_switches_leaves_is_an_unchanged_history(arranged, tmp_path):
+def test_what_a_push_to_such_switches_leaves_in_the_history_is_its_refusal(arranged, tmp_path):
     with strange_switch(tmp_path, talk=octets) as switch:
         directory = arranged(switch.port)
         run(directory, "push", switch.port)
     with app.open_history(directory / "state") as history:
-        assert history.rollouts() == []
+        (noted,) = history.rollouts()
+    assert noted.refused
+    assert "no switch was changed" in noted.detail or "no NETCONF session" in noted.detail
