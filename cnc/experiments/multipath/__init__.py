@@ -2,6 +2,7 @@
 
 description  the files
 uplinks      the station in a lab: what its uplinks carry, how a push configures it, a connection
+over_uplinks what each experiment has of it
 aggregation  what two paths carry alone and together
 on_demand    a medium whose second path is there on demand
 reliability  a path that fails under a transfer

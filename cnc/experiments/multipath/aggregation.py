@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from cnc.experiments.experiment import Progress, Report, Sheet, read_rows, write_rows
+from cnc.experiments.experiment import Progress, Report, Sheet, read_rows
 from cnc.experiments.multipath.description import AggregationDescription
+from cnc.experiments.multipath.over_uplinks import OverUplinks
 from cnc.experiments.multipath.pictures import aggregation_picture
-from cnc.experiments.multipath.uplinks import Uplinks
 from cnc.lab.platform import Platform
 from cnc.lab.running import Lab
-from cnc.model import NS_PER_S, Intent
+from cnc.model import NS_PER_S
 from cnc.support.format import duration, rate
 
 COLUMNS = ("first_bps", "second_bps", "way", "octets", "lasted_ns", "counters")
@@ -39,28 +39,13 @@ class Pair:
         return " and ".join(map(rate, self.rates_bps))
 
 
-@dataclass(frozen=True, slots=True)
-class Aggregation:
+class Aggregation(OverUplinks[AggregationDescription]):
     """The experiment of a file of kind aggregation."""
 
-    description: AggregationDescription
-    uplinks: Uplinks
+    columns = COLUMNS
 
-    @classmethod
-    def of(cls, description: AggregationDescription, file: Path) -> Aggregation:
-        """The experiment of `file`. Raises InputError as `Uplinks.of` does."""
-        return cls(description, Uplinks.of(description, file))
-
-    @property
-    def emulated(self) -> Intent:
-        return self.uplinks.intent
-
-    def run_in(self, running: Lab, directory: Path, progress: Progress) -> None:
+    def rows(self, running: Lab, progress: Progress) -> Iterator[tuple[object, ...]]:
         """Transfer at each pair of rates, by each uplink alone and by both."""
-        with self.uplinks.ready(running):
-            write_rows(directory, COLUMNS, self._rows(running, progress))
-
-    def _rows(self, running: Lab, progress: Progress) -> Iterator[tuple[object, ...]]:
         uplinks = self.uplinks
         for mode, ways in (
             ("single-path", (FIRST, SECOND)),

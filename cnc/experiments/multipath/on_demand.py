@@ -12,14 +12,15 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from cnc.experiments.experiment import Progress, Report, Sheet, read_rows, write_rows
+from cnc.experiments.experiment import Progress, Report, Sheet, read_rows
 from cnc.experiments.multipath.description import OnDemandDescription
+from cnc.experiments.multipath.over_uplinks import OverUplinks
 from cnc.experiments.multipath.pictures import on_demand_picture
-from cnc.experiments.multipath.uplinks import RECEIVED_OCTETS, Uplinks
+from cnc.experiments.multipath.uplinks import RECEIVED_OCTETS
 from cnc.keys.units import RATE
 from cnc.lab.platform import Platform
 from cnc.lab.running import Lab
-from cnc.model import NS_PER_S, Intent
+from cnc.model import NS_PER_S
 from cnc.support.format import duration, rate
 
 COLUMNS = (
@@ -67,28 +68,13 @@ class Moment:
 Ways = Mapping[str, Sequence[Moment]]
 
 
-@dataclass(frozen=True, slots=True)
-class OnDemand:
+class OnDemand(OverUplinks[OnDemandDescription]):
     """The experiment of a file of kind on-demand."""
 
-    description: OnDemandDescription
-    uplinks: Uplinks
+    columns = COLUMNS
 
-    @classmethod
-    def of(cls, description: OnDemandDescription, file: Path) -> OnDemand:
-        """The experiment of `file`. Raises InputError as `Uplinks.of` does."""
-        return cls(description, Uplinks.of(description, file))
-
-    @property
-    def emulated(self) -> Intent:
-        return self.uplinks.intent
-
-    def run_in(self, running: Lab, directory: Path, progress: Progress) -> None:
+    def rows(self, running: Lab, progress: Progress) -> Iterator[tuple[object, ...]]:
         """Play the medium once with each way to have a second path."""
-        with self.uplinks.ready(running):
-            write_rows(directory, COLUMNS, self._rows(running, progress))
-
-    def _rows(self, running: Lab, progress: Progress) -> Iterator[tuple[object, ...]]:
         its, uplinks = self.description, self.uplinks
         uplinks.shape(running, its.rates_bps, its.queue)
         for way, keys in self.ways().items():

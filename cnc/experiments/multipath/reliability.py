@@ -7,13 +7,13 @@ from dataclasses import asdict, dataclass
 from itertools import groupby, pairwise
 from pathlib import Path
 
-from cnc.experiments.experiment import Progress, Report, Sheet, read_rows, write_rows
+from cnc.experiments.experiment import Progress, Report, Sheet, read_rows
 from cnc.experiments.multipath.description import ReliabilityDescription
+from cnc.experiments.multipath.over_uplinks import OverUplinks
 from cnc.experiments.multipath.pictures import reliability_picture
-from cnc.experiments.multipath.uplinks import Uplinks
 from cnc.lab.platform import Platform
 from cnc.lab.running import Lab
-from cnc.model import NS_PER_S, Intent
+from cnc.model import NS_PER_S
 from cnc.support.format import duration, rate
 
 COLUMNS = ("mode", "at_ns", "octets", "counters")
@@ -37,28 +37,13 @@ class Transfer:
     again_ns: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Reliability:
+class Reliability(OverUplinks[ReliabilityDescription]):
     """The experiment of a file of kind reliability."""
 
-    description: ReliabilityDescription
-    uplinks: Uplinks
+    columns = COLUMNS
 
-    @classmethod
-    def of(cls, description: ReliabilityDescription, file: Path) -> Reliability:
-        """The experiment of `file`. Raises InputError as `Uplinks.of` does."""
-        return cls(description, Uplinks.of(description, file))
-
-    @property
-    def emulated(self) -> Intent:
-        return self.uplinks.intent
-
-    def run_in(self, running: Lab, directory: Path, progress: Progress) -> None:
+    def rows(self, running: Lab, progress: Progress) -> Iterator[tuple[object, ...]]:
         """Transfer in each mode, while the uplink that is no backup fails."""
-        with self.uplinks.ready(running):
-            write_rows(directory, COLUMNS, self._rows(running, progress))
-
-    def _rows(self, running: Lab, progress: Progress) -> Iterator[tuple[object, ...]]:
         for mode in MODES:
             progress(f"a path fails, {mode}")
             self.uplinks.push(running, mode=mode)
