@@ -125,9 +125,10 @@ def test_idle_slopes_are_pushed_compared_and_taken_back(user: User) -> None:
     assert "alarm: it may take" in user.cnc("push", changed).stderr
     assert "all switches confirmed" in user.does("push", "--reoptimise", changed)
     assert "all as planned" in running(user, changed)
-    assert user.cnc("status", SHAPED).returncode != 0
+    # Planned beside what runs, SHAPED keeps the slopes that bounds need by now.
+    assert user.cnc("status", "1").returncode != 0
     assert "all switches confirmed" in user.does("rollback")
-    assert "all as planned" in running(user, SHAPED)
+    assert "all as planned" in running(user, "1")
     without = user.home / "without.yaml"
     text = SHAPED.read_text().partition("\nstreams:")[0] + "\nstreams: {}\n"
     without.write_text(text)
@@ -135,10 +136,10 @@ def test_idle_slopes_are_pushed_compared_and_taken_back(user: User) -> None:
     assert "all as planned" in running(user, without)
 
 
-def running(user: User, intent: Path) -> str:
+def running(user: User, document: Path | str) -> str:
     """The status of a network once its schedule has begun."""
     deadline = time.monotonic() + GONE_LIMIT_S
-    while (done := user.cnc("status", intent)).returncode != 0 and time.monotonic() < deadline:
+    while (done := user.cnc("status", document)).returncode != 0 and time.monotonic() < deadline:
         time.sleep(0.5)
     return done.stdout
 
