@@ -26,6 +26,7 @@ from agent.netconfd.front import server
 from cnc.rollout.history import History, Outcome
 from cnc.rollout.history.journal import Journal
 from cnc.switch import connection
+from cnc.switch.jump import Way
 from tests.fault.probe import Probe
 
 _OTHER_FAMILIES = {genlmsg: "generic", nfgen_msg: "nftables"}
@@ -114,11 +115,11 @@ def rpcs(probe: Probe, address: str) -> None:
     """Every connection to one NETCONF server, and every RPC on it, by what the operation says."""
     connect, request = connection.open_session, RPC._request
 
-    def connect_probed(*, host: str, **options: Any) -> Any:
-        if host != address:
-            return connect(host=host, **options)
+    def connect_probed(*, way: Way, **options: Any) -> Any:
+        if way.host != address:
+            return connect(way=way, **options)
         with probe.around("connect"):
-            return connect(host=host, **options)
+            return connect(way=way, **options)
 
     def request_probed(rpc: RPC, operation: etree._Element) -> Any:
         if rpc.session.host != address:
