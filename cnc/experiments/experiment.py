@@ -107,6 +107,11 @@ class OnKernels(Protocol):
 Experiment = Native | Emulated | OnKernels
 
 
+def not_judged(platform: Platform) -> list[str]:
+    """The remark that nothing is judged, where it is not."""
+    return [] if platform.exact else ["On this clock programs take time: nothing is judged."]
+
+
 def write_rows(
     directory: Path, header: Sequence[str], rows: Iterable[Sequence[object]], name: str = ROWS
 ) -> None:

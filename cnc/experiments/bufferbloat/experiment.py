@@ -16,7 +16,7 @@ from cnc.experiments import planned, sending
 from cnc.experiments.bufferbloat.figures import APART, NAMES, TOGETHER, Point, disagreements
 from cnc.experiments.bufferbloat.pictures import bufferbloat_pictures
 from cnc.experiments.control_loop import queues
-from cnc.experiments.experiment import Progress, Report, Sheet, read_rows, write_rows
+from cnc.experiments.experiment import Progress, Report, Sheet, not_judged, read_rows, write_rows
 from cnc.experiments.unplanned_description import BufferbloatDescription
 from cnc.lab import wires
 from cnc.lab.addressing import way
@@ -157,9 +157,7 @@ class Bufferbloat:
             "frame that is being sent. In a queue of its own the flow goes first, and the buffer "
             "is the others'."
         )
-        if platform.exact:
-            return [sent]
-        return [sent, "On this clock programs take time: nothing is judged."]
+        return [sent, *not_judged(platform)]
 
 
 def _table(points: Sequence[Point]) -> Sheet:

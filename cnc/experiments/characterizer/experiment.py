@@ -20,7 +20,7 @@ from cnc.experiments.characterizer import network, sheets
 from cnc.experiments.characterizer.description import AccuracyShape, CharacterizerDescription
 from cnc.experiments.characterizer.figures import Accuracy, Run, chain_disagreements, run_of
 from cnc.experiments.characterizer.pictures import characterizer_pictures
-from cnc.experiments.experiment import Progress, Report, read_rows, write_rows
+from cnc.experiments.experiment import Progress, Report, not_judged, read_rows, write_rows
 from cnc.lab.platform import Platform
 from cnc.lab.running import Lab
 from cnc.model import Intent
@@ -189,8 +189,7 @@ class Characterizer:
         for here, its in named:
             remarks += [f"{here}: {its.short}."] if its.short else []
             remarks += [f"{here}: {its.lost_echoes}."] if its.lost else []
-        if not platform.exact:
-            remarks.append("On this clock programs take time: nothing is judged.")
+        remarks += not_judged(platform)
         return remarks
 
 

@@ -18,7 +18,7 @@ from cnc.experiments.control_loop import queues
 from cnc.experiments.control_loop.figures import FIFO, NAMES, PRIORITY, SCHEDULE, Point
 from cnc.experiments.control_loop.pictures import control_loop_pictures
 from cnc.experiments.description import ControlLoopDescription
-from cnc.experiments.experiment import Progress, Report, Sheet, read_rows, write_rows
+from cnc.experiments.experiment import Progress, Report, Sheet, not_judged, read_rows, write_rows
 from cnc.lab.addressing import way
 from cnc.lab.platform import Platform
 from cnc.lab.running import Lab
@@ -171,9 +171,7 @@ class ControlLoop:
             "network. Where no plan says when samples come, commands leave "
             f"{duration(answers_ns)} after them, so that both have as much of the deadline."
         )
-        if not platform.exact:
-            stated += " On this clock programs take time: nothing is judged."
-        return [counts, stated]
+        return [counts, " ".join([stated, *not_judged(platform)])]
 
 
 def _table(points: Sequence[Point]) -> Sheet:

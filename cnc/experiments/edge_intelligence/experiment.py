@@ -24,7 +24,7 @@ from cnc.experiments.edge_intelligence.figures import (
     value_at,
 )
 from cnc.experiments.edge_intelligence.pictures import edge_intelligence_pictures
-from cnc.experiments.experiment import Progress, Report, Sheet, read_rows, write_rows
+from cnc.experiments.experiment import Progress, Report, Sheet, not_judged, read_rows, write_rows
 from cnc.experiments.step_responses.figures import draw
 from cnc.experiments.step_responses.impairment import LOST_MAX, Impairment, impaired
 from cnc.experiments.unplanned_description import EdgeIntelligenceDescription
@@ -183,9 +183,7 @@ class EdgeIntelligence:
             f"two say. Frames from {its.edge} to {its.device} are lost by number, drawn by seed, "
             "so that what the device gets can be computed."
         )
-        if platform.exact:
-            return [said]
-        return [said, "On this clock programs take time: nothing is judged."]
+        return [said, *not_judged(platform)]
 
 
 def _toggles(runs: Sequence[Run]) -> Sheet:

@@ -14,7 +14,7 @@ from pathlib import Path
 from cnc.errors import CncError, InputError
 from cnc.experiments import planned, sending
 from cnc.experiments.control_loop import queues
-from cnc.experiments.experiment import Progress, Report, Sheet, read_rows, write_rows
+from cnc.experiments.experiment import Progress, Report, Sheet, not_judged, read_rows, write_rows
 from cnc.experiments.replay.figures import Point, disagreements, latencies_ns, waits_ns
 from cnc.experiments.replay.pictures import replay_pictures
 from cnc.experiments.replay.published import TABLE_I
@@ -198,9 +198,7 @@ class Replayed:
             f"switch has one queue for {BUFFER_FRAMES:,} frames. Computed is how long frames take "
             "that wait in order of arrival for the slowest link, and for nothing else."
         )
-        if platform.exact:
-            return [sent]
-        return [sent, "On this clock programs take time: nothing is judged."]
+        return [sent, *not_judged(platform)]
 
 
 def _table(points: Sequence[Point]) -> Sheet:
