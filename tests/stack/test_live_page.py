@@ -68,7 +68,7 @@ def opened(browser: Chrome, page: Served) -> None:
 
 def test_a_token_signs_in_and_its_cookie_is_no_token(browser: Chrome, page: Served) -> None:
     sign_in(browser, page, "nobody")
-    assert "no such token" in text(browser, "#trouble")
+    until(lambda: "no such token" in text(browser, "#trouble"))
     opened(browser, page)
     assert text(browser, "#who") == "viewer"
     assert text(browser, "h1") == "ring6"
@@ -85,7 +85,7 @@ def test_a_token_signs_in_and_its_cookie_is_no_token(browser: Chrome, page: Serv
 
 def test_a_token_of_a_cuc_does_not_sign_in(browser: Chrome, page: Served) -> None:
     sign_in(browser, page, "plc")
-    assert "for viewers, operators and admins" in text(browser, "#trouble")
+    until(lambda: "for viewers, operators and admins" in text(browser, "#trouble"))
     assert browser.get_cookies() == []
 
 
