@@ -143,7 +143,7 @@ def lists_of(
                 too_long.add(link.source)
         if number in stays:
             gates = _spared(problem, link, gates, stays[number], limit, in_guards=in_guards)
-        if reason := objection(problem.intent, link, gates):
+        if reason := Others(problem.intent, link).objection(gates):
             if link.source in problem.loose:
                 reason = (
                     f"a list of {limit} entries leaves the gate open over gaps, and so {reason}"
@@ -169,7 +169,7 @@ def _spared(
     best_effort = _mask(problem.intent.classes_with(ClassRole.BEST_EFFORT))
     guard = _mask(problem.intent.classes_with(ClassRole.CONTROL)) if in_guards else None
     spared = with_spare_room(gates, link, stays, best_effort=best_effort, limit=limit, guard=guard)
-    return gates if objection(problem.intent, link, spared) else spared
+    return gates if Others(problem.intent, link).objection(spared) else spared
 
 
 def shortened_list(
@@ -359,39 +359,52 @@ def clear_of_seam(edge_ns: int, cycle_ns: int, shortest_ns: int) -> int:
     return edge_ns
 
 
-def objection(intent: Intent, link: Link, gates: GateControlList) -> str | None:
-    """Why the port cannot do its work with this list, if so."""
-    best_effort = _mask(intent.classes_with(ClassRole.BEST_EFFORT))
-    slot, frame = slot_ns(intent, link), longest_frame_ns(intent, link, ClassRole.BEST_EFFORT)
-    longest = _longest_run(gates, wanted=best_effort, unwanted=0, enough_ns=slot)
-    if longest < slot:
-        off = f", and its gate may be off by {us(slot - frame)}" if slot > frame else ""
-        return (
-            f"best effort would starve: its largest frame takes {us(frame)}{off}; the longest time "
-            f"left for it in the cycle of {us(gates.cycle_ns)} is {us(longest)}. Fewer or longer "
-            f"periods, or a smaller max-frame of best effort, would help"
-        )
-    wanted = wanted_ppb(intent, link)
-    kept = kept_ns(intent, link, gates) if wanted else 0
-    if kept * WHOLE_PPB < wanted * gates.cycle_ns:
-        return (
-            f"best effort would keep {percent(kept * WHOLE_PPB // gates.cycle_ns)} of the cycle of "
-            f"{us(gates.cycle_ns)} in turns of its largest frame or longer, its min-share is "
-            f"{percent(wanted)}"
-        )
-    scheduled = intent.classes_with(ClassRole.SCHEDULED)
-    frame = longest_frame_ns(intent, link, ClassRole.CONTROL)
-    for control in intent.classes_with(ClassRole.CONTROL):
-        above = _mask(c for c in scheduled if c.number > control.number)
-        enough = frame + link.gate_early_ns
-        longest = _longest_run(gates, wanted=0, unwanted=above, enough_ns=enough)
-        if longest < enough:
+class Others:
+    """What a port's list must leave to frames that are not scheduled, found once for all lists."""
+
+    def __init__(self, intent: Intent, link: Link) -> None:
+        self._intent, self._link = intent, link
+        self._best_effort = _mask(intent.classes_with(ClassRole.BEST_EFFORT))
+        self._slot_ns = slot_ns(intent, link)
+        self._wanted_ppb = wanted_ppb(intent, link)
+        self._control_ns = longest_frame_ns(intent, link, ClassRole.CONTROL)
+        scheduled = intent.classes_with(ClassRole.SCHEDULED)
+        self._above_control = {
+            control.name: _mask(c for c in scheduled if c.number > control.number)
+            for control in intent.classes_with(ClassRole.CONTROL)
+        }
+
+    def objection(self, gates: GateControlList) -> str | None:
+        """Why the port cannot do its work with this list, if so."""
+        slot = self._slot_ns
+        longest = _longest_run(gates, wanted=self._best_effort, unwanted=0, enough_ns=slot)
+        if longest < slot:
+            frame = longest_frame_ns(self._intent, self._link, ClassRole.BEST_EFFORT)
+            off = f", and its gate may be off by {us(slot - frame)}" if slot > frame else ""
             return (
-                f"class {control.name} would starve: it has lower priority than the scheduled "
-                f"frames, and they leave it {us(longest - link.gate_early_ns)} at a time, less "
-                f"than its largest frame's {us(frame)}. Give it the highest traffic class"
+                f"best effort would starve: its largest frame takes {us(frame)}{off}; the longest "
+                f"time left for it in the cycle of {us(gates.cycle_ns)} is {us(longest)}. Fewer or "
+                f"longer periods, or a smaller max-frame of best effort, would help"
             )
-    return None
+        wanted = self._wanted_ppb
+        kept = kept_ns(self._intent, self._link, gates) if wanted else 0
+        if kept * WHOLE_PPB < wanted * gates.cycle_ns:
+            return (
+                f"best effort would keep {percent(kept * WHOLE_PPB // gates.cycle_ns)} of the "
+                f"cycle of {us(gates.cycle_ns)} in turns of its largest frame or longer, its "
+                f"min-share is {percent(wanted)}"
+            )
+        early_ns = self._link.gate_early_ns
+        enough = self._control_ns + early_ns
+        for name, above in self._above_control.items():
+            longest = _longest_run(gates, wanted=0, unwanted=above, enough_ns=enough)
+            if longest < enough:
+                return (
+                    f"class {name} would starve: it has lower priority than the scheduled frames, "
+                    f"and they leave it {us(longest - early_ns)} at a time, less than its largest "
+                    f"frame's {us(self._control_ns)}. Give it the highest traffic class"
+                )
+        return None
 
 
 def _longest_run(gates: GateControlList, *, wanted: int, unwanted: int, enough_ns: int) -> int:

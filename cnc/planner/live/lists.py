@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from cnc.model import GateControlList, PortRef
 from cnc.planner import given
-from cnc.planner.gates import Lists, Window, gated_links, lists_of, objection, windows_of
+from cnc.planner.gates import Lists, Others, Window, gated_links, lists_of, windows_of
 from cnc.planner.live.edited import EditedList, may_be_edited
 from cnc.planner.problem import Problem
 from cnc.planner.route import Member, Placement
@@ -33,6 +33,7 @@ class PortLists:
         self._stays: defaultdict[int, dict[Member, tuple[int, tuple[int, int, int]]]]
         self._stays = defaultdict(dict)
         self._edited: dict[int, EditedList] = {}
+        self._others: dict[int, Others] = {}
         # What ports run by which no frames leave beside windows by share.
         by_port = given.lists(problem.intent) if problem.given else {}
         self._given = {link: by_port[problem.links[link].source] for link in problem.given}
@@ -89,9 +90,14 @@ class PortLists:
         for link, gates in edited.items():
             port = self._problem.links[link].source
             lists.lists[port] = gates
-            if reason := objection(self._problem.intent, self._problem.links[link], gates):
+            if reason := self._others_at(link).objection(gates):
                 lists.refused[port] = reason
         return lists
+
+    def _others_at(self, link: int) -> Others:
+        if link not in self._others:
+            self._others[link] = Others(self._problem.intent, self._problem.links[link])
+        return self._others[link]
 
     def _edited_now(self, link: int) -> GateControlList | None:
         """The list of a link as it was edited, if it is still what its port is to run."""
