@@ -302,9 +302,7 @@ def _port_status(
         verdict += f"; {gates.unclassified}"
         hints.append(CLASSIFY_BRIDGED)
     if report:
-        asked = [place for place, _ in asked_at(desired)]
-        told = [each for place in asked for each in (place.lost(report), place.goes_on(report))]
-        verdict += "".join(f"; {text}" for text in told if text)
+        verdict += "".join(f"; {text}" for text in told_at(desired, report))
     for trouble in troubles:
         verdict += f"; {trouble.text}"
         hints.append(trouble.followed.hint)
@@ -320,6 +318,14 @@ def _port_status(
         forwarding=_forwarding_status(desired, report),
         counts=counts,
     )
+
+
+def told_at(desired: PortSettings, report: PortReport) -> list[str]:
+    """What mechanisms tell of a port beside whether it is as planned: what was lost there, and what
+    goes on there."""
+    asked = [place for place, _ in asked_at(desired)]
+    told = [each for place in asked for each in (place.lost(report), place.goes_on(report))]
+    return [text for text in told if text]
 
 
 def _lacks_only_what_waits(desired: PortSettings, report: PortReport | None) -> bool:

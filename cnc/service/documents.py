@@ -16,7 +16,7 @@ from cnc.rollout import History, Phase, status
 from cnc.service import intent_put
 from cnc.service.aside import Aside
 from cnc.service.calls import DocumentGet, IntentPut, Rollback
-from cnc.service.live import counters, live
+from cnc.service.live import counters, live, notice
 from cnc.service.refused import CallRefused, Code
 from cnc.service.store import Store
 from cnc.service.watching import Watching, clocks, metrics
@@ -120,6 +120,7 @@ class Documents:
         newest = self._history.rollouts(plan.intent.name, phase=Phase.DONE, limit=1)
         return {
             **live(self._watching.snapshot_if_known(), plan),
+            "notices": [notice(each) for each in self._watching.notices()],
             "decided": int(self._store.noted("decided") or 0),
             "newest_event": self._store.newest_event(),
             "waiting": self._store.waiting(),

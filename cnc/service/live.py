@@ -8,8 +8,9 @@ from typing import Any
 from cnc.data_tree.tree import GatesReport, PtpReport
 from cnc.mechanisms.registry import WATCHED
 from cnc.model import Plan, PortRef
+from cnc.rollout.compare import told_at
 from cnc.rollout.stream_counts import Look, bridges_of, compared
-from cnc.watch.condition import Condition
+from cnc.watch.condition import Condition, Event
 from cnc.watch.observation import Poll
 from cnc.watch.observer import Snapshot
 
@@ -21,7 +22,8 @@ def live(now: Snapshot | None, plan: Plan) -> dict[str, Any]:
      "switches": [{"name", "answers", "agent": it runs, "clock_offset_ns": from the median, by
                    NETCONF, "tai_offset_s", "ptp": {"locked", "is_grandmaster", "grandmaster",
                    "offset_ns": from its time transmitter} or null}, ...]
-     "ports": [{"port", "agrees": with the plan, null: not known, "link"}, ...]
+     "ports": [{"port", "agrees": with the plan, null: not known, "link",
+                "told": [text, ...] by mechanisms, such as the connections there}, ...]
      "conditions": [{"kind", "switch", "port", "text", "since"}, ...]   null: all of the network
      "watched": false while nothing is known, and these lists are empty}
     """
@@ -90,10 +92,12 @@ def _ptp(its: PtpReport) -> dict[str, Any]:
 def _port(port: PortRef, now: Snapshot) -> dict[str, Any]:
     poll = now.polls.get(port.node)
     report = poll.state.ports.get(port.port) if poll and poll.state.agent else None
+    desired = now.desired.get(port.node, {}).get(port.port)
     return {
         "port": str(port),
         "agrees": None if report is None else port not in now.drifted,
         "link": report.oper_status if report else None,
+        "told": told_at(desired, report) if desired and report else [],
     }
 
 
@@ -104,6 +108,17 @@ def _condition(its: Condition) -> dict[str, Any]:
         "port": its.port or None,
         "text": its.text,
         "since": its.since.isoformat(),
+    }
+
+
+def notice(its: Event) -> dict[str, Any]:
+    """A momentary event: {"kind", "switch", "port", "text", "at"}, as a condition."""
+    return {
+        "kind": str(its.kind),
+        "switch": its.switch or None,
+        "port": its.port or None,
+        "text": its.text,
+        "at": its.at.isoformat(),
     }
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -20,7 +21,7 @@ from cnc.service.refused import CallRefused, Code
 from cnc.service.roller import Push, Rolled
 from cnc.switch import ConnectOptions
 from cnc.watch import Watcher
-from cnc.watch.condition import Event
+from cnc.watch.condition import Event, What
 from cnc.watch.observation import Poll
 from cnc.watch.observer import Snapshot
 
@@ -29,6 +30,7 @@ LOG = logging.getLogger(__name__)
 _QUIET_S = 5.0
 _INTERVAL_S = 10.0  # switches that cannot push their state are asked this often
 _END_S = 10.0
+_NOTICES_MAX = 200
 
 
 class Watching:
@@ -46,6 +48,7 @@ class Watching:
         self._thread: threading.Thread | None = None
         self._has_closed = False
         self._claiming: Claiming | None = None
+        self._notices: deque[Event] = deque(maxlen=_NOTICES_MAX)
 
     def runs(self, plan: Plan) -> None:
         """The switches run another plan: it is the one to watch unless another follows within some
@@ -94,6 +97,15 @@ class Watching:
         watcher = self._watcher
         return watcher.snapshot() if watcher else None
 
+    def notices(self) -> list[Event]:
+        """The last momentary events, the newest first."""
+        return list(reversed(self._notices))
+
+    def _tell(self, event: Event) -> None:
+        if event.what is What.NOTED:
+            self._notices.append(event)
+        _log(event)
+
     def close(self) -> None:
         with self._lock:
             self._has_closed = True
@@ -130,7 +142,7 @@ class Watching:
                     return
                 watcher, held = self._watcher, self._held
             if watcher is None:
-                watcher = self._make(plan, _log)
+                watcher = self._make(plan, self._tell)
                 self._start(watcher, plan, mine)
             elif plan is self._followed:
                 watcher.release(held)

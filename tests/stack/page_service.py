@@ -51,11 +51,12 @@ class PageCore(FixtureCore):
                 if node["bridge"]
             ],
             "ports": [
-                {"port": port["name"], "agrees": True, "link": "up"}
+                {"port": port["name"], "agrees": True, "link": "up", "told": []}
                 for port in page["ports"]
                 if page["nodes"][port["node"]]["bridge"]
             ],
             "conditions": [],
+            "notices": [],
             "unfinished": 0,
             "waiting": 0,
             "rollout": 12,
@@ -98,6 +99,12 @@ class PageCore(FixtureCore):
         since = "2026-11-29T17:00:00+00:00"
         condition = {"kind": kind, "switch": switch, "port": port, "text": text, "since": since}
         self.live["conditions"] = [*self.live["conditions"], condition]
+
+    def note(self, kind: str, switch: str, text: str) -> None:
+        """A momentary event, as `cnc watch` has them."""
+        at = "2026-11-29T17:00:00+00:00"
+        notice = {"kind": kind, "switch": switch, "port": None, "text": text, "at": at}
+        self.live["notices"] = [notice, *self.live["notices"]]
 
     def rolled_out(self, number: int, **more: Any) -> None:
         self.rollouts.insert(

@@ -108,6 +108,18 @@ def test_drift_and_starvation_are_shown(browser: Chrome, page: Served) -> None:
     assert browser.execute_script(f"{marks}.map((each) => each.textContent)") == ["s2 ⚠", "s4 ⚠"]
 
 
+def test_what_goes_on_at_a_port_is_shown_with_the_reasons(browser: Chrome, page: Served) -> None:
+    opened(browser, page)
+    goes_on = "2 subflows (mode reliability: a copy by each path)"
+    port = page.core.live["ports"][0]
+    port["told"] = [goes_on]
+    click(browser, "#show-ports")
+    until(lambda: f"✓ as planned; {goes_on}" in text(browser, "#ports tbody"))
+    page.core.note("mode-changed", "s1", "connection 7 is reliability, was hassle-free: its owner")
+    until(lambda: "was hassle-free: its owner" in text(browser, "#notices tbody"))
+    assert "mode-changed" in text(browser, "#notices tbody")
+
+
 def test_how_far_clocks_are_off_is_shown(browser: Chrome, page: Served) -> None:
     opened(browser, page)
     until(lambda: "42 ns off, 1 µs allowed" in text(browser, "#strip-clocks"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given
@@ -11,7 +12,8 @@ from lxml import etree
 from lxml.builder import ElementMaker
 
 from cnc.data_tree.reply import Reply
-from cnc.data_tree.tree import PortReport
+from cnc.data_tree.state import SwitchState
+from cnc.data_tree.tree import AgentReport, PortReport
 from cnc.mechanism import Interfaces, PlaceEdit
 from cnc.mechanisms.kept import read, written
 from cnc.mechanisms.multipath.compare import configured_difference, path_difference
@@ -36,8 +38,13 @@ from cnc.mechanisms.multipath.model import (
 )
 from cnc.mechanisms.multipath.place import AT_PLACE
 from cnc.mechanisms.multipath.tree import edit, reported, stored
-from cnc.model import PlaceParts, StoredPort
+from cnc.model import PlaceParts, PortSettings, StoredPort
+from cnc.service.live import live
+from cnc.switch.device import StoredSwitch
 from cnc.switch.payload import named_interface
+from cnc.watch.observation import Poll
+from cnc.watch.observer import Snapshot
+from tests.unit.rollout_history import LINE3
 
 FULL_MESH = frozenset({"subflow", "fullmesh"})
 MP = ElementMaker(namespace=MULTIPATH)
@@ -242,3 +249,16 @@ def test_status_says_why_subflows_are_there_most_common_reasons_first():
         "2 backup subflows (its limit); 1 subflow (reason 0); 2 others"
     )
     assert AT_PLACE.goes_on(PortReport()) is None
+
+
+def test_the_page_has_the_subflows_of_a_port_with_the_reasons():
+    port = next(each for each in LINE3.intent.network.links if each.node == "s1")
+    part = StationPath(Path(), Settings())
+    its = report(part, subflows=(SubflowReport(is_backup=False, reason="mode full mesh"),))
+    state = SwitchState(AgentReport(37, None), {port.port: its}, 0, 0)
+    poll = Poll("s1", datetime.now(UTC), state, StoredSwitch({}, None), {})
+    desired = {"s1": {port.port: PortSettings.of(part)}}
+    now = Snapshot({"s1": poll}, frozenset(), {}, (), 0, desired)
+    (shown,) = (each for each in live(now, LINE3)["ports"] if each["port"] == str(port))
+    assert shown["agrees"]
+    assert shown["told"] == ["1 subflow (mode full mesh)"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from cnc.errors import RolloutError
 from cnc.service import watching
 from cnc.service.roller import Push, Rolled
 from cnc.service.watching import Watching
+from cnc.watch.condition import Event, Note, What
 
 WITHIN_S = 20
 
@@ -61,7 +63,8 @@ class Watched:
         self.made: list[FakeWatcher] = []
         self.watch = Watching(self._make)
 
-    def _make(self, plan: Any, _tell: Any) -> Any:
+    def _make(self, plan: Any, tell: Callable[[Event], None]) -> Any:
+        self.tell = tell
         self.made.append(FakeWatcher(plan))
         return self.made[-1]
 
@@ -102,6 +105,18 @@ def test_what_switches_run_is_followed_and_judged(watched: Watched) -> None:
     watched.until(lambda: watched.its.judges)
     assert watched.its.followed[-1] == "second"
     assert len(watched.made) == 1
+
+
+def test_momentary_events_are_kept_for_the_page_the_newest_first(watched: Watched) -> None:
+    def event(what: What, number: int) -> Event:
+        return Event(what, Note.CLOCK_STEP, "s1", "", str(number), datetime.now(UTC))
+
+    watched.tell(event(What.BEGAN, 0))
+    for number in range(1, 1000):
+        watched.tell(event(What.NOTED, number))
+    notices = [int(each.text) for each in watched.watch.notices()]
+    assert notices == list(range(999, 999 - len(notices), -1))
+    assert 100 <= len(notices) < 999
 
 
 def test_a_push_that_comes_while_the_last_plan_is_taken_up_is_not_held_against_switches(

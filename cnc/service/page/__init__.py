@@ -4,7 +4,7 @@ switches do now.
     load        the plan and who is signed in, before anything is drawn
     watched     what is known of the switches, asked for again and again
     strip       whether everything is well, in one line
-    live_lists  conditions, switches, how each port is
+    live_lists  conditions, switches, notices, how each port is
     marks       what is wrong, in the picture of the network
     requests    what CUCs ask for, as it comes
     rollouts    the history, and what a rollout has changed

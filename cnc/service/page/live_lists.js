@@ -1,10 +1,17 @@
-/* Further lists beside streams and ports: conditions, switches, and how each port is now. */
+/* Further lists beside streams and ports: conditions, switches, notices, and how each port is now. */
 
 const CONDITION_COLUMNS = [
   ["Where", (c) => placeText(c)],
   ["Condition", (c) => c.kind],
   ["Since", (c) => clockTime(c.since), (c) => Date.parse(c.since)],
   ["What it is", (c) => c.text],
+];
+
+const NOTICE_COLUMNS = [
+  ["When", (n) => clockTime(n.at), (n) => Date.parse(n.at)],
+  ["Where", (n) => placeText(n)],
+  ["What", (n) => n.kind],
+  ["More", (n) => n.text],
 ];
 
 const SWITCH_COLUMNS = [
@@ -26,12 +33,13 @@ function portText(port) {
   if (!now) return plan.nodes[node].bridge ? "not known" : "–";
   const wrong = conditionsOf(plan.nodes[node].name, port.name.split("/").slice(1).join("/")).map((each) => each.kind);
   if (wrong.length) return `✗ ${wrong.join(", ")}`;
-  return now.agrees ? "✓ as planned" : "✗ drift";
+  return now.agrees ? ["✓ as planned", ...now.told].join("; ") : "✗ drift";
 }
 
 function drawLiveLists() {
   addList("conditions", "condition", CONDITION_COLUMNS, [], (c) => `${placeText(c)} ${c.kind} ${c.text}`, openCondition);
   addList("switches", "switch", SWITCH_COLUMNS, [], (s) => `${s.name} ${s.ptp?.grandmaster ?? ""}`, ({ name }) => filterBy("ports", name));
+  addList("notices", "notice", NOTICE_COLUMNS, [], (n) => `${placeText(n)} ${n.kind} ${n.text}`, openCondition);
   const column = ["Now", portText], { ports } = lists;
   ports.columns = [...ports.columns, column];
   ports.table.tHead.rows[0].append(heading(ports, column));
@@ -49,6 +57,7 @@ function refillLists() {
   if (!watched.now) return;
   refill("conditions", watched.now.conditions);
   refill("switches", watched.now.switches);
+  refill("notices", watched.now.notices);
   lists.ports.rows.forEach(showPortNow);  // those that were made
 }
 
