@@ -29,6 +29,7 @@ PREREQUISITES: Mapping[str, Callable[[Path], list[str]]] = {
     "package": lambda directory: ["scripts/build-deb", "-o", str(directory)],
     "cnc-package": lambda directory: ["scripts/build-deb", "--cnc", "-o", str(directory)],
     "first-version": lambda _: ["scripts/upgrade-fixture", "--no-package"],
+    "network-managers": lambda _: ["scripts/network-managers"],
 }
 _NO_KERNEL = """WARNING: no user-mode kernel: the kernel tests run under QEMU, in real time
 WARNING: what is exact in virtual time only is NOT tested"""

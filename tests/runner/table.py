@@ -19,7 +19,7 @@ CHECKOUT = Path(__file__).parents[2]
 PLACES = ("lint", "host", "uml", "uml-real-time", "qemu")
 UML_PLACES = ("uml", "uml-real-time")
 # What takes long to make, is needed by several lanes and made once: `scripts/test` knows how.
-PREREQUISITES = ("image", "package", "cnc-package", "first-version")
+PREREQUISITES = ("image", "package", "cnc-package", "first-version", "network-managers")
 _KEYS = {
     "place",
     "tests",

@@ -136,8 +136,10 @@ def problems(config: PortConfig, state: PortState) -> Iterator[str]:
     if foreign := [each for each in state[MultipathState].endpoints if not each.is_ours]:
         names = ", ".join(f"{each.address} (id {each.id})" for each in foreign)
         yield (
-            f"another program has made the endpoint of {names}: remove it (ip mptcp endpoint), or "
-            "leave the path out"
+            f"another program has made the endpoint of {names}: have it leave this port alone "
+            "(NetworkManager: nmcli connection modify NAME connection.mptcp-flags disabled; "
+            "mptcpd: systemctl disable --now mptcp) and remove it (ip mptcp endpoint delete id "
+            f"{foreign[0].id}), or leave the path out"
         )
 
 
