@@ -88,7 +88,7 @@ class EditedList:
         for frame in unrolled([(period_ns, window)], self.cycle_ns, self._tick_ns):
             index = bisect_left(self._frames, frame)
             self._frames.insert(index, frame)
-            self._renew(index - 1, index, index + 1)
+            self._renew(index - 1, index + 1)
 
     def remove(self, period_ns: int, window: Window) -> None:
         """Keep it shut then."""
@@ -98,17 +98,17 @@ class EditedList:
             del self._frames[index]
             self._renew(index - 1, index)
 
-    def _renew(self, *indexes: int) -> None:
-        """Make the edges anew from the opening of the first of successive windows to that of the
-        last, which may be in another cycle than the first."""
-        count, cycle = len(self._frames), self.cycle_ns
-        later = cycle if indexes[0] < 0 else 0
-        frames: list[_Frame] = []
-        for n in indexes:
-            opens, ends, number = self._frames[n % count]
-            by = n // count * cycle + later
-            frames.append((opens + by, ends + by, number))
-        edges = [edge for one, other in pairwise(frames) for edge in self._edges(one, other)]
+    def _renew(self, one: int, other: int) -> None:
+        """Make the edges anew from the opening of one window to that of another behind it, either
+        of which may be in another cycle."""
+        cycle = self.cycle_ns
+        if one >= 0 and other < len(self._frames):
+            frames = self._frames[one : other + 1]
+        else:
+            frames = self._in_other_cycles(one, other)
+        edges = list[_Edge]()
+        for window, following in pairwise(frames):
+            edges += self._edges(window, following)
         begin, (end, _, number) = frames[0][0], frames[-1]
         edges.append((end, self._control | 1 << number))
         first = bisect_left(self._times, begin)
@@ -123,6 +123,17 @@ class EditedList:
         behind = bisect_right(self._times, end - cycle)
         self._splice(first, len(self._times), [edge for edge in kept if edge[0] < cycle])
         self._splice(0, behind, [(at - cycle, state) for at, state in kept if at >= cycle])
+
+    def _in_other_cycles(self, one: int, other: int) -> list[_Frame]:
+        """Successive windows, the first of them in this cycle, or counted as if it were."""
+        count, cycle = len(self._frames), self.cycle_ns
+        later = cycle if one < 0 else 0
+        frames: list[_Frame] = []
+        for n in range(one, other + 1):
+            opens, ends, number = self._frames[n % count]
+            by = n // count * cycle + later
+            frames.append((opens + by, ends + by, number))
+        return frames
 
     def _splice(self, first: int, behind: int, edges: Sequence[_Edge]) -> None:
         self._times[first:behind] = [at for at, _ in edges]
@@ -144,7 +155,9 @@ class EditedList:
         opening = opens, control | 1 << number
         if following[0] - close < shortest:
             return (opening,)
-        shut = clear_of_seam(following[0] - self._guard_ns, self.cycle_ns, shortest)
+        shut = following[0] - self._guard_ns
+        if not shortest <= shut <= self.cycle_ns - shortest:
+            shut = clear_of_seam(shut, self.cycle_ns, shortest)
         if shut - close < shortest:
             return opening, (close, control)
         return opening, (close, self._everyone), (shut, control)

@@ -78,12 +78,12 @@ class PortLists:
     def made(self, links: Iterable[int]) -> Lists:
         """The lists that the ports of `links` are to run with what there is now."""
         links = set(links)
-        windows = {link: tuple(its.values()) for link in links if (its := self._windows.get(link))}
-        edited = {link: gates for link in windows if (gates := self._edited_now(link))}
-        anew = {link: its for link, its in windows.items() if link not in edited}
+        taken = [link for link in links if self._windows.get(link)]
+        edited = {link: gates for link in taken if (gates := self._edited_now(link))}
+        anew = {link: tuple(self._windows[link].values()) for link in taken if link not in edited}
         stays = {link: self._stays_at(link) for link in anew if self._stays.get(link)}
         lists = lists_of(self._problem, anew, stays)
-        for link in (self._given.keys() & links) - windows.keys():
+        for link in (self._given.keys() & links).difference(taken):
             lists.lists[self._problem.links[link].source] = self._given[link]
         for link in anew:
             self._edit(link, lists)
