@@ -4,6 +4,7 @@ connection makes of them."""
 from __future__ import annotations
 
 import itertools
+import subprocess
 import time
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from agent.datastore.desired import desired_ports
 from agent.mechanisms.multipath.source_routes import PROTOCOL, TABLES
 from agent.model import AgentError
 from agent.switch import differences
-from tests.kernel.conftest import inside
+from tests.kernel.conftest import FAR, inside
 from tests.kernel.two_uplinks import (
     STATION,
     UPLINKS,
@@ -303,3 +304,24 @@ def test_a_backup_carries_nothing_until_the_mode_changes(switch):
         assert sent_octets("w2") - before < 100_000
         apply(switch, tree())
         assert until(lambda: sent_octets("w2") - before > 1_000_000)
+
+
+@pytest.mark.virtual_time
+def test_a_buffer_for_both_paths_lets_a_connection_fill_long_ones(switch):
+    """Of 54 and 100 Mb/s, each with a round trip of 100 ms."""
+    for number, rate in ((1, "54mbit"), (2, "100mbit")):
+        for namespace, name in ((STATION, f"w{number}"), (FAR, f"f{number}")):
+            long = ["netem", "rate", rate, "delay", "50ms", "limit", "10000"]
+            tc = ["tc", "-n", namespace, "qdisc", "replace", "dev", name, "root", *long]
+            subprocess.run(tc, check=True)
+    carried_bps = {}
+    for octets in (262_144, 12_000_000):
+        apply(switch, tree(tuning={"maximum-buffer": octets}))
+        with transfer() as running:
+            assert until(lambda: running.subflows == 2)
+            time.sleep(3)
+            before = running.octets
+            time.sleep(3)
+            carried_bps[octets] = (running.octets - before) * 8 / 3
+    assert carried_bps[262_144] < 40_000_000
+    assert carried_bps[12_000_000] > 125_000_000
