@@ -5,9 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cnc.data_tree.tree import BridgeReport
+from cnc.mechanism import Needs, SinceRevision
 from cnc.mechanisms.stream_filters.model import StreamFilters
 from cnc.model import BridgeForwarding
 from cnc.support.wording import named
+
+_FRAME_OVERHEAD = SinceRevision(
+    "tsn-linux",
+    "2026-12-02",
+    "frame-overhead of a flow meter",
+    Needs(
+        "have flow meters count preamble and gap of each frame, as bounds do",
+        "state `policing: off` of the classes with `shaping`",
+    ),
+)
+
+
+def since(desired: StreamFilters) -> Iterator[SinceRevision]:
+    """What filters need of modules that older agents have without it."""
+    if any(its.meter and its.meter.overhead_octets for its in desired.filters):
+        yield _FRAME_OVERHEAD
 
 
 def preflight(
