@@ -5,7 +5,7 @@ t1, t2 ── s1 ── s2 ── s3 ── l1, l2        video by credit, event
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -45,7 +45,7 @@ from cnc.switch.readback import stored_ports
 from cnc.switch.rollout_id import RolloutId
 from tests.unit.asked import asked
 from tests.unit.lies import invoke
-from tests.unit.lying_switches import NAMESPACES, element, lying
+from tests.unit.lying_switches import lying, with_revision
 from tests.unit.places import bridge_report, reported_bridge
 from tests.unit.shaped_networks import document, stream
 
@@ -288,17 +288,6 @@ def test_a_kernel_that_drifted_is_described_by_how_much_may_pass() -> None:
 
 
 # --- before a push -------------------------------------------------------------------------------
-
-
-def with_revision(revision: str) -> Callable[[etree._Element], None]:
-    """Has all switches name this revision of tsn-linux."""
-
-    def change(data: etree._Element) -> None:
-        for name in data.iterfind(".//y:module/y:name", NAMESPACES):
-            if name.text == "tsn-linux":
-                name.addnext(element("y:revision", revision))
-
-    return change
 
 
 @pytest.mark.parametrize("command", ["push", "doctor"])
