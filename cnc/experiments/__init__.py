@@ -30,6 +30,7 @@ from cnc.experiments.clock_loss import ClockLoss
 from cnc.experiments.clock_steps import ClockSteps
 from cnc.experiments.control_loop import ControlLoop
 from cnc.experiments.control_overhead import ControlOverhead
+from cnc.experiments.cyclic_queuing import CyclicQueuing
 from cnc.experiments.description import (
     BoundCheckDescription,
     ClockErrorDescription,
@@ -37,6 +38,7 @@ from cnc.experiments.description import (
     ClockStepsDescription,
     ControlLoopDescription,
     ControlOverheadDescription,
+    CyclicQueuingDescription,
     GateShareDescription,
     StepResponsesDescription,
     SyncDescription,
@@ -89,6 +91,7 @@ _MADE_OF: Mapping[type[Description], Callable[[Any, Path], Experiment]] = {
     ClockStepsDescription: ClockSteps.of,
     ControlLoopDescription: ControlLoop.of,
     ControlOverheadDescription: lambda its, _: ControlOverhead(its),
+    CyclicQueuingDescription: CyclicQueuing.of,
     EdgeIntelligenceDescription: EdgeIntelligence.of,
     GateShareDescription: GateShare.of,
     OnDemandDescription: OnDemand.of,

@@ -152,6 +152,13 @@ class BoundCheckDescription(NetworkDescription):
     frames: Frames = Field(description="of all streams together, at least")
 
 
+class CyclicQueuingDescription(NetworkDescription):
+    """Every frame of streams that are forwarded once each interval against annex T."""
+
+    frames: Frames = Field(description="of all streams together, at all listeners")
+    load: Percent = Field(description="what best effort takes of each cable, in per cent")
+
+
 class ClockErrorDescription(NetworkDescription):
     """Switches whose clocks are wrong, by more and more."""
 
@@ -311,6 +318,7 @@ KINDS: dict[str, type[Description]] = {
     "clock-steps": ClockStepsDescription,
     "control-loop": ControlLoopDescription,
     "control-overhead": ControlOverheadDescription,
+    "cyclic-queuing": CyclicQueuingDescription,
     "edge-intelligence": EdgeIntelligenceDescription,
     "gate-share": GateShareDescription,
     "on-demand": OnDemandDescription,
