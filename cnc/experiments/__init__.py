@@ -40,6 +40,7 @@ from cnc.experiments.description import (
     ControlOverheadDescription,
     CyclicQueuingDescription,
     GateShareDescription,
+    LaunchTimeDescription,
     StepResponsesDescription,
     SyncDescription,
     load,
@@ -55,6 +56,7 @@ from cnc.experiments.experiment import (
 )
 from cnc.experiments.gate_share import GateShare
 from cnc.experiments.keys import Description
+from cnc.experiments.launch_time import LaunchTimes
 from cnc.experiments.multipath import Aggregation, OnDemand, Reliability
 from cnc.experiments.multipath.description import (
     AggregationDescription,
@@ -94,6 +96,7 @@ _MADE_OF: Mapping[type[Description], Callable[[Any, Path], Experiment]] = {
     CyclicQueuingDescription: CyclicQueuing.of,
     EdgeIntelligenceDescription: EdgeIntelligence.of,
     GateShareDescription: GateShare.of,
+    LaunchTimeDescription: LaunchTimes.of,
     OnDemandDescription: OnDemand.of,
     ReliabilityDescription: Reliability.of,
     ReplayDescription: Replayed.of,
