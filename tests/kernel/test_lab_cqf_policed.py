@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from cnc.mechanisms.stream_filters.watched import FilteredFrames
 from cnc.model import NS_PER_S, BridgeForwarding, Plan, PortRef
 from cnc.rollout import PortStatus, status
 from cnc.traffic.flows import BridgedFlow, flows
+from tests.kernel.injections import late_talkers
 from tests.kernel.test_lab_bridged import sent_through, up
 from tests.kernel.test_lab_policing import babble, instants, more, refused
 from tests.unit.asked import desired_ports
@@ -31,6 +33,7 @@ STREAMS = {
     "often2": stream("t2", "l1", "l2", period="1700us", payload="300B", frames=2),
     "seldom2": stream("t2", period="7ms", payload="60B"),
 }
+MARGIN_NS = 20_000  # by which talkers may be late
 ON_LINK = 42  # octets of a tagged frame beside its payload
 # With `count` others are late: what a test of `drop` would look like without policing.
 POLICING = os.environ.get("TSN_CQF_POLICING", "drop")
@@ -71,13 +74,15 @@ def often1(running: Lab, plan: Plan) -> tuple[PortStatus, FilteredFrames]:
     return port, next(each for each in rows if each.stream == "often1")
 
 
+@pytest.mark.parametrize("late", [False, True], ids=["on time", "late"])
 def test_talkers_that_send_what_they_state_lose_no_frame(
-    policed: tuple[Lab, Plan], tmp_path: Path
+    policed: tuple[Lab, Plan], late: bool, tmp_path: Path
 ) -> None:
     running, plan = policed
     assert plan.intent[PolicingRules].network is Policing(POLICING)
     before = refused(running, plan)
-    record, found = sent_through(running, plan, of_others(plan), NS_PER_S, tmp_path)
+    with late_talkers(MARGIN_NS, 1, tmp_path) if late else nullcontext():
+        record, found = sent_through(running, plan, of_others(plan), NS_PER_S, tmp_path)
     assert sum(each.sent for each in found) > 2 * 333 + 2 * 2 * 588 + 140
     assert [line for each in found for line in each.violations()] == []
     assert record.strays == ()
