@@ -83,6 +83,15 @@ class Needs(NamedTuple):
     otherwise: str
 
 
+class SinceRevision(NamedTuple):
+    """What a YANG module has from this revision on, and what a switch cannot do without it."""
+
+    module: str
+    revision: str
+    node: str
+    needs: Needs
+
+
 @dataclass(frozen=True, slots=True)
 class Planned(Generic[_Part]):
     """What follows from a plan.
@@ -212,8 +221,9 @@ class Switch(Generic[_Part]):
     frames come in with, unless the switch has `identified` them, each with sets of ports: at those
     of one set a stream has one handle, at those of two sets it may have two; `identifies` are
     those which it identifies itself. `names_streams`: the table is its own, and names
-    streams for the others. `preflight` is what prevents it on a bridge, a device of this name, of
-    which more may be asked, and what to do about that.
+    streams for the others. `since` is what a part needs of modules that older agents have without
+    it. `preflight` is what prevents it on a bridge, a device of this name, of which more may be
+    asked, and what to do about that.
     """
 
     modules: tuple[str, ...]
@@ -225,6 +235,7 @@ class Switch(Generic[_Part]):
     ] = lambda _part, _identified: {}
     identifies: Callable[[_Part], Collection[StreamAddress]] = lambda _part: ()
     names_streams: bool = False
+    since: Callable[[_Part], Iterator[SinceRevision]] = lambda _part: iter(())
     preflight: Callable[[str, BridgeForwarding, BridgeReport], Iterator[tuple[str, str]]] = (
         lambda _device, _desired, _report: iter(())
     )

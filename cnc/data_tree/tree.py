@@ -128,7 +128,8 @@ class BridgeReport:
     `recoded` is by port what its tables change of code points, empty where they change nothing.
     Without VLAN filtering a bridge forwards by address alone; without multicast snooping it sends
     frames of a group address to all ports. Both are True where the switch does not report it.
-    `lacking_modules` are YANG modules of mechanisms that it has not, where it was asked.
+    `lacking_modules` are YANG modules of mechanisms that it has not, where it was asked;
+    `revisions` are those of modules that it has.
 
     `held_back` are the ports with a link that the spanning tree protocol does not let forward, with
     their state; `hides_tags` those whose driver takes VLAN tags off received frames;
@@ -143,6 +144,7 @@ class BridgeReport:
     snoops_multicast: bool = True
     recoded: Mapping[str, tuple[Recoding, ...]] = field(default_factory=dict)
     lacking_modules: frozenset[str] = frozenset()
+    revisions: Mapping[str, str] = field(default_factory=dict)
     held_back: Mapping[str, str] = field(default_factory=dict)
     hides_tags: frozenset[str] = frozenset()
     foreign_vlans: Mapping[str, frozenset[int]] = field(default_factory=dict)

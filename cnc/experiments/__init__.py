@@ -30,6 +30,7 @@ from cnc.experiments.clock_loss import ClockLoss
 from cnc.experiments.clock_steps import ClockSteps
 from cnc.experiments.control_loop import ControlLoop
 from cnc.experiments.control_overhead import ControlOverhead
+from cnc.experiments.cyclic_queuing import CyclicQueuing
 from cnc.experiments.description import (
     BoundCheckDescription,
     ClockErrorDescription,
@@ -37,7 +38,9 @@ from cnc.experiments.description import (
     ClockStepsDescription,
     ControlLoopDescription,
     ControlOverheadDescription,
+    CyclicQueuingDescription,
     GateShareDescription,
+    LaunchTimeDescription,
     StepResponsesDescription,
     SyncDescription,
     load,
@@ -53,6 +56,7 @@ from cnc.experiments.experiment import (
 )
 from cnc.experiments.gate_share import GateShare
 from cnc.experiments.keys import Description
+from cnc.experiments.launch_time import LaunchTimes
 from cnc.experiments.multipath import Aggregation, OnDemand, Reliability
 from cnc.experiments.multipath.description import (
     AggregationDescription,
@@ -89,8 +93,10 @@ _MADE_OF: Mapping[type[Description], Callable[[Any, Path], Experiment]] = {
     ClockStepsDescription: ClockSteps.of,
     ControlLoopDescription: ControlLoop.of,
     ControlOverheadDescription: lambda its, _: ControlOverhead(its),
+    CyclicQueuingDescription: CyclicQueuing.of,
     EdgeIntelligenceDescription: EdgeIntelligence.of,
     GateShareDescription: GateShare.of,
+    LaunchTimeDescription: LaunchTimes.of,
     OnDemandDescription: OnDemand.of,
     ReliabilityDescription: Reliability.of,
     ReplayDescription: Replayed.of,

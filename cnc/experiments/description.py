@@ -152,6 +152,37 @@ class BoundCheckDescription(NetworkDescription):
     frames: Frames = Field(description="of all streams together, at least")
 
 
+class CyclicQueuingDescription(NetworkDescription):
+    """Every frame of streams that are forwarded once each interval against annex T."""
+
+    frames: Frames = Field(description="of all streams together, at all listeners")
+    load: Percent = Field(description="what best effort takes of each cable, in per cent")
+
+
+class LaunchTimeDescription(NetworkDescription):
+    """Frames of a program that wakes late, with a time of transmission and without."""
+
+    stream: Name = Field(description="that is sent, of a station with `launch-time`")
+    frames: Frames = Field(description="each way, for each value")
+    lateness_ns: list[Duration] = Field(
+        min_length=1,
+        description="in virtual time: how late the program wakes, at most, evenly drawn",
+    )
+    busy: list[Annotated[int, integer(0, 64)]] = Field(
+        min_length=1,
+        description="on a real clock: how many programs compute beside it without a pause",
+    )
+    lead_ns: Duration = Field(
+        description="how long before its instant a frame with a time of transmission is handed over"
+    )
+
+    def contradictions(self) -> Iterator[tuple[KeyPath, str, str]]:
+        for n, late_ns in enumerate(self.lateness_ns):
+            if late_ns >= self.lead_ns:
+                found = DURATION.format(late_ns)
+                yield ("lateness", n), found, f"less than the lead, {DURATION.format(self.lead_ns)}"
+
+
 class ClockErrorDescription(NetworkDescription):
     """Switches whose clocks are wrong, by more and more."""
 
@@ -311,8 +342,10 @@ KINDS: dict[str, type[Description]] = {
     "clock-steps": ClockStepsDescription,
     "control-loop": ControlLoopDescription,
     "control-overhead": ControlOverheadDescription,
+    "cyclic-queuing": CyclicQueuingDescription,
     "edge-intelligence": EdgeIntelligenceDescription,
     "gate-share": GateShareDescription,
+    "launch-time": LaunchTimeDescription,
     "on-demand": OnDemandDescription,
     "reliability": ReliabilityDescription,
     "replay": ReplayDescription,

@@ -1,8 +1,9 @@
-"""Which YANG modules a switch has, of those that not every switch needs."""
+"""Which YANG modules a switch has, and of which revision: those that not every switch needs, and
+our own, which grows."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from lxml.builder import ElementMaker
 
@@ -14,7 +15,7 @@ from cnc.model import BridgeForwarding, PortSettings
 _LIBRARY = "urn:ietf:params:xml:ns:yang:ietf-yang-library"
 _NAMESPACES = {"y": _LIBRARY}
 _YANG = ElementMaker(namespace=_LIBRARY, nsmap={None: _LIBRARY})
-_BRIDGE_MODULE = "ieee802-dot1q-bridge"
+_ASKED_BESIDES = ("ieee802-dot1q-bridge", "tsn-linux")
 _OF_MECHANISMS = frozenset(name for each in MECHANISMS for name in each.switch.modules)
 
 
@@ -24,17 +25,25 @@ def needs_modules(settings: Mapping[str, PortSettings]) -> bool:
 
 
 def module_filter() -> Element:
-    """A subtree filter: which of the modules of mechanisms are installed. One that is in use is
-    asked for as well: without it nobody may read what is."""
+    """A subtree filter: which of the modules of mechanisms are installed. Those that are in use are
+    asked for as well: without any of them nobody may read what is."""
     modules = (
-        _YANG("module", _YANG("name", name)) for name in [*sorted(_OF_MECHANISMS), _BRIDGE_MODULE]
+        _YANG("module", _YANG("name", name)) for name in [*sorted(_OF_MECHANISMS), *_ASKED_BESIDES]
     )
     return _YANG("yang-library", _YANG("module-set", *modules))
 
 
-def lacking_modules(data: Element) -> frozenset[str]:
-    """The modules of mechanisms that the reply to `module_filter` does not have; none where it has
-    no other, either."""
+def installed_modules(data: Element) -> dict[str, str]:
+    """The modules that the reply to `module_filter` has, each with its revision, "" where it has
+    none."""
     modules = reply.entries(data, "y:yang-library/y:module-set/y:module", _NAMESPACES)
-    found = {reply.text(each, "y:name", _NAMESPACES) for each in modules}
-    return _OF_MECHANISMS - found if found else frozenset()
+    return {
+        reply.text(each, "y:name", _NAMESPACES) or "": reply.text(each, "y:revision", _NAMESPACES)
+        or ""
+        for each in modules
+    }
+
+
+def lacking_modules(installed: Collection[str]) -> frozenset[str]:
+    """The modules of mechanisms that are not installed; none where no module is known to be."""
+    return _OF_MECHANISMS.difference(installed) if installed else frozenset()

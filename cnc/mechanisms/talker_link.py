@@ -54,6 +54,16 @@ def access_ns(intent: Intent, first: Link, sends: Iterable[tuple[Stream, int]]) 
     return link.access_ns()
 
 
+def bursts_in_interval(
+    network: Network, first: Link, period_ns: int, interval_ns: int, spread_ns: int
+) -> int:
+    """How many bursts of a stream may come to its first switch in one interval: each of them up to
+    `spread_ns` and a processing time later than the earliest that it may."""
+    if bridge := network.bridges.get(first.target.node):
+        spread_ns += bridge.processing_max_ns
+    return -(-(interval_ns + spread_ns) // period_ns)
+
+
 def fastest_bps(link: Link) -> int:
     """The rate of a link at its fastest."""
     return -(-link.rate_bps * (_MILLION + RATE_TOLERANCE_PPM) // _MILLION)

@@ -120,6 +120,9 @@ function guardTexts(stream) {
   const octets = (count) => `${count.toLocaleString("en")} octets`;
   const filters = (stream.filters || []).map((its) => {
     const limits = [`longer than ${octets(its.max_sdu_octets)} behind its EtherType`, `beyond ${octets(its.octets_max)} in a period`];
+    if (its.interval_ns) {
+      return `${its.port} ${FATES[its.policing]} what is ${limits[0]}, or beyond ${octets(its.octets_max)} on the wire in an interval of ${us(its.interval_ns)} µs`;
+    }
     if (its.rate_bps) {
       return `${its.port} ${FATES[its.policing]} what is ${limits[0]}, or beyond ${(its.rate_bps / 1e6).toFixed(3)} Mbit/s with ${octets(its.burst_octets)} at once on the wire`;
     }

@@ -110,8 +110,9 @@ def test_no_frame_is_longer_than_the_longest_service_data_unit(switch, wire):
     assert counters(switch) == FilterCounters(2 * FRAMES, FRAMES, FRAMES, FRAMES, 0, 0)
 
 
-def test_no_more_octets_pass_in_an_interval_than_it_has(switch, wire):
-    entries = (GateEntry(OPEN, CYCLE_NS, octets_max=300),)
+@pytest.mark.parametrize("overhead_octets", [0, 42])
+def test_no_more_octets_pass_in_an_interval_than_it_has(switch, wire, overhead_octets):
+    entries = (GateEntry(OPEN, CYCLE_NS, 3 * (100 + overhead_octets), overhead_octets),)
     switch.apply(filtered(a_filter(Gate(1, OPEN, GateList(0, CYCLE_NS, entries)))))
     send(phases(100), 100)
     assert len(wire()) == 30  # three of ten in each interval
@@ -151,6 +152,30 @@ def test_frames_get_the_internal_priority_value_of_their_interval(switch, two_cl
     send(phases(100))
     assert in_class_1() - before == 50
     assert counters(switch).passing == 100
+
+
+def test_what_is_only_counted_gets_the_internal_priority_value_too(switch, two_classes):
+    """Of no octets that may pass, too long, and beyond the rate."""
+    entries = tuple(GateEntry(Setting(is_open=True, ipv=ipv), HALF_NS, 0) for ipv in (1, 0))
+    shut = Gate(1, OPEN, GateList(0, CYCLE_NS, entries))
+    free = GateList(0, CYCLE_NS, tuple(each._replace(octets_max=None) for each in entries))
+    gates = {"p2": configured("p2", two_classes((0x3, CYCLE_NS)))}
+    for asked, expected in (
+        ({"gate": shut}, FilterCounters(100, 100, 0, 0, 100, 0)),
+        ({"gate": Gate(2, OPEN, free), "max_sdu_octets": 50}, FilterCounters(100, 0, 100, 0, 0, 0)),
+        (
+            {"gate": Gate(3, OPEN, free), "meter": Meter(1, 1, 1)},
+            FilterCounters(100, 100, 0, 100, 0, 100),
+        ),
+    ):
+        switch.apply(filtered(a_filter(only_counts=True, **asked)) | gates)
+        send([phases(1)[0]])  # the list of its gate has begun by then
+        before = switch.read()["p2"][GateState].counters[1].frames
+        counted = counters(switch)
+        send(phases(100), 100)
+        assert switch.read()["p2"][GateState].counters[1].frames - before == 50
+        found = FilterCounters(*(b - a for a, b in zip(counted, counters(switch), strict=True)))
+        assert found == expected
 
 
 def test_a_filter_that_only_counts_drops_nothing_and_counts_the_same(switch, wire):

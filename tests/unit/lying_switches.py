@@ -387,6 +387,17 @@ class _Session(PromptSession):
         self._connected = False
 
 
+def with_revision(revision: str) -> Change:
+    """Has all switches name this revision of tsn-linux."""
+
+    def change(data: Reply) -> None:
+        for name in data.iterfind(".//y:module/y:name", NAMESPACES):
+            if name.text == "tsn-linux":
+                name.addnext(element("y:revision", revision))
+
+    return change
+
+
 def lying(monkeypatch, change: Change = lambda _: None, plan: Plan = PLAN) -> LyingSwitches:
     """Let every session of `cnc` be one with the switches of this plan."""
     switches = LyingSwitches(change, plan)

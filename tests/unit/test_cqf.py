@@ -152,7 +152,7 @@ class TestWindows:
 
 class TestStreamGates:
     def test_frames_of_even_intervals_get_the_queue_of_odd_ones_wherever_they_come_in(self):
-        made = plan(intent_of(shaping={"by": "cqf", "cycle": "1ms"}))
+        made = plan(intent_of(shaping={"by": "cqf", "cycle": "1ms"}, policing="off"))
         found = {
             PortRef(switch, its.of.port): its.gate
             for switch, told in bridge_forwardings(made).items()
@@ -453,7 +453,7 @@ class TestIntent:
                 "that of",
             ),
             ({"classes": {"sensors": {"windows": "shared"}}}, "one of both"),
-            ({"classes": {"sensors": {"policing": "drop"}}}, "policing"),
+            ({"classes": {"sensors-odd": {"policing": "drop"}}}, "policing"),
             (
                 {"classes": {"best-effort": {"shaping": {"odd-of": "sensors"}}}},
                 "role best-effort|second queue",
@@ -462,7 +462,6 @@ class TestIntent:
             ({"streams": {"a": stream(**{"class": ["sensors", "axes"]})}}, "alone"),
             ({"streams": {"a": stream(**{"max-jitter": "1ms"})}}, "max-jitter"),
             ({"streams": {"a": stream(window="0us..100us")}}, "window"),
-            ({"streams": {"a": stream(policing="drop")}}, "policing"),
             ({"defaults": {"recovery": {"disturbance": "100us", "required": True}}}, "recovery"),
             ({"forwarding": "routed"}, "routed network"),
         ],

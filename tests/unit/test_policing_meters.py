@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -36,12 +37,15 @@ from cnc.mechanisms.stream_filters.model import (
 from cnc.model import BridgeForwarding, Parts, Plan, PortRef, StreamAddress
 from cnc.page.data import page_data
 from cnc.planner import plan
+from cnc.plans import file as planfile
 from cnc.plans.transition import transition
 from cnc.rollout.compare import difference_of
 from cnc.switch.payload import edit_config
 from cnc.switch.readback import stored_ports
 from cnc.switch.rollout_id import RolloutId
 from tests.unit.asked import asked
+from tests.unit.lies import invoke
+from tests.unit.lying_switches import lying, with_revision
 from tests.unit.places import bridge_report, reported_bridge
 from tests.unit.shaped_networks import document, stream
 
@@ -281,6 +285,42 @@ def test_a_kernel_that_drifted_is_described_by_how_much_may_pass() -> None:
         "than planned: violations are dropped, the gate is always open; planned: violations are "
         "dropped, at most 1200 octets per frame, 7 Mb/s and 4000 octets at once on the wire"
     )
+
+
+# --- before a push -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", ["push", "doctor"])
+@pytest.mark.parametrize(
+    ("policing", "revision", "may"),
+    [
+        ("drop", "2026-12-01", False),
+        ("drop", "2026-12-02", True),
+        ("drop", "", True),  # a server that names none
+        ("off", "2026-12-01", True),
+    ],
+)
+def test_an_agent_that_cannot_count_whole_frames_is_named_before_anything_changes(  # noqa: PLR0917
+    command: str,
+    policing: str,
+    revision: str,
+    may: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    both = {"alarm": {"listeners": ["l1", "l2"]}}  # so that no port is left out of a bridge
+    switches = lying(monkeypatch, with_revision(revision), plan=planned("count", **both))
+    planfile.dump(planned(policing, **both), file := tmp_path / "plan.json")
+    of_push = ["--take-over", "--state-dir", str(tmp_path / "state")] if command == "push" else []
+    found = invoke(monkeypatch, [command, str(file), *of_push], tmp_path)
+    why = "s1/br0: cannot have flow meters count preamble and gap of each frame, as bounds do"
+    error = found.exception
+    words = " ".join(f"{found.output} {error} {getattr(error, 'hint', '')}".split())
+    assert (why in words) is not may
+    assert ("frame-overhead of a flow meter came with 2026-12-02" in words) is not may
+    assert ("policing: off" in words) is not may
+    if command == "push":
+        assert ("edit-config" in switches.asked) is may
 
 
 # --- what is said --------------------------------------------------------------------------------

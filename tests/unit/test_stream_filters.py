@@ -25,6 +25,7 @@ from agent.mechanisms.stream_filters.model import (
     StreamFilterConfig,
     StreamFilterState,
 )
+from agent.mechanisms.stream_filters.tree import OVERHEAD
 from agent.model import AgentError, LinuxBridge, PortConfig
 from tests.stack.recording_kernel import port
 from tests.stack.stream_filters import a_filter, a_gate, a_meter, an_entry, psfp, with_list
@@ -155,6 +156,13 @@ def test_a_handle_means_the_address_that_frames_have_inside_where_they_come_in(e
                 "closed then; remove it"
             ),
         ),
+        (
+            psfp([a_filter()], [with_list(1, an_entry(0, "open", 1, **{OVERHEAD: 42}))]),
+            (
+                "stream gate 1: frame-overhead of entry 0 has no effect without "
+                "interval-octet-max; remove it"
+            ),
+        ),
     ],
 )
 def test_what_has_no_effect_is_refused_with_its_instance(tree, why):
@@ -266,6 +274,7 @@ def test_one_entry_is_enough_where_all_priorities_have_the_same_filter():
         of_stream(),
         StreamFilter(4096, None, 3, 1500, Gate(2**32 - 1), Meter(9, 10**10, 10**9), True),
         StreamFilter(0, 0, 0, 0, Gate(0, Setting(is_open=False, ipv=6))),
+        of_stream(gate=Gate(1, OPEN, GateList(0, MS, (GateEntry(OPEN, MS, 284, 42),)))),
     ],
 )
 @pytest.mark.parametrize(

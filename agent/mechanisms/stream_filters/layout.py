@@ -25,7 +25,7 @@ from agent.mechanisms.stream_filters.model import (
     StreamFilter,
 )
 
-LAYOUT = 3
+LAYOUT = 4
 PORT = struct.Struct("=I")
 INSTANCE = struct.Struct("=II")
 COUNTERS = struct.Struct("=6Q")
@@ -138,9 +138,10 @@ def _packed_list(wanted: GateList | Setting) -> bytes:
 
 def _packed_entries(wanted: GateList) -> Iterator[bytes]:
     ends_ns = accumulate(each.interval_ns for each in wanted.entries)
-    for end_ns, (setting, _interval_ns, octets_max) in zip(ends_ns, wanted.entries, strict=True):
-        most = _ANY_OCTETS if octets_max is None else octets_max
-        yield _ENTRY.pack(end_ns, most, setting.is_open, _packed_ipv(setting), 0)
+    for end_ns, each in zip(ends_ns, wanted.entries, strict=True):
+        most = _ANY_OCTETS if each.octets_max is None else each.octets_max
+        state = each.setting.is_open, _packed_ipv(each.setting)
+        yield _ENTRY.pack(end_ns, most, *state, each.overhead_octets)
 
 
 def _list_of(value: bytes, at: int) -> GateList | Setting:
@@ -151,9 +152,9 @@ def _list_of(value: bytes, at: int) -> GateList | Setting:
     if not count:
         return settings[0]
     entries, begin_ns = [], 0
-    for (end_ns, most, *_rest), setting in zip(rows, settings, strict=True):
+    for (end_ns, most, *_state, overhead), setting in zip(rows, settings, strict=True):
         octets_max = None if most == _ANY_OCTETS else most
-        entries.append(GateEntry(setting, end_ns - begin_ns, octets_max))
+        entries.append(GateEntry(setting, end_ns - begin_ns, octets_max, overhead))
         begin_ns = end_ns
     return GateList(base_ns, cycle_ns, tuple(entries))
 

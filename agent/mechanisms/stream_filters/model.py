@@ -21,11 +21,13 @@ class Setting(NamedTuple):
 
 
 class GateEntry(NamedTuple):
-    """What a list sets, and for how long; `octets_max` None: any number passes."""
+    """What a list sets, and for how long; `octets_max` None: any number passes. Of each frame count
+    the octets of its service data unit, and `overhead_octets` more."""
 
     setting: Setting
     interval_ns: int
     octets_max: int | None = None
+    overhead_octets: int = 0
 
 
 @dataclass(frozen=True, slots=True)

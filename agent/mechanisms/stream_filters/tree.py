@@ -164,7 +164,13 @@ def _entry(name: str, row: Tree) -> GateEntry:
             f"{name}: interval-octet-max of entry {row['index']} has no effect, because the gate "
             "is closed then; remove it"
         )
-    return GateEntry(setting, interval_ns, row.get("interval-octet-max"))
+    octets_max, overhead_octets = row.get("interval-octet-max"), row.get(OVERHEAD, 0)
+    if overhead_octets and octets_max is None:
+        raise Refused(
+            f"{name}: frame-overhead of entry {row['index']} has no effect without "
+            "interval-octet-max; remove it"
+        )
+    return GateEntry(setting, interval_ns, octets_max, overhead_octets)
 
 
 def _meter(row: Tree) -> Meter:
@@ -268,6 +274,7 @@ def _control_list(shown: GateList) -> Node:
                 "gate-state-value": _state(each.setting),
                 "ipv-spec": _number(each.setting.ipv),
                 **({} if each.octets_max is None else {"interval-octet-max": each.octets_max}),
+                OVERHEAD: each.overhead_octets,
             }
             for index, each in enumerate(shown.entries)
         ]

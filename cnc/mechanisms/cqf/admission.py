@@ -16,12 +16,11 @@ from cnc.mechanisms.cqf.bound import (
     PortWindow,
     beyond_talker_ns,
     branches,
-    bursts_in_interval,
 )
 from cnc.mechanisms.cqf.model import Cyclic, cyclic_of
 from cnc.mechanisms.cqf.obstacles import beside, obstacles
 from cnc.mechanisms.cqf.windows import lead_ns, lists, windows
-from cnc.mechanisms.talker_link import TalkerLink, burst_ns
+from cnc.mechanisms.talker_link import TalkerLink, burst_ns, bursts_in_interval
 from cnc.model import Hop, Intent, Link, Plan, PortRef, Stream, StreamPlan
 from cnc.support.format import counted, duration
 
@@ -203,7 +202,9 @@ class Ledger:
         return changed
 
     def _bursts(self, first: Link, period_ns: int, access_ns: int) -> int:
-        return bursts_in_interval(self._intent, self._cyclic, first, period_ns, access_ns)
+        network = self._intent.network
+        spread_ns = access_ns + 2 * network.clock_error_ns
+        return bursts_in_interval(network, first, period_ns, self._cyclic.interval_ns, spread_ns)
 
     def _crowded(self, loads: Mapping[PortRef, Load]) -> str | None:
         for port, load in loads.items():

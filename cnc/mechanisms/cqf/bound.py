@@ -90,15 +90,3 @@ def beyond_talker_ns(
     arrives_ns = first.propagation_ns + network.bridges[first.target.node].processing_max_ns
     intervals_ns = branch.switches * cyclic.interval_ns
     return arrives_ns + intervals_ns + end_ns + last.propagation_ns + apart_ns
-
-
-def bursts_in_interval(
-    intent: Intent, cyclic: Cyclic, first: Link, period_ns: int, access_ns: int
-) -> int:
-    """How many bursts of a stream may come to its first switch in one interval: each of them up to
-    `access_ns` and a processing time later than the earliest that it may."""
-    network = intent.network
-    spread_ns = access_ns + 2 * network.clock_error_ns
-    if first.target.node in network.bridges:
-        spread_ns += network.bridges[first.target.node].processing_max_ns
-    return -(-(cyclic.interval_ns + spread_ns) // period_ns)

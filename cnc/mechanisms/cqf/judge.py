@@ -36,6 +36,7 @@ from cnc.model import (
 from cnc.model.clock_error import ClockErrors
 
 _WHOLE_PPB = 10**9
+_ROUNDED_NS = 1_000  # a planner's rounding of times to later, by which filters let frames pass
 
 
 class _Opening(NamedTuple):
@@ -222,7 +223,7 @@ class _Judged:
         """How many bursts of a stream the first switch may look at within one interval: they are
         due a period apart, by the clock of the talker, and come up to so much later."""
         apart_ns = self._clocks.between_ns(link.source.node, link.target.node)
-        late_ns = waits_ns + 2 * apart_ns
+        late_ns = waits_ns + 2 * apart_ns + _ROUNDED_NS
         if link.target.node in self._network.bridges:
             late_ns += self._network.bridges[link.target.node].processing_max_ns
         return 1 + (self._cyclic.interval_ns + late_ns - 1) // stream.period_ns

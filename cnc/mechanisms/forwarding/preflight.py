@@ -81,6 +81,7 @@ def _failures(
             f"turn it on, on the switch: ip link set {device} type bridge mcast_snooping 1",
         )
     yield from _lacking_modules(desired, bridge, profile)
+    yield from _older_modules(desired, bridge)
     for vlan_id in sorted(vlan_id for vlan_id, ports in desired.vlans.items() if ports):
         yield from _foreign_members(vlan_id, bridge, device)
     yield from _foreign_entries(desired, bridge, device)
@@ -99,6 +100,17 @@ def _lacking_modules(
                 f"cannot {task} {concerned}: {_why_not(lacking[0], profile)}",
                 f"{'' if profile else _UPDATE}{otherwise}",
             )
+
+
+def _older_modules(desired: BridgeForwarding, bridge: BridgeReport) -> Iterator[tuple[str, str]]:
+    """What modules of the switch do not have yet, in a revision that it names."""
+    for each in MECHANISMS:
+        for since in each.switch.since(desired[each.part]):
+            revision = bridge.revisions.get(since.module)
+            if revision and revision < since.revision:
+                its = f"its YANG module {since.module} is of {revision}"
+                why = f"{its}, {since.node} came with {since.revision}"
+                yield f"cannot {since.needs.task}: {why}", f"{_UPDATE}{since.needs.otherwise}"
 
 
 def _recoded(

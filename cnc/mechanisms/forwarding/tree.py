@@ -31,7 +31,7 @@ from cnc.data_tree.tree import (
 from cnc.mechanism import Interfaces, PlaceEdit
 from cnc.mechanisms.composition import edits, within
 from cnc.mechanisms.forwarding import code_points
-from cnc.mechanisms.modules import lacking_modules
+from cnc.mechanisms.modules import installed_modules, lacking_modules
 from cnc.mechanisms.registry import MECHANISMS
 from cnc.model import (
     NO_FORWARDING,
@@ -269,11 +269,14 @@ def bridge_reports(whole: Reply, bridges: Collection[str]) -> dict[str, BridgeRe
     components = _components(data)
     if not components:
         return {}
-    of_ports, lacking = _code_points(data), lacking_modules(data)
+    of_ports, revisions = _code_points(data), installed_modules(data)
+    lacking = lacking_modules(revisions)
     found = {}
     for name in bridges:
         if (component := components.get(name)) is not None:
-            report = replace(_report(component, of_ports), lacking_modules=lacking)
+            report = replace(
+                _report(component, of_ports), lacking_modules=lacking, revisions=revisions
+            )
             for each in MECHANISMS:
                 report = each.tree().reported(report, whole, component)
             found[name] = report

@@ -42,7 +42,8 @@ def frames_of(its: StreamFilter | None, names: Names) -> str:
         return "frames"
     if address := its.address:
         return f"frames of {described(address, names)} at {its.of.port}"
-    unidentified = "" if isinstance(its.gate, CyclicGate) else "unidentified "
+    is_of_all = isinstance(its.gate, CyclicGate) and its.gate.is_free
+    unidentified = "" if is_of_all else "unidentified "
     return f"{unidentified}frames with priority {its.priority} at {its.of.port}"
 
 
@@ -70,10 +71,7 @@ def _does(its: StreamFilter) -> str:
     }[its.policing]
     gate = its.gate
     if isinstance(gate, CyclicGate):
-        return (
-            f"all pass, with priority {gate.even} inside the switch if they come in an even "
-            f"interval of {duration(gate.interval_ns)}, {gate.odd} in an odd one"
-        )
+        return f"{_passing(its, gate, verb)}, {_by_interval(gate)}"
     if gate is FixedGate.CLOSED and its.policing in _VIOLATIONS:
         return _VIOLATIONS[its.policing]
     if meter := its.meter:
@@ -87,6 +85,24 @@ def _does(its: StreamFilter) -> str:
         f"{verb}, the gate opens at {duration(gate.start_ns)} for {duration(gate.open_ns)} of each "
         f"{duration(gate.period_ns)}; at most {its.max_sdu_octets} octets per frame, "
         f"{gate.octets_max} in all"
+    )
+
+
+def _passing(its: StreamFilter, gate: CyclicGate, verb: str) -> str:
+    if gate.is_free:
+        return "all pass"
+    if not gate.octets_max:
+        return _VIOLATIONS.get(its.policing, "all pass")
+    return (
+        f"{verb}, at most {its.max_sdu_octets} octets per frame and {gate.octets_max} on the wire "
+        "in an interval"
+    )
+
+
+def _by_interval(gate: CyclicGate) -> str:
+    return (
+        f"with priority {gate.even} inside the switch if they come in an even interval of "
+        f"{duration(gate.interval_ns)}, {gate.odd} in an odd one"
     )
 
 

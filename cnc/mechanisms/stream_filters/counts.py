@@ -10,6 +10,7 @@ from cnc.mechanism import Names, stream_of
 from cnc.mechanisms.stream_filters.model import (
     Cause,
     CountedFrames,
+    CyclicGate,
     FilterCounts,
     Policing,
     StreamFilter,
@@ -97,11 +98,14 @@ def _refused(
         frames = counted(total, "unidentified frame")
         return f"{frames} with priority {its.priority} arrived at {its.of.port}: {fate}"
     stream = stream_of(address, names) or address
+    wrong = _WRONG
+    if isinstance(its.gate, CyclicGate):
+        wrong = {**_WRONG, Cause.GATE: "beyond what may come in an interval"}
     met = {cause: count for cause, count in causes.items() if count}
     if len(met) == 1:
-        (why,) = (f" {_WRONG[cause]}" for cause in met)
+        (why,) = (f" {wrong[cause]}" for cause in met)
     else:
-        why = f", {', and '.join(f'{count} {_WRONG[cause]}' for cause, count in met.items())}"
+        why = f", {', and '.join(f'{count} {wrong[cause]}' for cause, count in met.items())}"
     return f"{counted(total, 'frame')} of {stream} arrived at {its.of.port}{why}: {fate}"
 
 

@@ -10,13 +10,15 @@ earliest such moment to the latest.
 
 A stream of a class with a shaper may send at any time. Its gate is always open, and a flow meter
 lets pass what the bounds of its class count at the first switch, on the wire: so a talker that
-sends more takes no other stream its bound.
+sends more takes no other stream its bound. So it is with a stream that is forwarded once each
+interval, whose gate lets pass what may come in one of them.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from cnc.mechanisms.stream_filters.model import (
     CyclicGate,
@@ -29,12 +31,23 @@ from cnc.mechanisms.stream_filters.model import (
     Strangers,
     StreamFilter,
     StreamFilters,
+    StreamGate,
     WindowGate,
     policed_classes,
 )
-from cnc.mechanisms.talker_link import access_ns, entry, sent
+from cnc.mechanisms.talker_link import access_ns, bursts_in_interval, entry, sent
 from cnc.mechanisms.terms import added_octets, control_between_ns, start_delay_ns
-from cnc.model import Forwarding, Intent, Link, Network, Plan, PortRef, Stream
+from cnc.model import (
+    Forwarding,
+    Intent,
+    Link,
+    Network,
+    Plan,
+    PortRef,
+    Stream,
+    TrafficClass,
+)
+from cnc.model.clock_error import ClockErrors
 
 
 def stream_filters(
@@ -45,7 +58,7 @@ def stream_filters(
     strangers.
 
     A class of the second kind has a filter at each port that its frames come in by, whose gate
-    gives them the queue of the next interval.
+    gives them the queue of the next interval; where they are policed, that of strangers.
     A stream has a filter at each port of a switch that its talker sends to, if it is policed, or if
     strangers of its class are: then a filter without an effect of its own tells it from them. A
     class whose strangers are policed has a filter at each port to an end station.
@@ -133,15 +146,15 @@ def _by_rules(
     network = plan.intent.network
     if network.forwarding is Forwarding.ROUTED or not switches:
         return dict.fromkeys(switches, ())
-    of_intervals = _of_intervals(plan)
+    ports = _station_ports(network)
+    of_intervals = _of_intervals(plan, rules, ports)
     if rules.is_off:
         return {name: tuple(of_intervals[name]) for name in switches}
     of_streams: defaultdict[str, list[StreamFilter]] = defaultdict(list)
-    until_ns = _until_ns(plan)
+    until_ns, clocks = _until_ns(plan), ClockErrors(network)
     for name in sorted(plan.streams):
-        for switch, its in _of_stream(plan, rules, name, until_ns):
+        for switch, its in _of_stream(plan, rules, name, until_ns, clocks):
             of_streams[switch].append(its)
-    ports = _station_ports(network)
     return {
         name: (
             *of_streams[name],
@@ -153,21 +166,21 @@ def _by_rules(
 
 
 def _of_stream(
-    plan: Plan, rules: PolicingRules, name: str, until_ns: Mapping[PortRef, int]
+    plan: Plan,
+    rules: PolicingRules,
+    name: str,
+    until_ns: Mapping[PortRef, int],
+    clocks: ClockErrors,
 ) -> Iterator[tuple[str, StreamFilter]]:
     """The filters of a stream, each with its switch; `until_ns`: see `_until_ns`."""
-    network = plan.intent.network
+    network, planned = plan.intent.network, plan.streams[name]
     stream, address = plan.intent.streams.get(name), plan.addresses.get(name)
     if stream is None or address is None:  # which the judge refuses
-        return
-    if plan.streams[name].is_cyclic:  # the filters of intervals have its frames
         return
     classes = {its.number: its for its in plan.intent.classes.values()}
     sdu_octets = _sdu_octets(network, stream)
     # Both paths of a talker with one link start with one frame.
-    starts = {
-        hop.egress: hop for hop in plan.streams[name].hops if hop.egress.node == stream.talker
-    }
+    starts = {hop.egress: hop for hop in planned.hops if hop.egress.node == stream.talker}
     for egress, hop in starts.items():
         link, its_class = network.links.get(egress), classes.get(hop.traffic_class)
         if link is None or its_class is None or link.target.node not in network.bridges:
@@ -176,21 +189,25 @@ def _of_stream(
         is_policed = policing is not Policing.OFF
         if not is_policed and rules.of_class(its_class.name) is Policing.OFF:
             continue
+        gate: StreamGate = FixedGate.OPEN
+        if free := _free_gate(plan.intent, its_class):
+            gate = free
+            if is_policed and egress in until_ns:
+                apart_ns = clocks.between_ns(link.source.node, link.target.node)
+                gate = _limited(network, stream, link, free, until_ns[egress] + 2 * apart_ns)
+        elif is_policed and planned.has_instants:
+            gate = window_gate(plan.intent, stream, link, hop.offset_ns, hop.window_ns)
         yield (
             link.target.node,
             StreamFilter(
                 FilteredStream(address.destination_mac, address.vlan_id, link.target.port),
                 its_class.priority,
                 max_sdu_octets=sdu_octets if is_policed else 0,
-                gate=(
-                    window_gate(plan.intent, stream, link, hop.offset_ns, hop.window_ns)
-                    if is_policed and plan.streams[name].has_instants
-                    else FixedGate.OPEN
-                ),
+                gate=gate,
                 policing=policing,
                 meter=(
                     _meter(plan, stream, link, until_ns[egress])
-                    if is_policed and egress in until_ns and plan.streams[name].shaper
+                    if is_policed and egress in until_ns and planned.shaper
                     else None
                 ),
             ),
@@ -198,19 +215,19 @@ def _of_stream(
 
 
 def _until_ns(plan: Plan) -> dict[PortRef, int]:
-    """By the port of a talker with streams that have a shaper by when their bursts have left it;
-    without ports to which there comes more and more, which the judge refuses."""
+    """By the port of a talker with streams that may send at any time by when their bursts have left
+    it; without ports to which there comes more and more, which the judge refuses."""
     links = plan.intent.network.links
     sends: defaultdict[PortRef, list[tuple[Stream, int]]] = defaultdict(list)
-    shaped: set[PortRef] = set()
+    waiting: set[PortRef] = set()
     for name, its in plan.streams.items():
         if (stream := plan.intent.streams.get(name)) is None:
             continue
         for egress, times in Counter(path[0].egress for path in its.paths).items():
             sends[egress].append((stream, times))
-            if its.shaper and egress in links:
-                shaped.add(egress)
-    found = {port: access_ns(plan.intent, links[port], sends[port]) for port in shaped}
+            if not its.has_instants and egress in links:
+                waiting.add(egress)
+    found = {port: access_ns(plan.intent, links[port], sends[port]) for port in waiting}
     return {port: until_ns for port, until_ns in found.items() if until_ns is not None}
 
 
@@ -220,10 +237,34 @@ def _meter(plan: Plan, stream: Stream, link: Link, until_ns: int) -> FlowMeter:
     return FlowMeter(rate_bps, -(-burst_bits // 8), plan.intent.network.overhead.physical_octets)
 
 
-def _of_intervals(plan: Plan) -> defaultdict[str, list[StreamFilter]]:
-    """By switch the filters of classes that are forwarded once each interval: what comes in an even
-    one leaves in an odd one."""
-    links, classes = plan.intent.network.links, plan.intent.classes
+def _free_gate(intent: Intent, its: TrafficClass) -> CyclicGate | None:
+    """What gives frames of a class the queue of the next interval: what comes in an even one leaves
+    in an odd one. None: it is not forwarded so."""
+    if its.cyclic is None or its.cyclic.odd not in intent.classes:
+        return None
+    odd = intent.classes[its.cyclic.odd]
+    return CyclicGate(its.cyclic.interval_ns, even=odd.priority, odd=its.priority)
+
+
+def _limited(
+    network: Network, stream: Stream, link: Link, free: CyclicGate, spread_ns: int
+) -> CyclicGate:
+    """That of a stream, of whose bursts one may come so much later than another: as much passes, on
+    the wire, as may come in one interval."""
+    bursts = bursts_in_interval(network, link, stream.period_ns, free.interval_ns, spread_ns)
+    octets = network.wire_octets(stream.payload_octets)
+    overhead_octets = octets - max(stream.payload_octets, network.overhead.min_payload_octets)
+    return replace(
+        free, octets_max=bursts * stream.frames * octets, overhead_octets=overhead_octets
+    )
+
+
+def _of_intervals(
+    plan: Plan, rules: PolicingRules, station_ports: Mapping[str, Collection[str]]
+) -> defaultdict[str, list[StreamFilter]]:
+    """By switch the filters of classes that are forwarded once each interval, of all that comes in
+    by a port; without those ports to end stations at which there is one of strangers."""
+    links = plan.intent.network.links
     ports = {
         (links[hop.egress].target, hop.traffic_class)
         for its in plan.streams.values()
@@ -232,16 +273,15 @@ def _of_intervals(plan: Plan) -> defaultdict[str, list[StreamFilter]]:
         if hop.egress in links
     }
     found: defaultdict[str, list[StreamFilter]] = defaultdict(list)
-    for its in classes.values():
-        if its.cyclic is None or its.cyclic.odd not in classes:
+    for its in plan.intent.classes.values():
+        if (gate := _free_gate(plan.intent, its)) is None:
             continue
-        gate = CyclicGate(
-            its.cyclic.interval_ns, even=classes[its.cyclic.odd].priority, odd=its.priority
-        )
+        is_policed = rules.of_class(its.name) is not Policing.OFF
         for port in sorted(port for port, number in ports if number == its.number):
-            found[port.node].append(
-                StreamFilter(Strangers(port.port), its.priority, 0, gate, Policing.OFF)
-            )
+            if not (is_policed and port.port in station_ports.get(port.node, ())):
+                found[port.node].append(
+                    StreamFilter(Strangers(port.port), its.priority, 0, gate, Policing.OFF)
+                )
     return found
 
 
@@ -280,12 +320,15 @@ def window_gate(
 
 def _of_strangers(plan: Plan, rules: PolicingRules, ports: Iterable[str]) -> Iterator[StreamFilter]:
     """The filters of a switch with `ports` to end stations for frames of no stream."""
-    for its_class in policed_classes(plan.intent):
-        policing = rules.of_class(its_class.name)
+    for its, policed_as in policed_classes(plan.intent):
+        policing = rules.of_class(policed_as)
         if policing is Policing.OFF:
             continue
+        # Those that are only counted go the way of their interval.
+        free = _free_gate(plan.intent, its)
+        gate = replace(free, octets_max=0) if free else FixedGate.CLOSED
         for port in ports:
-            yield StreamFilter(Strangers(port), its_class.priority, 0, FixedGate.CLOSED, policing)
+            yield StreamFilter(Strangers(port), its.priority, 0, gate, policing)
 
 
 def _station_ports(network: Network) -> dict[str, list[str]]:

@@ -15,13 +15,13 @@ from cnc.account.frames import AddedOctets, Transmission
 from cnc.account.judge import Judge, Table, Told
 from cnc.account.violation import Violation
 from cnc.account.wire import access_ns
+from cnc.mechanisms.stream_filters.judged_interval import queues, wrong_limit, wrong_queues
 from cnc.mechanisms.stream_filters.judged_meter import wrong_meter
 from cnc.mechanisms.stream_filters.model import (
     CyclicGate,
     FilterCapacity,
     FilteredStream,
     FixedGate,
-    FlowMeter,
     Policing,
     PolicingRules,
     Strangers,
@@ -39,6 +39,7 @@ from cnc.model import (
     Stream,
     TrafficClass,
 )
+from cnc.model.clock_error import ClockErrors
 
 
 def _judge_policing(
@@ -107,6 +108,7 @@ class _Filters:
         self._classes = {its.number: its for its in plan.intent.classes.values()}
         self._entries = {port for port in _entry_ports(plan) if port.node in filters}
         self._small: set[str] = set()  # switches that do only what is stated
+        self._clocks = ClockErrors(plan.intent.network)
         self._until_ns: dict[PortRef, int | None] = {}  # by when talkers have sent their bursts
         # By whose frames they take, each with its place in the order of its switch.
         self._of_streams: defaultdict[_Key, list[tuple[int, StreamFilter]]] = defaultdict(list)
@@ -115,10 +117,10 @@ class _Filters:
         self._of_intervals: dict[tuple[PortRef, int], StreamFilter] = {}
         for switch, its in filters.items():
             for place, each in enumerate(its):
-                if isinstance(each.gate, CyclicGate):
-                    self._of_intervals[PortRef(switch, each.of.port), each.priority] = each
-                    continue
                 if isinstance(each.of, Strangers):
+                    if isinstance(each.gate, CyclicGate) and each.gate.is_free:
+                        self._of_intervals[PortRef(switch, each.of.port), each.priority] = each
+                        continue
                     self._of_strangers[PortRef(switch, each.of.port)].append((place, each))
                 else:
                     key = _key(switch, each.of, each.priority)
@@ -128,7 +130,8 @@ class _Filters:
         arrivals, entering = [*self._arrivals(transmissions)], [*self._entering()]
         coming = [(stream, t.traffic_class, key) for stream, t, key in arrivals]
         coming += [(stream, number, key) for stream, number, _, key in entering]
-        self._small = self._too_small(coming)
+        cyclic = self._coming_by_interval()
+        self._small = self._too_small(coming, cyclic)
         expected = {key for _, _, key in coming}
         for stream, t, key in arrivals:
             for text in self._judge_stream(stream, t, key):
@@ -143,7 +146,7 @@ class _Filters:
             )
             yield Violation("policing", str(key.port), text)
         yield from self._judge_strangers()
-        yield from self._judge_intervals()
+        yield from self._judge_intervals(cyclic)
 
     def _arrivals(
         self, transmissions: Iterable[Transmission]
@@ -162,21 +165,41 @@ class _Filters:
                 yield self._plan.intent.streams[t.stream], t, key
 
     def _entering(self) -> Iterator[tuple[Stream, int, PortRef, _Key]]:
-        """Streams that leave by a shaper, each with its traffic class and by where it comes to its
-        first switch; those of no class are wrong for other reasons."""
+        """Streams without instants, each with its traffic class and by where it comes to its first
+        switch; those of no class are wrong for other reasons."""
         links, streams = self._plan.intent.network.links, self._plan.intent.streams
         for name, its in self._plan.streams.items():
             first = its.hops[0]
             link, address = links.get(first.egress), self._plan.addresses.get(name)
             its_class = self._classes.get(first.traffic_class)
-            if not (its.shaper and link and address and its_class and name in streams):
+            if its.has_instants or not (link and address and its_class and name in streams):
                 continue
             if link.target.node in self._all:
                 mac, vlan_id = address.destination_mac, address.vlan_id
                 key = _Key(link.target, mac, vlan_id, its_class.priority)
                 yield streams[name], its_class.number, first.egress, key
 
-    def _too_small(self, coming: Iterable[tuple[Stream, int, _Key]]) -> set[str]:
+    def _coming_by_interval(self) -> set[tuple[PortRef, TrafficClass]]:
+        """Where frames come in that are forwarded once each interval, and of which class."""
+        links = self._plan.intent.network.links
+        return {
+            (link.target, self._classes[hop.traffic_class])
+            for its in self._plan.streams.values()
+            for hop in its.hops
+            if its.is_cyclic and hop.traffic_class in self._classes
+            if (link := links.get(hop.egress)) and link.target.node in self._all
+        }
+
+    def _is_for_strangers(self, port: PortRef, its_class: TrafficClass) -> bool:
+        """Whether frames of no stream are policed there."""
+        asked = self._asked_of_strangers(its_class, port.node)
+        return port in self._entries and asked is not Policing.OFF
+
+    def _too_small(
+        self,
+        coming: Iterable[tuple[Stream, int, _Key]],
+        cyclic: Iterable[tuple[PortRef, TrafficClass]],
+    ) -> set[str]:
         """The switches that would need more filters than they hold if they counted what nobody has
         stated."""
         if self._plan.intent[PolicingRules].network is not None:
@@ -192,8 +215,10 @@ class _Filters:
                 needed[key.port.node].add(key)
         for port in self._entries:
             for its_class in self._plan.intent.classes.values():
-                if self._asked_of_strangers(its_class, port.node) is not Policing.OFF:
+                if self._is_for_strangers(port, its_class):
                     needed[port.node].add((port, its_class.name))
+        for port, its_class in cyclic:
+            needed[port.node].add((port, its_class.name))
         capacity = self._plan.intent[FilterCapacity]
         return {name for name, its in needed.items() if len(its) > capacity.of(name)}
 
@@ -207,7 +232,7 @@ class _Filters:
         asked = self._asked(stream, self._classes[t.traffic_class], key.port.node)
         its = self._first(key)
         if asked is Policing.OFF:
-            yield from _judge_passing(its, key)
+            yield from self._judge_passing(its, self._classes[t.traffic_class], key)
         elif its is None or isinstance(its.of, Strangers) or not isinstance(its.gate, WindowGate):
             yield f"has no stream filter of its own at {key.port}"
         else:
@@ -219,29 +244,49 @@ class _Filters:
     def _judge_entering(
         self, stream: Stream, number: int, egress: PortRef, key: _Key
     ) -> Iterator[str]:
-        asked = self._asked(stream, self._classes[number], key.port.node)
-        its = self._first(key)
+        its_class = self._classes[number]
+        asked = self._asked(stream, its_class, key.port.node)
+        its, limit = self._first(key), "a limit" if its_class.cyclic else "a flow meter"
         if asked is Policing.OFF:
-            yield from _judge_passing(its, key)
-        elif its is None or isinstance(its.of, Strangers) or its.meter is None:
-            yield f"has no stream filter of its own with a flow meter at {key.port}"
+            yield from self._judge_passing(its, its_class, key)
+        elif its is None or isinstance(its.of, Strangers) or not _is_limiting(its, its_class):
+            yield f"has no stream filter of its own with {limit} at {key.port}"
         else:
             if its.policing is not asked:
                 yield f"has a filter at {key.port} to {its.policing} frames, {asked} is asked for"
-            for text in self._judge_metered(stream, egress, its, its.meter):
+            for text in self._judge_limited(stream, its_class, egress, its):
                 yield f"{text} at {key.port}"
 
-    def _judge_metered(
-        self, stream: Stream, egress: PortRef, its: StreamFilter, meter: FlowMeter
+    def _judge_limited(
+        self, stream: Stream, its_class: TrafficClass, egress: PortRef, its: StreamFilter
     ) -> Iterator[str]:
-        if its.gate is not FixedGate.OPEN:
+        if isinstance(its.gate, CyclicGate):
+            yield from wrong_queues(self._plan.intent, its_class, its.gate)
+        elif its.gate is not FixedGate.OPEN:
             yield "may come at any time, and its gate shuts"
         yield from self._judge_sizes(stream, its)
         if egress not in self._until_ns:
             self._until_ns[egress] = access_ns(self._plan, egress)
         network, until_ns = self._plan.intent.network, self._until_ns[egress]
-        if until_ns is not None:  # else the judge of shapers reports it
-            yield from wrong_meter(network, stream, network.links[egress], until_ns, meter)
+        if until_ns is None:  # which the judge of the class reports
+            return
+        link = network.links[egress]
+        if its.meter:
+            yield from wrong_meter(network, stream, link, until_ns, its.meter)
+        if isinstance(its.gate, CyclicGate):
+            spread_ns = until_ns + 2 * self._clocks.between_ns(egress.node, link.target.node)
+            yield from wrong_limit(network, stream, link, spread_ns, its.gate)
+
+    def _judge_passing(
+        self, its: StreamFilter | None, its_class: TrafficClass, key: _Key
+    ) -> Iterator[str]:
+        """Whether a filter lets all pass that it takes of a stream, of which nothing is asked."""
+        if its is None:  # or that of intervals, which takes all
+            return
+        if its.max_sdu_octets or its.meter or not _is_free(its, its_class):
+            yield f"is policed at {key.port}, which the intent does not ask for"
+        elif isinstance(its.gate, CyclicGate):
+            yield from wrong_queues(self._plan.intent, its_class, its.gate)
 
     def _asked(self, stream: Stream, its_class: TrafficClass, switch: str) -> Policing:
         rules = self._plan.intent[PolicingRules]
@@ -254,9 +299,14 @@ class _Filters:
 
     def _asked_of_strangers(self, its_class: TrafficClass, switch: str) -> Policing:
         is_planned = its_class.role is ClassRole.SCHEDULED and not its_class.windows_are_given
-        if not is_planned and its_class.shaper is None:
-            return Policing.OFF
-        return self._asked_of_class(its_class, switch)
+        if is_planned or its_class.shaper or its_class.cyclic:
+            return self._asked_of_class(its_class, switch)
+        even = (
+            each
+            for each in self._plan.intent.classes.values()
+            if each.cyclic and each.cyclic.odd == its_class.name
+        )
+        return next((self._asked_of_class(each, switch) for each in even), Policing.OFF)
 
     def _longest(self, stream: Stream) -> int:
         # On a cable, short frames are padded.
@@ -307,39 +357,35 @@ class _Filters:
         elif earliest - opens > error or closes - 1 - latest > error:
             yield f"{text}, wider by more than the clock error of {error} ns"
 
-    def _judge_intervals(self) -> Iterator[Violation]:
+    def _judge_intervals(
+        self, coming: Iterable[tuple[PortRef, TrafficClass]]
+    ) -> Iterator[Violation]:
         """Whether frames that come in an interval get the queue of the next (802.1Q annex T), and
-        none is looked at by a filter before that."""
-        network, classes = self._plan.intent.network, self._plan.intent.classes
-        coming = {
-            (link.target, self._classes[hop.traffic_class])
-            for its in self._plan.streams.values()
-            for hop in its.hops
-            if its.is_cyclic and hop.traffic_class in self._classes
-            if (link := network.links.get(hop.egress)) and link.target.node in self._all
-        }
+        none is looked at by a filter before that; those of no stream may be policed."""
         found = dict(self._of_intervals)
         for port, its in sorted(coming, key=lambda each: each[0]):
-            each, queuing = found.pop((port, its.priority), None), its.cyclic
-            if queuing is None or queuing.odd not in classes:
-                continue  # which the judge of cyclic queuing reports
-            wanted = queuing.interval_ns, classes[queuing.odd].priority, its.priority
-            gate = each.gate if each else None
-            has = (gate.interval_ns, gate.even, gate.odd) if isinstance(gate, CyclicGate) else None
-            if has != wanted or (each and (each.max_sdu_octets or not _takes_all(each))):
-                text = (
-                    f"gives frames of class {its.name} by interval the queues {has}, annex T asks "
-                    f"for {wanted}: its length, that of even and that of odd ones"
-                )
-                yield Violation("cqf-queue", str(port), text)
+            if queues(self._plan.intent, its) is None or self._is_for_strangers(port, its):
+                continue
+            each = found.pop((port, its.priority), None)
+            texts = [*wrong_queues(self._plan.intent, its, each.gate if each else None)]
+            if each and (each.max_sdu_octets or not _takes_all(each)):
+                texts.append(f"its filter for class {its.name} does not let all pass")
             if others := [
                 f for _, f in self._of_strangers.get(port, []) if f.priority == its.priority
             ]:
-                text = f"has {len(others)} more filters for frames of class {its.name}"
+                texts.append(f"has {len(others)} more filters for frames of class {its.name}")
+            for text in texts:
                 yield Violation("cqf-queue", str(port), text)
         for port, priority in found:
             text = f"tells intervals apart for frames with priority {priority}, which none brings"
             yield Violation("cqf-queue", str(port), text)
+
+    def _shuts(self, its: StreamFilter, its_class: TrafficClass) -> bool:
+        """Whether nothing passes a filter; what is only counted goes the way of its interval."""
+        if queues(self._plan.intent, its_class) is None:
+            return its.gate is FixedGate.CLOSED
+        is_right = not [*wrong_queues(self._plan.intent, its_class, its.gate)]
+        return is_right and isinstance(its.gate, CyclicGate) and its.gate.octets_max == 0
 
     def _judge_strangers(self) -> Iterator[Violation]:
         for port in sorted(self._of_strangers.keys() - self._entries):
@@ -356,18 +402,23 @@ class _Filters:
                 if has is not asked:
                     text = f"has policing {has} of {what}, {asked} is asked for"
                     yield Violation("policing", str(port), text)
-                elif its and its.gate is not FixedGate.CLOSED:
+                elif its and not self._shuts(its, its_class):
                     yield Violation("policing", str(port), f"lets {what} pass by an open gate")
             for priority in found:
                 text = f"polices frames of no stream with priority {priority}, which no class has"
                 yield Violation("policing", str(port), text)
 
 
-def _judge_passing(its: StreamFilter | None, key: _Key) -> Iterator[str]:
-    """Whether a filter lets all pass that it takes of a stream, of which nothing is asked."""
-    if its is None or (its.gate is FixedGate.OPEN and not its.max_sdu_octets and not its.meter):
-        return
-    yield f"is policed at {key.port}, which the intent does not ask for"
+def _is_limiting(its: StreamFilter, its_class: TrafficClass) -> bool:
+    if its_class.cyclic:
+        return isinstance(its.gate, CyclicGate) and not its.gate.is_free and its.meter is None
+    return its.meter is not None
+
+
+def _is_free(its: StreamFilter, its_class: TrafficClass) -> bool:
+    if its_class.cyclic:
+        return isinstance(its.gate, CyclicGate) and its.gate.is_free
+    return its.gate is FixedGate.OPEN
 
 
 def _takes_all(its: StreamFilter) -> bool:

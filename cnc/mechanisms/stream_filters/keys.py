@@ -33,7 +33,7 @@ class ClassKeys(Shape):
 
     policing: _Policing | None = Field(
         None,
-        description="of a class in a bridged network that has streams, but for shaping: cqf; "
+        description="of a class in a bridged network that has streams; "
         "default: policing of the network",
     )
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import NamedTuple
 
 from cnc.model import Intent, PriorityAddress, StreamAddress, TrafficClass
 
@@ -75,10 +76,25 @@ class PolicingRules:
 NO_POLICING = PolicingRules()
 
 
-def policed_classes(intent: Intent) -> list[TrafficClass]:
-    """The classes whose frames can be out of profile: they come at planned times, or their
-    streams send no more than they state."""
-    return [*intent.planned_classes(), *intent.shaped_classes()]
+class PolicedClass(NamedTuple):
+    """A class whose frames can be out of profile, and whose policing it has: its own, or that of
+    the class whose second queue it is."""
+
+    its: TrafficClass
+    policed_as: str
+
+
+def policed_classes(intent: Intent) -> list[PolicedClass]:
+    """The classes whose frames come at planned times, or whose streams send no more than they
+    state; and second queues, of which no frame is on a cable."""
+    cyclic = [its for its in intent.classes.values() if its.cyclic]
+    own = [*intent.planned_classes(), *intent.shaped_classes(), *cyclic]
+    odd = (
+        PolicedClass(intent.classes[its.cyclic.odd], its.name)
+        for its in cyclic
+        if its.cyclic and its.cyclic.odd in intent.classes
+    )
+    return [*(PolicedClass(its, its.name) for its in own), *odd]
 
 
 class FixedGate(StrEnum):
@@ -108,12 +124,20 @@ class CyclicGate:
     """A stream gate that is always open, and tells intervals apart (802.1Q-2022 annex T).
 
     Frames of intervals with an even number, counted on TAI from 1970, get the internal priority
-    value `even`, those of the others `odd`.
+    value `even`, those of the others `odd`. In each interval up to `octets_max` octets pass, None:
+    any number; of a frame count those of `StreamFilter`, and `overhead_octets` more.
     """
 
     interval_ns: int
     even: int
     odd: int
+    octets_max: int | None = None
+    overhead_octets: int = 0
+
+    @property
+    def is_free(self) -> bool:
+        """Whether it lets any number of frames pass."""
+        return self.octets_max is None
 
 
 StreamGate = FixedGate | WindowGate | CyclicGate
@@ -184,7 +208,7 @@ def normal(its: StreamFilter) -> StreamFilter:
     if isinstance(its.gate, WindowGate):
         start_ns = its.gate.start_ns % its.gate.period_ns
         return replace(its, gate=replace(its.gate, start_ns=start_ns))
-    is_open = its.gate is FixedGate.OPEN or isinstance(its.gate, CyclicGate)
+    is_open = its.gate is FixedGate.OPEN or (isinstance(its.gate, CyclicGate) and its.gate.is_free)
     if is_open and not its.max_sdu_octets and its.meter is None:
         return replace(its, policing=Policing.OFF)
     return its

@@ -16,7 +16,7 @@ from cnc.mechanisms.stream_filters.model import (
     StreamFilters,
     WindowGate,
 )
-from cnc.mechanisms.stream_filters.preflight import preflight
+from cnc.mechanisms.stream_filters.preflight import preflight, since
 from cnc.mechanisms.stream_filters.shown import SHOWN
 from cnc.mechanisms.stream_filters.watched import WATCHED
 from cnc.model import StreamAddress
@@ -95,6 +95,7 @@ MECHANISM = Mechanism(
         yang=Needs("police what", "state `policing: off`"),
         concerned=lambda its, _names: "end stations send" if its.filters else "",
         refers_to=_refers_to,
+        since=since,
         preflight=preflight,
     ),
     tree=lambda: _TREE.TREE,

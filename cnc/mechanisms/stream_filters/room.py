@@ -38,7 +38,7 @@ class FilterRoom:
         self._links = tuple(links)
         self._is_bridged = intent.network.forwarding is Forwarding.BRIDGED
         policed = sum(
-            self._rules.of_class(its.name) is not Policing.OFF for its in policed_classes(intent)
+            self._rules.of_class(name) is not Policing.OFF for _, name in policed_classes(intent)
         )
         stations = intent.network.end_stations
         self._count: Counter[str] = Counter()  # by switch, with those for strangers

@@ -63,21 +63,21 @@ def _check(document: shape.Document, intent: Intent, problems: Problems) -> None
         problems.refuse_routed(_stated(document), "nothing is policed")
         return
     _check_profiles(document, intent, problems)
-    for name, stated in intent[PolicingRules].streams.items():
-        if name in intent.streams and intent.is_cyclic(intent.streams[name]):
-            problems.add(
-                ("streams", name, "policing"),
-                f"{stated}, and a class with shaping: cqf",
-                "no such key: its frames may come in any interval",
-            )
+    policed_as = {its.name: name for its, name in policed_classes(intent)}
     for name, stated in intent[PolicingRules].classes.items():
-        if intent.classes[name].windows_are_given:
+        if policed_as.get(name, name) != name:
             problems.add(
                 ("classes", name, "policing"),
-                f"{stated}, and windows that are given, or shaping: cqf",
+                f"{stated}, and odd-of",
+                f"that of {policed_as[name]}, whose second queue it is",
+            )
+        elif intent.classes[name].windows_are_given and name not in policed_as:
+            problems.add(
+                ("classes", name, "policing"),
+                f"{stated}, and windows that are given",
                 "no such key: frames of the class may come at any time",
             )
-        elif intent.classes[name] not in policed_classes(intent):
+        elif name not in policed_as:
             problems.add(
                 ("classes", name, "policing"),
                 f"{stated}, and the role {intent.classes[name].role}",

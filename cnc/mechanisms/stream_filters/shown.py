@@ -39,6 +39,10 @@ class Intervals:
     interval_ns: int
     even: int
     odd: int
+    octets_max: int | None
+    """The most that passes in an interval; null: any number."""
+    overhead_octets: int
+    """What each frame counts of it beside what is behind its EtherType."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +86,7 @@ def _rows(its: StreamFilters, names: Names) -> Iterator[FilterOfStream]:
         gate = each.gate
         window = intervals = None
         if isinstance(gate, CyclicGate):
-            intervals = Intervals(gate.interval_ns, gate.even, gate.odd)
+            intervals = Intervals(*astuple(gate))
         if isinstance(gate, WindowGate):
             window = Window(gate.period_ns, gate.start_ns, gate.open_ns, gate.octets_max)
         yield FilterOfStream(
@@ -121,7 +125,8 @@ def _compared(running: str | None, wanted: str | None) -> AtHop:
 def _guards(its: StreamFilters, switch: str) -> Iterator[tuple[StreamAddress, str, object]]:
     """{"filters": [{"port", "policing", "max_sdu_octets",
     "opens_ns", "closes_ns", "octets_max"}, ...]}, of streams of shaped classes "rate_bps" and
-    "burst_octets" in place of the last three.
+    "burst_octets" in place of the last three, of those that are forwarded once each interval
+    "interval_ns" and "octets_max".
     """
     for each in its.filters:
         if (address := each.address) and each.policing is not Policing.OFF:
@@ -134,6 +139,11 @@ def _guards(its: StreamFilters, switch: str) -> Iterator[tuple[StreamAddress, st
                 what |= {
                     "opens_ns": each.gate.start_ns,
                     "closes_ns": each.gate.start_ns + each.gate.open_ns,
+                    "octets_max": each.gate.octets_max,
+                }
+            elif isinstance(each.gate, CyclicGate):
+                what |= {
+                    "interval_ns": each.gate.interval_ns,
                     "octets_max": each.gate.octets_max,
                 }
             elif each.meter:

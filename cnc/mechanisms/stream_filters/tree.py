@@ -150,7 +150,7 @@ def _gate(number: int, its: StreamGate, base_time_ns: int) -> Element:
         cycle_ns = 2 * its.interval_ns
         start_ns = first_start_ns(base_time_ns, cycle_ns)
         entries = [
-            _interval(index, "open", its.interval_ns, ipv=ipv)
+            _interval(index, "open", its.interval_ns, its.octets_max, ipv, its.overhead_octets)
             for index, ipv in enumerate((its.even, its.odd))
         ]
     else:
@@ -168,10 +168,17 @@ def _gate(number: int, its: StreamGate, base_time_ns: int) -> Element:
     return gate
 
 
-def _interval(
-    index: int, state: str, length_ns: int, octets_max: int | None = None, ipv: int | None = None
+def _interval(  # noqa: PLR0917
+    index: int,
+    state: str,
+    length_ns: int,
+    octets_max: int | None = None,
+    ipv: int | None = None,
+    overhead_octets: int = 0,
 ) -> Element:
     limit = [] if octets_max is None else [_PSFP("interval-octet-max", str(octets_max))]
+    if overhead_octets:
+        limit.append(_TSNL("frame-overhead", str(overhead_octets)))
     return _PSFP(
         "gate-control-entry",
         _PSFP("index", str(index)),
@@ -300,7 +307,7 @@ def _meters(component: Element) -> dict[int, FlowMeter]:
         _number(row, f"{_METER}-id"): FlowMeter(
             _number(row, "committed-information-rate"),
             _number(row, "committed-burst-size"),
-            _TSN_LEAVES.optional_number(row, "frame-overhead") or 0,
+            _overhead(row),
         )
         for row in reply.entries(component, f"p:flow-meters/p:{_METER}-table", _NAMESPACES)
         if not _number(row, "excess-information-rate")
@@ -346,7 +353,7 @@ def _repeating(row: Element, prefix: str, entries: Sequence[Element]) -> StreamG
     if states == ("open", "open"):
         return _cyclic_gate(entries, lengths_ns, base_ns)
     octets_max = _LEAVES.text(entries[0], "interval-octet-max") if entries else None
-    if states not in {("open",), ("open", "closed")} or octets_max is None:
+    if states not in {("open",), ("open", "closed")} or octets_max is None or _overhead(entries[0]):
         return None
     octets = reply.number(octets_max, "interval-octet-max")
     return WindowGate(int(period_ns), base_ns % int(period_ns), lengths_ns[0], octets)
@@ -358,16 +365,23 @@ def _cyclic_gate(
     """The gate of two entries that stay open; None where it does otherwise than tell intervals
     apart."""
     values = [_LEAVES.text(entry, "ipv-spec") for entry in entries]
-    limits = [_LEAVES.text(entry, "interval-octet-max") for entry in entries]
+    limits = {
+        (_LEAVES.optional_number(entry, "interval-octet-max"), _overhead(entry))
+        for entry in entries
+    }
     interval_ns, second_ns = lengths_ns
     number, into_ns = divmod(base_ns, interval_ns)
-    if into_ns or interval_ns != second_ns or any(limits):
+    if into_ns or interval_ns != second_ns or len(limits) > 1:
         return None
     priorities = [_PRIORITIES.index(its) for its in values if its in _PRIORITIES]
     if len(priorities) != len(entries):
         return None
     even, odd = reversed(priorities) if number % 2 else priorities
-    return CyclicGate(interval_ns, even, odd)
+    return CyclicGate(interval_ns, even, odd, *limits.pop())
+
+
+def _overhead(row: Element) -> int:
+    return _TSN_LEAVES.optional_number(row, "frame-overhead") or 0
 
 
 def _counts(row: Element, pending: Collection[int]) -> FilterCounts:

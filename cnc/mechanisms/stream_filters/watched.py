@@ -19,6 +19,7 @@ from cnc.mechanisms.stream_filters.counts import (
 from cnc.mechanisms.stream_filters.model import (
     Cause,
     CountedFrames,
+    CyclicGate,
     FilteredStream,
     Policing,
     StreamFilter,
@@ -147,7 +148,7 @@ def metrics(answers: Mapping[str, Observed]) -> Iterator[Metric]:
 
 def _hint(its: StreamFilter) -> str:
     """What to do about frames that a filter has met and that do not come as planned."""
-    if its.meter:
+    if its.meter or (its.address and isinstance(its.gate, CyclicGate)):
         return HINT_SENDERS
     if isinstance(its.of, FilteredStream):
         return HINT_TALKERS
