@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pyroute2 import IPRoute
 
 from cnc.lab import inventory, namespaces, topology
-from cnc.lab.process import netns_argv, stop
+from cnc.lab.process import MOVE_POLL_S, STOP_TIMEOUT_S, netns_argv, stop
 from cnc.lab.switch import PROGRAMS, Switch
 
 STOP_ROUNDS_MAX = 5
@@ -64,6 +65,10 @@ class Namespaces:
 
     def remove(self) -> None:
         homes = self._homes()
+        # Whoever started them may have been killed meanwhile.
+        give_up = time.monotonic() + STOP_TIMEOUT_S
+        while namespaces.entering(homes) and time.monotonic() < give_up:
+            time.sleep(MOVE_POLL_S)
         for _ in range(STOP_ROUNDS_MAX):  # an ending process may still start another
             processes = {pid: home for home in homes for pid in namespaces.members(home)}
             if not processes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
@@ -71,12 +71,30 @@ def members(name: str) -> list[int]:
     ]
 
 
+def entering(names: Collection[str]) -> bool:
+    """Whether a process is on its way into one of these namespaces: an `ip netns exec` that has not
+    moved yet."""
+    starts = [b"\0".join([b"ip", b"netns", b"exec", name.encode(), b""]) for name in names]
+    return any(
+        _arguments(entry).startswith(tuple(starts))
+        for entry in Path("/proc").iterdir()
+        if entry.name.isdecimal()
+    )
+
+
 def is_member(pid: int, name: str) -> bool:
     """Whether the process is in the namespace `name`."""
     try:
         return (NETNS_DIRECTORY / name).stat().st_ino == _netns_inode(Path(f"/proc/{pid}"))
     except FileNotFoundError:
         return False
+
+
+def _arguments(process: Path) -> bytes:
+    try:
+        return (process / "cmdline").read_bytes()
+    except OSError:  # it ended meanwhile
+        return b""
 
 
 def _netns_inode(process: Path) -> int | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import os
 import subprocess
 import sys
 import threading
@@ -183,6 +184,20 @@ def test_nothing_is_left_of_a_lab_that_went_down(tmp_path: Path):
     with lab(other):
         assert traces("gone")
     assert traces("gone") == []
+
+
+def test_a_process_that_is_about_to_enter_a_lab_ends_with_it(tmp_path: Path):
+    """As of a start that was killed between a program's beginning and its move into a node."""
+    slow = 'exec 3</run/netns/"$2"; sleep 0.2; exec nsenter --net=/proc/self/fd/3 sleep 1000'
+    (tmp_path / "netns").write_text(slow)
+    with lab(intents.load(beside("left", tmp_path))):
+        subprocess.Popen(
+            ["ip", "netns", "exec", "tsn-left-s1"],
+            executable="/bin/bash",
+            cwd=tmp_path,
+            env={**os.environ, "REPOSITORY": "/left/"},
+        )
+    assert traces("left") == []
 
 
 def test_taking_down_what_is_not_up_is_no_error():
