@@ -12,12 +12,10 @@ from cnc.experiments.bufferbloat.figures import APART, TOGETHER
 from cnc.experiments.unplanned_description import BufferbloatDescription
 from cnc.lab import lab
 from cnc.lab.platform import Platform
-from tests.experiments import run_twice_alike
+from tests.experiments import TIMER_MIN_DELTA_NS, run_twice_alike
 
 FILE = Path(__file__).parents[2] / "schedules" / "experiments" / "bufferbloat.yaml"
 MS = 1_000_000
-# A timer of user-mode Linux is never set for sooner (arch/um/include/linux/time-internal.h).
-TIMER_MIN_DELTA_NS = 500
 pytestmark = pytest.mark.virtual_time
 
 
@@ -27,7 +25,7 @@ def test_a_larger_buffer_makes_a_flow_wait_unless_it_has_a_queue_of_its_own(tmp_
     grid = {"buffers": [2, 20], "intervals_ns": [MS], "duration_ns": 300 * MS}
     experiment = Bufferbloat.of(loaded.model_copy(update=grid), FILE)
     with lab(experiment.emulated, timed_wires=True) as running:
-        run_twice_alike(experiment, running, tmp_path, sent_within_ns=TIMER_MIN_DELTA_NS)
+        run_twice_alike(experiment, running, tmp_path, within_ns=TIMER_MIN_DELTA_NS)
     report = experiment.report(tmp_path / "one", Platform.here())
     assert report.disagreements == []
     points = {(each["queues"], each["buffer"]): each for each in report.summary["points"]}

@@ -11,7 +11,7 @@ from cnc.experiments.replay import Replayed
 from cnc.experiments.unplanned_description import ReplayDescription
 from cnc.lab import lab
 from cnc.lab.platform import Platform
-from tests.experiments import run_twice_alike
+from tests.experiments import TIMER_MIN_DELTA_NS, run_twice_alike
 
 FILE = Path(__file__).parents[2] / "schedules" / "experiments" / "replay.yaml"
 MS = 1_000_000
@@ -23,7 +23,7 @@ def test_motions_are_lost_in_time_at_10_megabits_and_not_at_100(tmp_path: Path):
     assert isinstance(loaded, ReplayDescription)
     experiment = Replayed.of(loaded.model_copy(update={"duration_ns": 1_500 * MS}), FILE)
     with lab(experiment.emulated, timed_wires=True) as running:
-        run_twice_alike(experiment, running, tmp_path)
+        run_twice_alike(experiment, running, tmp_path, within_ns=TIMER_MIN_DELTA_NS)
     report = experiment.report(tmp_path / "one", Platform.here())
     assert report.disagreements == []
     points = {(each["rate_bps"], each["speed"]): each for each in report.summary["points"]}
