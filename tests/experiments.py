@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from cnc.errors import InputError
-from cnc.experiments import description
-from cnc.experiments.experiment import Emulated, read_rows
-from cnc.lab import Lab
+from cnc.testbed.experiments import description
+from cnc.testbed.experiments.experiment import Emulated, read_rows
+from cnc.testbed.lab import Lab
 
 # A timer of user-mode Linux is never set for sooner (arch/um/include/linux/time-internal.h).
 TIMER_MIN_DELTA_NS = 500

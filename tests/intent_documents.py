@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from cnc.lab.rehearsal import Rehearsal
+from cnc.testbed.lab.rehearsal import Rehearsal
 
 LINE3 = Path(__file__).parents[1] / "schedules" / "line3.yaml"
 

@@ -10,8 +10,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cnc.lab.virtual_network import program
-from cnc.lab.vm import runner
+from cnc.testbed.lab.virtual_network import program
+from cnc.testbed.lab.vm import runner
 
 EPOCH_NS = runner.VIRTUAL_EPOCH_NS
 

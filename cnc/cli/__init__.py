@@ -5,7 +5,7 @@ doctor     doctor                      watch      watch
 path       path                        serve      serve, token
 controller commands that a service runs
 adapters   mcp, dds, opcua
-history    history, diff, talkers      lab        the emulated network's own commands
+history    history, diff, talkers      laboratory lab, where the laboratory is installed
 init       init                        config     config
 gate_lists import gates, export gates
 stream_lists import streams, export streams
@@ -35,7 +35,7 @@ from cnc.cli.doctor import doctor
 from cnc.cli.gate_lists import export, import_
 from cnc.cli.history import diff, history, talkers
 from cnc.cli.init import init
-from cnc.cli.lab import lab
+from cnc.cli.laboratory import lab
 from cnc.cli.options import Invocation
 from cnc.cli.path import path
 from cnc.cli.rollout import push, rollback, status

@@ -3,17 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from click.shell_completion import CompletionItem, get_completion_class
-
-from cnc.support.lazy import lazy_import
-
-if TYPE_CHECKING:
-    from cnc import lab as emulator
-else:
-    emulator = lazy_import("cnc.lab")
 
 SHELLS = ("bash", "zsh", "fish")
 
@@ -63,22 +56,6 @@ class Documents(Files):
         if isinstance(value, str) and value.isdecimal() and not Path(value).exists():
             return Path(value)
         return super().convert(value, param, ctx)
-
-
-def labs(_context: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
-    """The labs that are up."""
-    return [name for name in emulator.lifecycle.names() if name.startswith(incomplete)]
-
-
-def nodes(context: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
-    """The nodes of the lab that is up, or of the one named before; and the labs' names."""
-    up, words = emulator.lifecycle.names(), context.params.get("words") or ()
-    named = [word for word in words[:1] if word in up]
-    if len(words) > len(named):
-        return []  # the node is there, what follows is a command
-    chosen = named or up
-    its = [n.node for n in emulator.lifecycle.status(chosen[0])] if len(chosen) == 1 else []
-    return [name for name in [*its, *([] if named else up)] if name.startswith(incomplete)]
 
 
 @click.command(epilog=_HOW)

@@ -22,10 +22,10 @@ from cnc.cli.options import (
     WITHOUT_DEADLINE,
     connection,
     history_option,
+    intent_of,
     load,
     open_history,
 )
-from cnc.cli.sending import intent_of
 from cnc.cli.terminal import echo
 from cnc.errors import CncError, InputError, PlanRejected, RolloutError, Unschedulable
 from cnc.support.format import counted

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from cnc.cli.completion import Files
-from cnc.cli.options import DOCUMENT, history_option, load
-from cnc.cli.sending import intent_of
+from cnc.cli.options import DOCUMENT, history_option, intent_of, load
 from cnc.cli.terminal import echo
 from cnc.support.lazy import lazy_import
 

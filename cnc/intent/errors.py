@@ -6,6 +6,7 @@ from typing import Any, get_args, get_origin
 
 from pydantic_core import ErrorDetails
 
+from cnc import laboratory
 from cnc.keys.mapping import Shape, fields_of
 from cnc.keys.problems import KeyPath, Problems, one_of, shown
 from cnc.support.format import counted
@@ -34,6 +35,8 @@ def describe_error(detail: ErrorDetails, model: type[Shape], problems: Problems)
         case "extra_forbidden":
             found = f"the unknown key {shown(path[-1])}"
             expected = one_of(_keys_at(model, path[:-1]), str(path[-1]))
+            if not laboratory.registration():
+                expected += f"; those of labs need {laboratory.DISTRIBUTION}, which is not installed"
         # What pydantic counts are the values that are right; each of the others has its own error.
         case "too_short" if len(detail["input"]) >= context["min_length"]:
             return

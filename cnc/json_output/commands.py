@@ -5,20 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from cnc.json_output.captures import Verified
-from cnc.json_output.clocks import LabClocks
 from cnc.json_output.comparison import Difference
 from cnc.json_output.document import Config, Error
 from cnc.json_output.history import Rollout
-from cnc.json_output.lab import ExperimentSummary, GridSummary, Iperf3, LabUp, Traffic
-from cnc.json_output.loop import LoopRun
 from cnc.json_output.path import Path
 from cnc.json_output.planning import CheckedIntent, CheckedPlan, Discovered, PlanFile
 from cnc.json_output.service import NewToken, Token
 from cnc.json_output.switches import Diagnosis, PortState, Push
-from cnc.json_output.trace import Trace
 from cnc.json_output.watch import Event
-from cnc.lab import NodeStatus
+from cnc.laboratory import registration
 from cnc.model.transmissions import Transmission
+
+_LABORATORY = registration()
 
 # By the words of the command. What each prints is one of these.
 BY_COMMAND: dict[str, Any] = {
@@ -28,13 +26,7 @@ BY_COMMAND: dict[str, Any] = {
     "discover": Discovered,
     "doctor": Diagnosis,
     "history": list[Rollout] | Rollout,
-    "lab clocks": LabClocks,
-    "lab loop": LoopRun,
-    "lab measure": ExperimentSummary | GridSummary,
-    "lab status": list[NodeStatus],
-    "lab trace": Trace,
-    "lab traffic": Traffic | Iperf3,
-    "lab up": LabUp,
+    **(_LABORATORY.documents() if _LABORATORY else {}),
     "path": Path,
     "plan": PlanFile,
     "push": Push,

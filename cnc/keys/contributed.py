@@ -11,19 +11,17 @@ from pydantic import create_model
 from cnc.errors import CncError
 from cnc.keys.keys import Keys, Level
 from cnc.keys.mapping import Shape
+from cnc.laboratory import registration
 from cnc.mechanisms.loading import loaded
 
 _Shape = TypeVar("_Shape", bound=Shape)
 
-# By name: these rooms stand above this one.
-_OTHERS = (
-    "cnc.loops.semantics",
-    "cnc.intent.lab_semantics",
-)
+_LABORATORY = registration()
 
 KEYS: tuple[Keys, ...] = (
     *(each.keys() for each in loaded() if each.keys),
-    *(import_module(name).KEYS for name in _OTHERS),
+    import_module("cnc.loops.semantics").KEYS,  # by name: that room stands above this one
+    *([_LABORATORY.keys()] if _LABORATORY else []),
 )
 
 

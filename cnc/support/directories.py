@@ -23,7 +23,7 @@ def state_dir() -> Path:
 def cache_dir() -> Path:
     """What can be made again: kernels, templates of sysrepo. $TSN_CACHE names another directory.
 
-    `cnc.lab.vm.runner`, which cannot import `cnc`, computes the same path.
+    `cnc.testbed.lab.vm.runner`, which cannot import `cnc`, computes the same path.
     """
     chosen = os.environ.get("TSN_CACHE")
     return Path(chosen) if chosen else _base("XDG_CACHE_HOME", "~/.cache") / "tsn-control-plane"

@@ -14,7 +14,7 @@ import click
 from roff import Page, summary
 
 from cnc.cli import cnc, settings
-from cnc.traffic import probe
+from cnc.testbed.traffic import probe
 
 # click-man writes no ENVIRONMENT, FILES and EXIT STATUS, cuts the summary at 45 characters, and
 # cannot write the pages of the switch's programs, which use argparse.

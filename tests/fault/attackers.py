@@ -20,8 +20,8 @@ from typing import Self
 
 import asyncssh
 
-from cnc.lab import Lab
-from cnc.lab.running import management_of
+from cnc.testbed.lab import Lab
+from cnc.testbed.lab.running import management_of
 from tests.stack.attacks import AttackersSession, large_edit, names
 from tests.stack.front_end import FrontEnd
 

@@ -18,15 +18,15 @@ from unittest.mock import patch
 
 from agent.kernel import clock
 from agent.model import Clock
-from cnc.lab import Lab, lab
-from cnc.lab.namespaces import members, of_node
-from cnc.lab.process import stop
-from cnc.lab.running import management_of
-from cnc.lab.switch import AGENT, NETCONF_SERVER, PROGRAMS
 from cnc.model import NS_PER_S, Plan
 from cnc.plans import file as planfile
 from cnc.rollout import left_over, unresolved
 from cnc.rollout.history import History
+from cnc.testbed.lab import Lab, lab
+from cnc.testbed.lab.namespaces import members, of_node
+from cnc.testbed.lab.process import stop
+from cnc.testbed.lab.running import management_of
+from cnc.testbed.lab.switch import AGENT, NETCONF_SERVER, PROGRAMS
 from tests.fault.attackers import Attackers
 from tests.fault.copies import Copies, kept
 from tests.fault.director import Direction, Director
@@ -238,7 +238,7 @@ def bench(subject: Subject, *, is_attacked: bool = True, struck: str = STRUCK) -
             return process.pid or 0
 
         with (
-            patch("cnc.lab.switch.spawn", spawn),
+            patch("cnc.testbed.lab.switch.spawn", spawn),
             lab(intent) as running,
             Recorder(running, telling_ports(*plans)) as recorder,
             Attackers(running, attacked, struck) as attackers,

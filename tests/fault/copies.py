@@ -22,10 +22,10 @@ from typing import NamedTuple
 
 from pyroute2 import netns
 
-from cnc.lab import Lab
-from cnc.lab.namespaces import inside
 from cnc.model import Elimination, Forwarding, Plan, Stream
 from cnc.talker import OffsetFile, Talker, be_punctual, sleep_until
+from cnc.testbed.lab import Lab
+from cnc.testbed.lab.namespaces import inside
 
 _ETHERTYPE = 0x88B5  # IEEE 802: for local experiments
 _ALL_PROTOCOLS = 0x0003  # ETH_P_ALL

@@ -19,9 +19,9 @@ from agent.kernel import clock
 from agent.mechanisms.gates import taprio_dump
 from agent.mechanisms.gates.model import GateSchedule
 from agent.model import Clock
-from cnc.lab import Lab
-from cnc.lab.namespaces import inside
 from cnc.model import GateControlList, Plan, PortRef
+from cnc.testbed.lab import Lab
+from cnc.testbed.lab.namespaces import inside
 
 ANSWER_TIMEOUT_S = 60.0
 

@@ -10,7 +10,7 @@ from functools import partial
 
 from pyroute2 import IPRoute
 
-from cnc.lab import namespaces
+from cnc.testbed.lab import namespaces
 
 _HOLD, _PASS = "TCQ_PLUG_BUFFER", "TCQ_PLUG_RELEASE_INDEFINITE"
 # More than the switch's clients send until they give up.

@@ -11,8 +11,8 @@ from typing import Self
 
 from agent.kernel import clock
 from agent.model import Clock
-from cnc.lab.switch import AGENT
 from cnc.model import Forwarding, Plan
+from cnc.testbed.lab.switch import AGENT
 from tests.fault import guards, ways
 from tests.fault.bench import bench
 from tests.fault.kernels import Side, Sides

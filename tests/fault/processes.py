@@ -21,7 +21,7 @@ from pyroute2 import netns
 from agent.main import main as agent
 from agent.netconfd.front.server import main as netconf_server
 from cnc.cli import main as controller
-from cnc.lab.switch import AGENT, NETCONF_SERVER
+from cnc.testbed.lab.switch import AGENT, NETCONF_SERVER
 from tests.fault import instruments
 from tests.fault.probe import Probe
 

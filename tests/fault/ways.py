@@ -14,11 +14,11 @@ from agent.mechanisms import mechanisms
 from agent.mechanisms.forwarding.model import ForwardingState
 from agent.model import PortState
 from agent.switch import Switch
-from cnc.lab import Lab
-from cnc.lab.namespaces import inside
 from cnc.mechanisms.composition import bridge_forwardings
 from cnc.model import Forwarding, Plan, StreamAddress
 from cnc.talker import OffsetFile
+from cnc.testbed.lab import Lab
+from cnc.testbed.lab.namespaces import inside
 from tests.fault.kernels import Side
 
 Entry = tuple[str, StreamAddress, str]

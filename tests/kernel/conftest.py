@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 from pyroute2 import IPRoute, netns
 
-import cnc.lab.namespaces  # noqa: F401  gives what pyroute2 forks enough time
+import cnc.testbed.lab.namespaces  # noqa: F401  gives what pyroute2 forks enough time
 from agent.kernel.ports import KernelPorts
 from agent.mechanisms import MECHANISMS
 from agent.mechanisms.classification.classifier import Classifier

@@ -26,13 +26,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cnc import intent as intents
-from cnc.lab import Lab, lab
 from cnc.model import NS_PER_S, Intent, Plan, PortRef
 from cnc.planner import plan as compute
 from cnc.rollout import push
-from cnc.traffic.endpoint import tai_ns
-from cnc.traffic.measure import Spread, is_late, spread
-from cnc.traffic.recording import Flow, Frame, flows, run
+from cnc.testbed.lab import Lab, lab
+from cnc.testbed.traffic.endpoint import tai_ns
+from cnc.testbed.traffic.measure import Spread, is_late, spread
+from cnc.testbed.traffic.recording import Flow, Frame, flows, run
 
 LINE3 = Path(__file__).parents[2] / "schedules" / "line3.yaml"
 MS = 1_000_000

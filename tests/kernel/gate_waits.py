@@ -7,11 +7,11 @@ from collections import defaultdict
 from dataclasses import replace
 
 from cnc.data_tree.tree import KernelSchedule
-from cnc.lab import Lab
 from cnc.model import NS_PER_S
 from cnc.rollout import status
-from cnc.traffic.trace.account import Account, Layer
-from cnc.traffic.trace.record import Trace
+from cnc.testbed.lab import Lab
+from cnc.testbed.traffic.trace.account import Account, Layer
+from cnc.testbed.traffic.trace.record import Trace
 
 # Reading a clock takes this much virtual time, and every time stamp is a reading.
 CLOCK_NS = 256

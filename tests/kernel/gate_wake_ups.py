@@ -12,7 +12,7 @@ from pathlib import Path
 
 from cnc.mechanisms.measurements import rounded_up
 from cnc.support.format import duration
-from cnc.traffic.trace.tracefs import ROOTS, TracingInstance
+from cnc.testbed.traffic.trace.tracefs import ROOTS, TracingInstance
 
 # At least so often a timer of taprio expires somewhere: a machine that stands still for longer is
 # seen to, whatever the gates of a plan do meanwhile.

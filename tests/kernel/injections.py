@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from cnc.experiments.step_responses.impairment import probes_match
-from cnc.lab import Lab, wires
-from cnc.lab.iproute2 import batch
-from cnc.lab.namespaces import of_wires
 from cnc.model import PortRef
-from cnc.traffic import endpoint
-from cnc.traffic.loop import program as loop_program
+from cnc.testbed.experiments.step_responses.impairment import probes_match
+from cnc.testbed.lab import Lab, wires
+from cnc.testbed.lab.iproute2 import batch
+from cnc.testbed.lab.namespaces import of_wires
+from cnc.testbed.traffic import endpoint
+from cnc.testbed.traffic.loop import program as loop_program
 from tests.kernel.gate_waits import CLOCK_NS
 
 INJECTED_NS = 50_000
@@ -37,7 +37,7 @@ runpy.run_path({program!r}, run_name="__main__")
 LATE_PROGRAM = """
 import ctypes, sys
 from cnc.talker import sleep_until, tai_ns
-from cnc.traffic import endpoint
+from cnc.testbed.traffic import endpoint
 
 ctypes.CDLL(None).prctl(29, 1)  # PR_SET_TIMERSLACK
 

@@ -25,10 +25,10 @@ from agent.kernel.ports import KernelPorts
 from agent.mechanisms import MECHANISMS
 from agent.mechanisms.gates import taprio
 from agent.mechanisms.gates.model import GateEntry, GateSchedule, GateState, Taprio
-from cnc.lab import Lab
-from cnc.lab.namespaces import inside
 from cnc.model import NS_PER_S
 from cnc.talker import sleep_until, tai_ns
+from cnc.testbed.lab import Lab
+from cnc.testbed.lab.namespaces import inside
 
 # A port of a lab takes no shorter interval: 60 octets at the 10 Gb/s that a veth says it has.
 SHORTEST_NS = 48

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from cnc import intent as intents
-from cnc.lab import Lab, lab
 from cnc.model import NS_PER_S, Plan
 from cnc.planner import plan as compute
 from cnc.rollout import push
 from cnc.talker import tai_ns
+from cnc.testbed.lab import Lab, lab
 
 LINE3 = Path(__file__).parents[2] / "schedules" / "line3.yaml"
 

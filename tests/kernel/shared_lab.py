@@ -8,8 +8,8 @@ import subprocess
 from lxml.etree import _Element as Element
 from ncclient.xml_ import to_ele
 
-from cnc.lab import Lab
-from cnc.lab.switch import PROGRAMS
+from cnc.testbed.lab import Lab
+from cnc.testbed.lab.switch import PROGRAMS
 from tests.stack.front_end import BASE, FrontEnd
 
 DATASTORES = ("running", "startup", "candidate")

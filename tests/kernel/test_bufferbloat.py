@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from cnc import experiments
-from cnc.experiments.bufferbloat import Bufferbloat
-from cnc.experiments.bufferbloat.figures import APART, TOGETHER
-from cnc.experiments.unplanned_description import BufferbloatDescription
-from cnc.lab import lab
-from cnc.lab.platform import Platform
+from cnc.testbed import experiments
+from cnc.testbed.experiments.bufferbloat import Bufferbloat
+from cnc.testbed.experiments.bufferbloat.figures import APART, TOGETHER
+from cnc.testbed.experiments.unplanned_description import BufferbloatDescription
+from cnc.testbed.lab import lab
+from cnc.testbed.lab.platform import Platform
 from tests.experiments import TIMER_MIN_DELTA_NS, run_twice_alike
 
 FILE = Path(__file__).parents[2] / "schedules" / "experiments" / "bufferbloat.yaml"

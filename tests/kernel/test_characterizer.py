@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from cnc import experiments
-from cnc.experiments.characterizer import Characterizer
-from cnc.experiments.characterizer.description import CharacterizerDescription
-from cnc.lab import lab
-from cnc.lab.platform import Platform
+from cnc.testbed import experiments
+from cnc.testbed.experiments.characterizer import Characterizer
+from cnc.testbed.experiments.characterizer.description import CharacterizerDescription
+from cnc.testbed.lab import lab
+from cnc.testbed.lab.platform import Platform
 from tests.experiments import run_twice_alike
 
 FILE = Path(__file__).parents[2] / "schedules" / "experiments" / "characterizer.yaml"

@@ -17,7 +17,7 @@ from click.testing import CliRunner
 
 from cnc import intent as intents
 from cnc.cli import cnc
-from cnc.lab import Lab, lab
+from cnc.testbed.lab import Lab, lab
 
 SCHEDULES = Path(__file__).parents[2] / "schedules"
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from cnc import intent as intents
-from cnc.lab import Lab, lab
-from cnc.lab.switch import AGENT, NETCONF_SERVER
+from cnc.testbed.lab import Lab, lab
+from cnc.testbed.lab.switch import AGENT, NETCONF_SERVER
 from tests.kernel.shared_lab import SharedLab
 
 LINE3 = Path(__file__).parents[2] / "schedules" / "line3.yaml"

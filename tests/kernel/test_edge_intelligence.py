@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from cnc import experiments
-from cnc.experiments.edge_intelligence import EdgeIntelligence
-from cnc.experiments.unplanned_description import EdgeIntelligenceDescription
-from cnc.lab import lab
-from cnc.lab.platform import Platform
+from cnc.testbed import experiments
+from cnc.testbed.experiments.edge_intelligence import EdgeIntelligence
+from cnc.testbed.experiments.unplanned_description import EdgeIntelligenceDescription
+from cnc.testbed.lab import lab
+from cnc.testbed.lab.platform import Platform
 from tests.experiments import run_twice_alike
 
 FILE = Path(__file__).parents[2] / "schedules" / "experiments" / "edge-intelligence.yaml"

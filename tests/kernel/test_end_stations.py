@@ -16,15 +16,15 @@ import pytest
 
 from cnc import app, rollout
 from cnc.errors import CncError
-from cnc.lab import Lab, lab
-from cnc.lab.switch import AGENT
 from cnc.model import NS_PER_S, MeasuredMargin, Plan, PortRef, TalkerStreams
 from cnc.planner import plan as compute
 from cnc.rollout import push, status
 from cnc.talker import OffsetFile, tai_ns
 from cnc.talker.lateness import Lateness
-from cnc.traffic.measure import is_late
-from cnc.traffic.recording import Flow, Frame, flows, run
+from cnc.testbed.lab import Lab, lab
+from cnc.testbed.lab.switch import AGENT
+from cnc.testbed.traffic.measure import is_late
+from cnc.testbed.traffic.recording import Flow, Frame, flows, run
 from tests.kernel.gap import PUSHES_A_ROUND, STEP_NS, bring, moving_plans, observe, with_talkers
 from tests.unit.asked import desired_ports
 

@@ -20,8 +20,6 @@ from lxml import etree
 from agent.kernel.link import WAKE_UP_PROBE
 from cnc import intent as intents
 from cnc.data_tree.tree import TSN_LINUX
-from cnc.lab import Lab, lab
-from cnc.lab.switch import AGENT, NETCONF_SERVER
 from cnc.model import GateControlList, GateEntry, Plan, PortRef
 from cnc.planner import plan as compute
 from cnc.rollout import push, status
@@ -29,6 +27,8 @@ from cnc.switch import ConnectOptions
 from cnc.switch.device import Device
 from cnc.switch.payload import edit_config
 from cnc.switch.rollout_id import RolloutId
+from cnc.testbed.lab import Lab, lab
+from cnc.testbed.lab.switch import AGENT, NETCONF_SERVER
 from tests.kernel.shared_lab import SharedLab
 from tests.kernel.test_agent_watch import set_tai_offset
 from tests.unit.asked import desired_ports

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from cnc import experiments
-from cnc.experiments.replay import Replayed
-from cnc.experiments.unplanned_description import ReplayDescription
-from cnc.lab import lab
-from cnc.lab.platform import Platform
+from cnc.testbed import experiments
+from cnc.testbed.experiments.replay import Replayed
+from cnc.testbed.experiments.unplanned_description import ReplayDescription
+from cnc.testbed.lab import lab
+from cnc.testbed.lab.platform import Platform
 from tests.experiments import TIMER_MIN_DELTA_NS, run_twice_alike
 
 FILE = Path(__file__).parents[2] / "schedules" / "experiments" / "replay.yaml"

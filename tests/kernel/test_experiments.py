@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from cnc import experiments
 from cnc import intent as intents
-from cnc.experiments.description import load
-from cnc.experiments.experiment import ROWS, Emulated, Report
-from cnc.lab import Lab, lab
-from cnc.lab.platform import Platform
+from cnc.testbed import experiments
+from cnc.testbed.experiments.description import load
+from cnc.testbed.experiments.experiment import ROWS, Emulated, Report
+from cnc.testbed.lab import Lab, lab
+from cnc.testbed.lab.platform import Platform
 
 SCHEDULES = Path(__file__).parents[2] / "schedules"
 pytestmark = pytest.mark.virtual_time

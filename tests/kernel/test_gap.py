@@ -14,11 +14,11 @@ from agent.mechanisms.gates import taprio
 from agent.mechanisms.gates.model import GateState, Taprio
 from agent.switch import Switch
 from cnc import intent as intents
-from cnc.lab import Lab, lab
 from cnc.model import PortRef
 from cnc.planner import plan as compute
-from cnc.traffic.endpoint import sleep_until, tai_ns
-from cnc.traffic.recording import flows
+from cnc.testbed.lab import Lab, lab
+from cnc.testbed.traffic.endpoint import sleep_until, tai_ns
+from cnc.testbed.traffic.recording import flows
 from tests.kernel.conftest import FAR, inside
 from tests.kernel.gap import (
     LINE3,

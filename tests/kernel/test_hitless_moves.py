@@ -16,18 +16,18 @@ from pathlib import Path
 import pytest
 
 from cnc import intent as intents
-from cnc.lab import Lab, lab
-from cnc.lab.namespaces import inside
 from cnc.model import NS_PER_S, Intent, Plan, PortRef
 from cnc.planner import plan as compute
 from cnc.rollout import Report, left_over, push, status
 from cnc.rollout.history import History
 from cnc.talker import tai_ns
-from cnc.traffic.ethernet import ETH_P_ALL, ETHERTYPE, VLAN_ETHERTYPE
-from cnc.traffic.flows import BridgedFlow, flows
-from cnc.traffic.measure import is_late
-from cnc.traffic.recording import Recording, run
-from cnc.traffic.sockets import PROBE, widen
+from cnc.testbed.lab import Lab, lab
+from cnc.testbed.lab.namespaces import inside
+from cnc.testbed.traffic.ethernet import ETH_P_ALL, ETHERTYPE, VLAN_ETHERTYPE
+from cnc.testbed.traffic.flows import BridgedFlow, flows
+from cnc.testbed.traffic.measure import is_late
+from cnc.testbed.traffic.recording import Recording, run
+from cnc.testbed.traffic.sockets import PROBE, widen
 from tests.bridged_networks import ring, stream
 
 MS = 1_000_000

@@ -13,16 +13,16 @@ from typing import NamedTuple
 
 import pytest
 
-from cnc.lab import Lab
-from cnc.lab.addressing import addresses
 from cnc.planner import plan as compute
-from cnc.traffic.endpoint import IP_AND_UDP_OCTETS
-from cnc.traffic.flows import Flow
-from cnc.traffic.probe import PROGRAM
-from cnc.traffic.trace.account import Layer
-from cnc.traffic.trace.host_tables import IsochronReport, ProbeTables, Stamps
-from cnc.traffic.trace.imported import Imported
-from cnc.traffic.trace.record import record
+from cnc.testbed.lab import Lab
+from cnc.testbed.lab.addressing import addresses
+from cnc.testbed.traffic.endpoint import IP_AND_UDP_OCTETS
+from cnc.testbed.traffic.flows import Flow
+from cnc.testbed.traffic.probe import PROGRAM
+from cnc.testbed.traffic.trace.account import Layer
+from cnc.testbed.traffic.trace.host_tables import IsochronReport, ProbeTables, Stamps
+from cnc.testbed.traffic.trace.imported import Imported
+from cnc.testbed.traffic.trace.record import record
 from tests.kernel.gate_waits import CLOCK_NS
 
 HARDWARE_CLOCK = Path(__file__).with_name("hardware_clock.c")

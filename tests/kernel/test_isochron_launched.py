@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from cnc.lab import Lab
-from cnc.lab.addressing import addresses
-from cnc.lab.namespaces import inside
 from cnc.model import NS_PER_S, Plan, PortRef
 from cnc.rollout.history import History
 from cnc.talker import OffsetFile, launch_time, sleep_until, tai_ns
+from cnc.testbed.lab import Lab
+from cnc.testbed.lab.addressing import addresses
+from cnc.testbed.lab.namespaces import inside
 from tests.kernel.test_isochron import HARDWARE_CLOCK
 from tests.kernel.test_lab_launch_time import (  # noqa: F401
     SOFTWARE,

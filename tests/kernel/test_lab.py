@@ -16,21 +16,22 @@ import pytest
 
 from cnc import intent as intents
 from cnc.errors import CncError
-from cnc.lab import Lab, down, execute, lab, status, up
-from cnc.lab.lifecycle import STATE_ROOT
-from cnc.lab.namespaces import members
-from cnc.lab.switch import AGENT, NETCONF_SERVER, PROGRAMS, SHARED_MEMORY
 from cnc.mechanisms.terms import control_ahead_ns
 from cnc.planner import plan as compute
 from cnc.rollout import push
 from cnc.switch.device import Device, DeviceError
-from cnc.traffic.measure import summarise
-from cnc.traffic.recording import Flow, flows, run
+from cnc.testbed.lab import Lab, down, execute, lab, status, up
+from cnc.testbed.lab.lifecycle import STATE_ROOT
+from cnc.testbed.lab.namespaces import members
+from cnc.testbed.lab.switch import AGENT, NETCONF_SERVER, PROGRAMS, SHARED_MEMORY
+from cnc.testbed.traffic.measure import summarise
+from cnc.testbed.traffic.recording import Flow, flows, run
 
 LINE3 = Path(__file__).parents[2] / "schedules" / "line3.yaml"
 UP = """
 import pathlib, sys
-from cnc import intent, lab
+from cnc import intent
+from cnc.testbed import lab
 lab.up(intent.load(pathlib.Path(sys.argv[1])))
 """
 MS = 1_000_000
@@ -228,9 +229,9 @@ def test_nothing_is_left_after_a_crash_in_the_middle(tmp_path: Path, until: str)
 def test_a_switch_that_does_not_come_up_is_told_with_its_own_words(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("cnc.lab.switch.PROGRAMS", (AGENT, "false"))
-    monkeypatch.setattr("cnc.lab.lifecycle.PROGRAMS", (AGENT, "false"))
-    monkeypatch.setattr("cnc.lab.namespaced.PROGRAMS", (AGENT, "false"))
+    monkeypatch.setattr("cnc.testbed.lab.switch.PROGRAMS", (AGENT, "false"))
+    monkeypatch.setattr("cnc.testbed.lab.lifecycle.PROGRAMS", (AGENT, "false"))
+    monkeypatch.setattr("cnc.testbed.lab.namespaced.PROGRAMS", (AGENT, "false"))
     with pytest.raises(CncError, match="switch s1 did not come up: false ended"):
         up(intents.load(beside("broken", tmp_path)))
     assert traces("broken") == []

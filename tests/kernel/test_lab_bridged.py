@@ -19,19 +19,19 @@ from agent.mechanisms import MECHANISMS
 from agent.mechanisms.gates.model import GateState
 from agent.switch import Switch
 from cnc import intent as intents
-from cnc.lab import Lab, lab
-from cnc.lab.addressing import addresses
-from cnc.lab.namespaces import inside
-from cnc.lab.spanning_tree import spanning_tree
 from cnc.model import NS_PER_S, Intent, Plan, PortRef
 from cnc.planner import plan as compute
 from cnc.rollout import push, status
 from cnc.switch.connection import open_to
 from cnc.talker import tai_ns
-from cnc.traffic import iperf
-from cnc.traffic.flows import BridgedFlow, flows
-from cnc.traffic.measure import Summary, summarise
-from cnc.traffic.recording import Recording, run
+from cnc.testbed.lab import Lab, lab
+from cnc.testbed.lab.addressing import addresses
+from cnc.testbed.lab.namespaces import inside
+from cnc.testbed.lab.spanning_tree import spanning_tree
+from cnc.testbed.traffic import iperf
+from cnc.testbed.traffic.flows import BridgedFlow, flows
+from cnc.testbed.traffic.measure import Summary, summarise
+from cnc.testbed.traffic.recording import Recording, run
 from tests.bridged_networks import line, ring, stream
 
 MS = 1_000_000

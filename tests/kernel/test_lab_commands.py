@@ -15,11 +15,11 @@ import pytest
 from click.testing import CliRunner
 
 from agent.kernel.link import WAKE_UP_PROBE
-from cnc.cli.lab import lab
-from cnc.lab import lifecycle, mininet, namespaces
-from cnc.lab.addressing import next_hops
-from cnc.lab.switch import PROGRAMS
-from cnc.lab.wires import travel_ns
+from cnc.testbed.cli.lab import lab
+from cnc.testbed.lab import lifecycle, mininet, namespaces
+from cnc.testbed.lab.addressing import next_hops
+from cnc.testbed.lab.switch import PROGRAMS
+from cnc.testbed.lab.wires import travel_ns
 from tests.kernel.test_lab import traces
 
 TOPO = Path(__file__).parents[2] / "schedules" / "mininet-line.py"

@@ -16,12 +16,12 @@ from pathlib import Path
 
 import pytest
 
-from cnc.lab import Lab
 from cnc.model import NS_PER_S, Plan, PortRef
 from cnc.rollout import status
-from cnc.traffic.flows import flows
-from cnc.traffic.measure import summarise
-from cnc.traffic.recording import run
+from cnc.testbed.lab import Lab
+from cnc.testbed.traffic.flows import flows
+from cnc.testbed.traffic.measure import summarise
+from cnc.testbed.traffic.recording import run
 from tests.kernel.injections import late_talkers
 from tests.kernel.late_gates import late_gates
 from tests.kernel.test_lab_bridged import frames_by_class, up

@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from cnc.lab import Lab
 from cnc.mechanisms.stream_filters.model import CyclicGate, Policing, PolicingRules, StreamFilters
 from cnc.mechanisms.stream_filters.watched import FilteredFrames
 from cnc.model import NS_PER_S, BridgeForwarding, Plan, PortRef
 from cnc.rollout import PortStatus, status
-from cnc.traffic.flows import BridgedFlow, flows
+from cnc.testbed.lab import Lab
+from cnc.testbed.traffic.flows import BridgedFlow, flows
 from tests.kernel.injections import late_talkers
 from tests.kernel.test_lab_bridged import sent_through, up
 from tests.kernel.test_lab_policing import babble, instants, more, refused

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from cnc import intent as intents
-from cnc.lab import lab, wires
-from cnc.lab.addressing import way
 from cnc.model import ClassRole
-from cnc.traffic.flows import flow_of_class
-from cnc.traffic.recording import run
+from cnc.testbed.lab import lab, wires
+from cnc.testbed.lab.addressing import way
+from cnc.testbed.traffic.flows import flow_of_class
+from cnc.testbed.traffic.recording import run
 
 TWO_SITES = Path(__file__).parents[2] / "schedules" / "two-sites.yaml"
 MS, OCTETS = 1_000_000, 100

@@ -14,15 +14,15 @@ from pathlib import Path
 
 import pytest
 
-from cnc.lab import Lab
-from cnc.lab import bridge as lab_bridge
-from cnc.lab.namespaces import inside
-from cnc.lab.switch import PROGRAMS
 from cnc.mechanisms.frer.watched import Copies
 from cnc.model import NS_PER_S, Plan, PortRef
 from cnc.rollout import PortStatus, follow, push, status
-from cnc.traffic.flows import flows
-from cnc.traffic.recording import run
+from cnc.testbed.lab import Lab
+from cnc.testbed.lab import bridge as lab_bridge
+from cnc.testbed.lab.namespaces import inside
+from cnc.testbed.lab.switch import PROGRAMS
+from cnc.testbed.traffic.flows import flows
+from cnc.testbed.traffic.recording import run
 from tests.bridged_networks import ring, stream
 from tests.kernel.test_lab_bridged import cut, sent_through, up
 

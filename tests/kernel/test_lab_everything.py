@@ -20,16 +20,16 @@ import pytest
 
 from cnc import app
 from cnc import intent as intents
-from cnc.lab import Lab, lab
-from cnc.lab.namespaces import inside
 from cnc.model import NS_PER_S, Plan, Theory
 from cnc.planner import plan as compute
 from cnc.rollout import push, status
 from cnc.rollout.history import History
 from cnc.talker import tai_ns
 from cnc.talker.clock import sleep_until
-from cnc.traffic.flows import BridgedFlow, flows
-from cnc.traffic.pairing import Stray
+from cnc.testbed.lab import Lab, lab
+from cnc.testbed.lab.namespaces import inside
+from cnc.testbed.traffic.flows import BridgedFlow, flows
+from cnc.testbed.traffic.pairing import Stray
 from tests.kernel.test_lab_bridged import sent_through
 from tests.kernel.test_lab_guarded import traces
 from tests.kernel.test_lab_policing import babble, instants, more, refused

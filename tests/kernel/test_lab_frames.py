@@ -16,12 +16,12 @@ from pyroute2 import IPRoute
 
 from cnc import intent as intents
 from cnc.errors import RolloutError
-from cnc.lab import Lab
 from cnc.model import NS_PER_S, Intent, Plan
 from cnc.rollout import push, status
-from cnc.traffic.flows import AnyFlow, flows
-from cnc.traffic.measure import Summary, summarise
-from cnc.traffic.recording import run
+from cnc.testbed.lab import Lab
+from cnc.testbed.traffic.flows import AnyFlow, flows
+from cnc.testbed.traffic.measure import Summary, summarise
+from cnc.testbed.traffic.recording import run
 from tests.bridged_networks import line, stream
 from tests.kernel.test_lab_bridged import up
 

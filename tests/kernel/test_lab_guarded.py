@@ -17,13 +17,13 @@ from pyroute2 import IPRoute
 
 from agent.kernel.cls_flower import INGRESS
 from cnc import intent as intents
-from cnc.lab import Lab
-from cnc.lab.namespaces import inside
 from cnc.model import NS_PER_S, Plan, PortRef
 from cnc.planner import plan as compute
 from cnc.rollout import push
 from cnc.talker import tai_ns
-from cnc.traffic.flows import BridgedFlow, flows
+from cnc.testbed.lab import Lab
+from cnc.testbed.lab.namespaces import inside
+from cnc.testbed.traffic.flows import BridgedFlow, flows
 from tests.kernel.test_lab_bridged import cut, sent_through, up
 from tests.kernel.test_lab_policing import babble, instants, more, refused
 

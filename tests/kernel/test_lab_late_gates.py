@@ -17,15 +17,15 @@ from pathlib import Path
 import pytest
 
 from cnc import intent as intents
-from cnc.lab import Lab
 from cnc.loops.model import Loops
 from cnc.mechanisms.frer.watched import Copies
 from cnc.model import Intent, Plan
 from cnc.rollout import status
-from cnc.traffic.flows import flows
-from cnc.traffic.loop.run import run as close_loop
-from cnc.traffic.measure import Summary, summarise
-from cnc.traffic.recording import Recording, run
+from cnc.testbed.lab import Lab
+from cnc.testbed.traffic.flows import flows
+from cnc.testbed.traffic.loop.run import run as close_loop
+from cnc.testbed.traffic.measure import Summary, summarise
+from cnc.testbed.traffic.recording import Recording, run
 from tests.kernel.injections import late_talkers
 from tests.kernel.late_gates import late_gates
 from tests.kernel.test_lab_bridged import up

@@ -15,14 +15,14 @@ from pathlib import Path
 import pytest
 
 from cnc import intent as intents
-from cnc.lab import Lab, lab
 from cnc.model import NS_PER_S, Plan
 from cnc.planner import plan as compute
 from cnc.rollout import push
 from cnc.talker import tai_ns
-from cnc.traffic.flows import flows
-from cnc.traffic.measure import is_late
-from cnc.traffic.recording import Recording, run
+from cnc.testbed.lab import Lab, lab
+from cnc.testbed.traffic.flows import flows
+from cnc.testbed.traffic.measure import is_late
+from cnc.testbed.traffic.recording import Recording, run
 from tests.bridged_networks import line, stream
 from tests.kernel.test_lab_policing import FAST, babble
 

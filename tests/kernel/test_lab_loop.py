@@ -12,19 +12,20 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from cnc import __version__, experiments
+from cnc import __version__
 from cnc import intent as intents
-from cnc.cli.loop import loop as command
-from cnc.experiments.control_loop import ControlLoop
-from cnc.experiments.control_loop.figures import FIFO, SCHEDULE
-from cnc.lab import Lab, lab
-from cnc.lab.platform import Platform
 from cnc.loops.model import Loops
 from cnc.model import NS_PER_S, Plan
 from cnc.planner import plan as compute
 from cnc.rollout import push
 from cnc.talker import tai_ns
-from cnc.traffic.loop import run
+from cnc.testbed import experiments
+from cnc.testbed.cli.loop import loop as command
+from cnc.testbed.experiments.control_loop import ControlLoop
+from cnc.testbed.experiments.control_loop.figures import FIFO, SCHEDULE
+from cnc.testbed.lab import Lab, lab
+from cnc.testbed.lab.platform import Platform
+from cnc.testbed.traffic.loop import run
 
 SCHEDULES = Path(__file__).parents[2] / "schedules"
 FILE = SCHEDULES / "loop.yaml"

@@ -11,17 +11,17 @@ import pytest
 from click.testing import CliRunner
 
 from cnc import intent as intents
-from cnc.cli.loop import loop as command
-from cnc.experiments.control_loop import queues
-from cnc.lab import Lab, lab
 from cnc.loops.model import Loops
 from cnc.model import NS_PER_S, Plan
 from cnc.planner import plan as compute
 from cnc.rollout import push
 from cnc.talker import tai_ns
-from cnc.traffic.flows import Flow
-from cnc.traffic.loop import run
-from cnc.traffic.loop.path_error import path_error
+from cnc.testbed.cli.loop import loop as command
+from cnc.testbed.experiments.control_loop import queues
+from cnc.testbed.lab import Lab, lab
+from cnc.testbed.traffic.flows import Flow
+from cnc.testbed.traffic.loop import run
+from cnc.testbed.traffic.loop.path_error import path_error
 
 FILE = Path(__file__).parents[2] / "schedules" / "arm.yaml"
 # 1,400 octets of payload take 115,360 ns of the arm's cable: this is 130 % of it.

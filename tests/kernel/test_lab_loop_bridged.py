@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from cnc import intent as intents
-from cnc.lab import lab
 from cnc.loops.model import Loops
 from cnc.model import NS_PER_S
 from cnc.planner import plan as compute
 from cnc.rollout import push
 from cnc.talker import tai_ns
-from cnc.traffic.loop import run
+from cnc.testbed.lab import lab
+from cnc.testbed.traffic.loop import run
 
 FILE = Path(__file__).parents[2] / "schedules" / "loop.yaml"
 

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from cnc import intent as intents
-from cnc.lab import Lab, lab
 from cnc.loops.model import Loops
 from cnc.model import Plan
 from cnc.planner import plan as compute
-from cnc.traffic.loop import run
-from cnc.traffic.loop.path_error import distances, path_error
+from cnc.testbed.lab import Lab, lab
+from cnc.testbed.traffic.loop import run
+from cnc.testbed.traffic.loop.path_error import distances, path_error
 from tests.kernel.test_lab_loop import pushed
 
 DOCUMENT = intents.load(Path(__file__).parents[2] / "schedules" / "arm.yaml").document

@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 
 from cnc import intent as intents
-from cnc.lab import Lab
 from cnc.mechanisms.stream_filters.model import FlowMeter, StreamFilters
 from cnc.mechanisms.stream_filters.watched import FilteredFrames
 from cnc.model import NS_PER_S, BridgeForwarding, Plan, PortRef
 from cnc.rollout import PortStatus, status
-from cnc.traffic.flows import BridgedFlow, flows
+from cnc.testbed.lab import Lab
+from cnc.testbed.traffic.flows import BridgedFlow, flows
 from tests.kernel.test_lab_bridged import sent_through, up
 from tests.kernel.test_lab_policing import babble, instants, more, refused
 from tests.unit.asked import desired_ports

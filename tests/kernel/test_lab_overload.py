@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from cnc import intent as intents
-from cnc.lab import Lab, lab
 from cnc.model import NS_PER_S, Intent
 from cnc.planner import plan as compute
 from cnc.rollout import push
-from cnc.traffic.endpoint import tai_ns
-from cnc.traffic.flows import Flow, cbr_period_ns, flows
-from cnc.traffic.measure import Summary, is_late, summarise
-from cnc.traffic.recording import Recording, run
+from cnc.testbed.lab import Lab, lab
+from cnc.testbed.traffic.endpoint import tai_ns
+from cnc.testbed.traffic.flows import Flow, cbr_period_ns, flows
+from cnc.testbed.traffic.measure import Summary, is_late, summarise
+from cnc.testbed.traffic.recording import Recording, run
 
 pytestmark = pytest.mark.virtual_time
 

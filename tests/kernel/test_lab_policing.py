@@ -15,8 +15,6 @@ from pathlib import Path
 import pytest
 
 from cnc import intent as intents
-from cnc.lab import Lab, lab
-from cnc.lab.namespaces import inside
 from cnc.mechanisms.stream_filters.counts import refused_counts
 from cnc.mechanisms.stream_filters.model import FilteredStream, StreamFilters
 from cnc.mechanisms.stream_filters.watched import FilteredFrames
@@ -26,9 +24,11 @@ from cnc.rollout import PortStatus, push, status
 from cnc.switch.device import Device, Managed
 from cnc.talker import tai_ns
 from cnc.talker.clock import sleep_until
-from cnc.traffic.flows import flows
-from cnc.traffic.measure import summarise
-from cnc.traffic.recording import run
+from cnc.testbed.lab import Lab, lab
+from cnc.testbed.lab.namespaces import inside
+from cnc.testbed.traffic.flows import flows
+from cnc.testbed.traffic.measure import summarise
+from cnc.testbed.traffic.recording import run
 from tests.bridged_networks import line, stream
 from tests.unit.asked import desired_ports
 

@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 
 from cnc import intent as intents
-from cnc.lab import Lab, lab
 from cnc.model import NS_PER_S, Plan
 from cnc.planner import plan as compute
 from cnc.rollout import push
 from cnc.talker import tai_ns
-from cnc.traffic import flowfile
-from cnc.traffic.flows import AnyFlow, flows
-from cnc.traffic.measure import summarise
-from cnc.traffic.recording import Recording, run
-from cnc.traffic.replay.flow import ReplayedFlow
+from cnc.testbed.lab import Lab, lab
+from cnc.testbed.traffic import flowfile
+from cnc.testbed.traffic.flows import AnyFlow, flows
+from cnc.testbed.traffic.measure import summarise
+from cnc.testbed.traffic.recording import Recording, run
+from cnc.testbed.traffic.replay.flow import ReplayedFlow
 
 CHECKOUT = Path(__file__).parents[2]
 LINE3 = CHECKOUT / "schedules" / "line3.yaml"

@@ -16,17 +16,17 @@ from agent.kernel.ports import KernelPorts
 from agent.mechanisms import MECHANISMS
 from agent.mechanisms.cbs.model import Shapers
 from agent.switch import Switch
-from cnc.lab import Lab, lab
-from cnc.lab.namespaces import inside
 from cnc.mechanisms.cbs.model import IdleSlopes
 from cnc.model import NS_PER_S, Plan, PortRef, Theory
 from cnc.planner import plan as compute
 from cnc.rollout import push, status
 from cnc.rollout.history import History
 from cnc.talker import tai_ns
-from cnc.traffic.flows import flows
-from cnc.traffic.measure import summarise
-from cnc.traffic.recording import run
+from cnc.testbed.lab import Lab, lab
+from cnc.testbed.lab.namespaces import inside
+from cnc.testbed.traffic.flows import flows
+from cnc.testbed.traffic.measure import summarise
+from cnc.testbed.traffic.recording import run
 from tests.unit.shaped_networks import intent_of, stream
 
 SWITCHES = 3

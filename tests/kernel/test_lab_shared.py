@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from cnc.lab import Lab
 from cnc.model import NS_PER_S, Plan
-from cnc.traffic.flows import flows
-from cnc.traffic.measure import summarise
-from cnc.traffic.recording import run
+from cnc.testbed.lab import Lab
+from cnc.testbed.traffic.flows import flows
+from cnc.testbed.traffic.measure import summarise
+from cnc.testbed.traffic.recording import run
 from tests.bridged_networks import line, stream
 from tests.kernel.test_lab_bridged import up
 

@@ -15,14 +15,14 @@ from threading import Thread
 import pytest
 
 from cnc import intent as intents
-from cnc.lab import Lab
 from cnc.mechanisms.stream_filters.model import CountedFrames, FilteredStream
 from cnc.model import NS_PER_S, Plan, PortRef
 from cnc.rollout import status
 from cnc.switch.device import Device, Managed
-from cnc.traffic.capture import Capture
-from cnc.traffic.flows import flows
-from cnc.traffic.probe_filter import ETHERTYPE
+from cnc.testbed.lab import Lab
+from cnc.testbed.traffic.capture import Capture
+from cnc.testbed.traffic.flows import flows
+from cnc.testbed.traffic.probe_filter import ETHERTYPE
 from tests import pcapng_reader
 from tests.bridged_networks import line, stream
 from tests.kernel.test_lab_bridged import FAST, MS, SLOW, sent_through, up

@@ -18,12 +18,12 @@ from pathlib import Path
 import pytest
 
 from cnc import intent as intents
-from cnc.lab import Lab
 from cnc.model import NS_PER_S, Intent, Plan, PortRef
 from cnc.planner import plan as compute
 from cnc.rollout import push
 from cnc.talker import tai_ns
-from cnc.traffic.flows import flows
+from cnc.testbed.lab import Lab
+from cnc.testbed.traffic.flows import flows
 from tests.kernel.test_lab_bridged import frames_by_class, sent_through, up
 from tests.kernel.test_lab_policing import babble, more, refused
 

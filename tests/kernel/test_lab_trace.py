@@ -15,19 +15,19 @@ import pytest
 from click.testing import CliRunner
 
 from cnc import __version__
-from cnc.cli.trace import trace
 from cnc.errors import CncError
-from cnc.lab import Lab
 from cnc.model import NS_PER_S, Plan, PortRef
 from cnc.planner import plan as compute
-from cnc.traffic import tap
-from cnc.traffic.flows import flows
-from cnc.traffic.recording import run
-from cnc.traffic.trace.account import Account, Layer
-from cnc.traffic.trace.columns import gather
-from cnc.traffic.trace.outliers import Outliers, outliers
-from cnc.traffic.trace.record import record
-from cnc.traffic.trace.taps import Taps
+from cnc.testbed.cli.trace import trace
+from cnc.testbed.lab import Lab
+from cnc.testbed.traffic import tap
+from cnc.testbed.traffic.flows import flows
+from cnc.testbed.traffic.recording import run
+from cnc.testbed.traffic.trace.account import Account, Layer
+from cnc.testbed.traffic.trace.columns import gather
+from cnc.testbed.traffic.trace.outliers import Outliers, outliers
+from cnc.testbed.traffic.trace.record import record
+from cnc.testbed.traffic.trace.taps import Taps
 from tests import pcapng_reader
 from tests.kernel.gate_waits import CLOCK_NS, check
 from tests.kernel.injections import (
@@ -225,7 +225,7 @@ def test_without_a_tap_the_frames_that_pass_it_are_incomplete_and_none_is_shorte
     with running.quiet():
         whole = list(record(running, plan, flows(plan), 20 * MS, tmp_path / "whole").accounts())
         monkeypatch.setattr(
-            "cnc.traffic.trace.record.Taps",
+            "cnc.testbed.traffic.trace.record.Taps",
             lambda lab, ports, *others, **options: Taps(lab, {*ports} - {gone}, *others, **options),
         )
         found = list(record(running, plan, flows(plan), 20 * MS, tmp_path / "gone").accounts())

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from cnc import intent as intents
-from cnc.traffic.flows import flows
-from cnc.traffic.trace.record import record
+from cnc.testbed.traffic.flows import flows
+from cnc.testbed.traffic.trace.record import record
 from tests.kernel.gate_waits import check, check_events
 from tests.kernel.test_lab_bridged import up
 

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from cnc.errors import InputError
-from cnc.lab import Lab
 from cnc.model import Plan, PortRef
 from cnc.planner import plan as compute
-from cnc.traffic.flows import flows
-from cnc.traffic.trace.account import Layer
-from cnc.traffic.trace.record import record
-from cnc.traffic.trace.tracefs import ROOTS
+from cnc.testbed.lab import Lab
+from cnc.testbed.traffic.flows import flows
+from cnc.testbed.traffic.trace.account import Layer
+from cnc.testbed.traffic.trace.record import record
+from cnc.testbed.traffic.trace.tracefs import ROOTS
 from tests.kernel.gate_waits import CLOCK_NS, check_events
 from tests.kernel.injections import INJECTED_NS, late_arrivals, late_queue
 from tests.kernel.test_lab_trace import medians

@@ -19,20 +19,20 @@ from click.testing import CliRunner
 
 from cnc import intent as intents
 from cnc.captures.gate import Gate
-from cnc.cli.traffic import traffic
 from cnc.errors import CncError
-from cnc.lab import Lab, lab, namespaces, topology
-from cnc.lab.addressing import port_addresses
-from cnc.lab.attach import attach
 from cnc.model import NS_PER_S, PortRef
 from cnc.planner import plan as compute
 from cnc.rollout import push
 from cnc.talker import tai_ns
 from cnc.talker.clock import tai_offset_ns
-from cnc.traffic import iperf
-from cnc.traffic.flows import Flow, Pattern, flows, saturating_period_ns
-from cnc.traffic.recording import run
-from cnc.traffic.tap import Tap, TappedFrame
+from cnc.testbed.cli.traffic import traffic
+from cnc.testbed.lab import Lab, lab, namespaces, topology
+from cnc.testbed.lab.addressing import port_addresses
+from cnc.testbed.lab.attach import attach
+from cnc.testbed.traffic import iperf
+from cnc.testbed.traffic.flows import Flow, Pattern, flows, saturating_period_ns
+from cnc.testbed.traffic.recording import run
+from cnc.testbed.traffic.tap import Tap, TappedFrame
 from tests import pcapng_reader
 
 LINE3 = Path(__file__).parents[2] / "schedules" / "line3.yaml"

@@ -17,11 +17,11 @@ from threading import Thread
 import pytest
 
 from cnc import intent as intents
-from cnc.lab import Lab
 from cnc.model import NS_PER_S, Intent, Plan, PortRef
 from cnc.rollout import follow, push, status
-from cnc.traffic.capture import Capture
-from cnc.traffic.flows import flows
+from cnc.testbed.lab import Lab
+from cnc.testbed.traffic.capture import Capture
+from cnc.testbed.traffic.flows import flows
 from tests import pcapng_reader
 from tests.bridged_networks import line, stream
 from tests.kernel.test_lab_bridged import BEST_EFFORT, FAST, SLOW, frames_by_class, sent_through, up

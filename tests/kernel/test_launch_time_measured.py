@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from cnc import experiments
-from cnc.experiments.description import LaunchTimeDescription
-from cnc.experiments.experiment import ROWS
-from cnc.experiments.launch_time import LaunchTimes
-from cnc.experiments.launch_time.figures import LAUNCHES, SLEEPS
-from cnc.lab import lab
-from cnc.lab.platform import Platform
+from cnc.testbed import experiments
+from cnc.testbed.experiments.description import LaunchTimeDescription
+from cnc.testbed.experiments.experiment import ROWS
+from cnc.testbed.experiments.launch_time import LaunchTimes
+from cnc.testbed.experiments.launch_time.figures import LAUNCHES, SLEEPS
+from cnc.testbed.lab import lab
+from cnc.testbed.lab.platform import Platform
 
 FILE = Path(__file__).parents[2] / "schedules" / "experiments" / "launch-time.yaml"
 MS = 1_000_000

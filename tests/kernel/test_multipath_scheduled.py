@@ -13,17 +13,17 @@ from typing import Any
 import pytest
 
 from cnc import intent as intents
-from cnc.experiments.multipath.uplinks import ALL_OCTETS, Uplinks
-from cnc.lab import Lab, lab
-from cnc.lab.addressing import addresses, port_addresses
-from cnc.lab.namespaces import inside, sysctl
 from cnc.model import NS_PER_S, Intent, PortRef
 from cnc.planner import plan as compute
 from cnc.rollout import push
 from cnc.talker import tai_ns
-from cnc.traffic.flows import flows
-from cnc.traffic.measure import summarise
-from cnc.traffic.recording import run
+from cnc.testbed.experiments.multipath.uplinks import ALL_OCTETS, Uplinks
+from cnc.testbed.lab import Lab, lab
+from cnc.testbed.lab.addressing import addresses, port_addresses
+from cnc.testbed.lab.namespaces import inside, sysctl
+from cnc.testbed.traffic.flows import flows
+from cnc.testbed.traffic.measure import summarise
+from cnc.testbed.traffic.recording import run
 
 pytestmark = pytest.mark.virtual_time
 

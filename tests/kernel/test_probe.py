@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from cnc.traffic.probe import PROGRAM
+from cnc.testbed.traffic.probe import PROGRAM
 
 pytestmark = pytest.mark.virtual_time
 

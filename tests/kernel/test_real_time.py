@@ -15,7 +15,6 @@ import pytest
 
 from cnc import intent as intents
 from cnc.data_tree.tree import GatesReport
-from cnc.lab import Lab, lab
 from cnc.mechanisms.measurements import EXACT_MAX_NS
 from cnc.mechanisms.second_look import Found, second_look
 from cnc.model import DEFAULT_GATE_MARGIN_NS, NS_PER_S, Intent, Plan
@@ -23,9 +22,10 @@ from cnc.planner import plan as compute
 from cnc.rollout import push
 from cnc.support.format import duration
 from cnc.switch.device import Device
-from cnc.traffic.endpoint import tai_ns
-from cnc.traffic.flows import flows
-from cnc.traffic.recording import Recording, run
+from cnc.testbed.lab import Lab, lab
+from cnc.testbed.traffic.endpoint import tai_ns
+from cnc.testbed.traffic.flows import flows
+from cnc.testbed.traffic.recording import Recording, run
 from tests.bridged_networks import stream
 from tests.kernel.test_lab_policing import refused
 

@@ -17,12 +17,12 @@ import pytest
 from click.testing import CliRunner
 
 from cnc import intent as intents
-from cnc.cli.loop import loop
-from cnc.cli.trace import trace
-from cnc.lab import lab
 from cnc.plans import file as planfile
-from cnc.traffic.loop import run
-from cnc.traffic.trace import table
+from cnc.testbed.cli.loop import loop
+from cnc.testbed.cli.trace import trace
+from cnc.testbed.lab import lab
+from cnc.testbed.traffic.loop import run
+from cnc.testbed.traffic.trace import table
 from tests.bridged_networks import stream
 from tests.json_documents import documented
 from tests.kernel.test_lab_trace_kernel import instances

@@ -19,16 +19,16 @@ from typing import Any
 import pytest
 
 from cnc import intent as intents
-from cnc.lab import Lab, lab
 from cnc.mechanisms.measurements import rounded_up
 from cnc.model import NS_PER_S, Intent, Plan
 from cnc.planner import plan as compute
 from cnc.rollout import push
 from cnc.support.format import duration
 from cnc.talker import tai_ns
-from cnc.traffic.flows import flows
-from cnc.traffic.measure import summarise
-from cnc.traffic.recording import run
+from cnc.testbed.lab import Lab, lab
+from cnc.testbed.traffic.flows import flows
+from cnc.testbed.traffic.measure import summarise
+from cnc.testbed.traffic.recording import run
 from tests import intent_documents as documents
 from tests.intent_documents import DEFAULTS, class_of, stream
 from tests.kernel.gate_wake_ups import SAMPLE_NS, histogram, lateness_of_gates

@@ -15,15 +15,15 @@ from pathlib import Path
 import pytest
 
 from cnc import intent as intents
-from cnc.lab import Lab, lab
-from cnc.lab.addressing import next_hops
 from cnc.model import NS_PER_S, Intent, Plan
 from cnc.planner import plan as compute
 from cnc.rollout import push
-from cnc.traffic.endpoint import tai_ns
-from cnc.traffic.flows import Flow, flows
-from cnc.traffic.measure import is_late
-from cnc.traffic.recording import Recording, run
+from cnc.testbed.lab import Lab, lab
+from cnc.testbed.lab.addressing import next_hops
+from cnc.testbed.traffic.endpoint import tai_ns
+from cnc.testbed.traffic.flows import Flow, flows
+from cnc.testbed.traffic.measure import is_late
+from cnc.testbed.traffic.recording import Recording, run
 
 SCHEDULES = Path(__file__).parents[2] / "schedules"
 MS = 1_000_000

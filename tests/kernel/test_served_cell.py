@@ -17,8 +17,8 @@ from random import Random
 import pytest
 
 from cnc import intent as intents
-from cnc.lab import lab
 from cnc.model import NS_PER_S
+from cnc.testbed.lab import lab
 from tests.served import cell
 from tests.served.cell import Asked, Told
 from tests.served.cuc import Cuc

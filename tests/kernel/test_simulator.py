@@ -10,12 +10,12 @@ import pytest
 import yaml
 
 from cnc import intent as intents
-from cnc.lab import lab
 from cnc.model import NS_PER_S
 from cnc.planner import plan as compute
 from cnc.rollout import push
-from cnc.traffic.endpoint import tai_ns
-from cnc.traffic.recording import run
+from cnc.testbed.lab import lab
+from cnc.testbed.traffic.endpoint import tai_ns
+from cnc.testbed.traffic.recording import run
 from tests.simulator.lab_networks import expected, offered, random_document
 
 DURATION_NS = 10_000_000

@@ -11,16 +11,16 @@ from pathlib import Path
 import pytest
 
 from cnc import intent as intents
-from cnc.lab import Lab, lab
-from cnc.lab.slower import slower
 from cnc.mechanisms.gates.starvation import Starvation
 from cnc.model import NS_PER_S
 from cnc.planner import plan as compute
 from cnc.rollout import push
 from cnc.switch.device import Device
-from cnc.traffic.endpoint import tai_ns
-from cnc.traffic.flows import flows, saturating_period_ns
-from cnc.traffic.recording import run
+from cnc.testbed.lab import Lab, lab
+from cnc.testbed.lab.slower import slower
+from cnc.testbed.traffic.endpoint import tai_ns
+from cnc.testbed.traffic.flows import flows, saturating_period_ns
+from cnc.testbed.traffic.recording import run
 
 LINE3 = Path(__file__).parents[2] / "schedules" / "line3.yaml"
 # Of line3, so that a guest can send as many frames as a link carries.

@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 
 from cnc import intent as intents
-from cnc.lab import Lab, lab
-from cnc.lab.addressing import addresses
 from cnc.model import NS_PER_S
 from cnc.planner import plan as compute
 from cnc.rollout import push
-from cnc.traffic.endpoint import tai_ns
+from cnc.testbed.lab import Lab, lab
+from cnc.testbed.lab.addressing import addresses
+from cnc.testbed.traffic.endpoint import tai_ns
 
 # Its window of 114 ns is just long enough for a frame of 100 octets.
 INTENT = """

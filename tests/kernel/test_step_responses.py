@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from cnc import experiments
-from cnc.experiments.description import StepResponsesDescription
-from cnc.experiments.step_responses import StepResponses
-from cnc.experiments.step_responses.figures import draw
-from cnc.lab import lab
-from cnc.lab.platform import Platform
+from cnc.testbed import experiments
+from cnc.testbed.experiments.description import StepResponsesDescription
+from cnc.testbed.experiments.step_responses import StepResponses
+from cnc.testbed.experiments.step_responses.figures import draw
+from cnc.testbed.lab import lab
+from cnc.testbed.lab.platform import Platform
 from tests.experiments import run_twice_alike
 
 FILE = Path(__file__).parents[2] / "schedules" / "experiments" / "step-responses.yaml"

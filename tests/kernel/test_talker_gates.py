@@ -11,15 +11,15 @@ import pytest
 
 from cnc import app
 from cnc import intent as intents
-from cnc.lab import Lab, lab
 from cnc.model import NS_PER_S, Intent, Plan, PortRef
 from cnc.planner import plan as compute
 from cnc.rollout import push, status
 from cnc.rollout.history import History
 from cnc.talker import tai_ns
-from cnc.traffic.flows import Flow, Pattern, flows, saturating_period_ns
-from cnc.traffic.measure import Summary, summarise
-from cnc.traffic.recording import run
+from cnc.testbed.lab import Lab, lab
+from cnc.testbed.traffic.flows import Flow, Pattern, flows, saturating_period_ns
+from cnc.testbed.traffic.measure import Summary, summarise
+from cnc.testbed.traffic.recording import run
 
 pytestmark = pytest.mark.virtual_time
 

@@ -14,10 +14,10 @@ import pytest
 from cnc import app
 from cnc.captures import reading
 from cnc.captures.verdict import Captured
-from cnc.lab import Lab
 from cnc.model import Plan, PortRef
-from cnc.traffic.capture import Capture
-from cnc.traffic.flows import flows
+from cnc.testbed.lab import Lab
+from cnc.testbed.traffic.capture import Capture
+from cnc.testbed.traffic.flows import flows
 from tests.bridged_networks import line, stream
 from tests.kernel.test_lab_bridged import MS, sent_through, up
 

@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from cnc import intent as intents
-from cnc.lab import Lab, lab
-from cnc.lab.switch import AGENT, NETCONF_SERVER
 from cnc.model import PortRef
 from cnc.planner import plan as compute
 from cnc.plans import file as planfile
 from cnc.rollout import push
 from cnc.rollout.history import FILE_NAME, History
 from cnc.switch import ConnectOptions
+from cnc.testbed.lab import Lab, lab
+from cnc.testbed.lab.switch import AGENT, NETCONF_SERVER
 from tests.stack.watch_process import WatchProcess
 
 LINE3 = Path(__file__).parents[2] / "schedules" / "line3.yaml"

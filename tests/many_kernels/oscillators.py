@@ -6,10 +6,10 @@ import struct
 from functools import cache
 from pathlib import Path
 
-from cnc.intent.lab_model import Clock
-from cnc.lab.kernels import offsets
-from cnc.lab.virtual_network import oscillator
 from cnc.model import NS_PER_S
+from cnc.testbed.intent.lab_model import Clock
+from cnc.testbed.lab.kernels import offsets
+from cnc.testbed.lab.virtual_network import oscillator
 
 
 def gained_ns(clock: Clock, true_ns: int) -> int:

@@ -21,11 +21,11 @@ import sys
 from pyroute2 import netns
 
 from cnc import intent as intents
-from cnc.intent.lab_model import ClockStep
-from cnc.lab.kernels import layout, steps
-from cnc.lab.kernels.node import await_ready, start_programs, switch_of
-from cnc.lab.process import netns_argv
-from cnc.lab.switch import AGENT, PROGRAMS_OF_A_KERNEL, executable
+from cnc.testbed.intent.lab_model import ClockStep
+from cnc.testbed.lab.kernels import layout, steps
+from cnc.testbed.lab.kernels.node import await_ready, start_programs, switch_of
+from cnc.testbed.lab.process import netns_argv
+from cnc.testbed.lab.switch import AGENT, PROGRAMS_OF_A_KERNEL, executable
 
 
 def main(ahead_ns: int) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from cnc.lab.lifecycle import STATE_ROOT
+from cnc.testbed.lab.lifecycle import STATE_ROOT
 from tests.many_kernels.test_lab_of_kernels import THREE_CLOCKS
 
 CNC = Path(sys.executable).with_name("cnc")

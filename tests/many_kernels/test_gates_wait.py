@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 
 from cnc import intent as intents
-from cnc.lab.lifecycle import STATE_ROOT
 from cnc.model import Plan
 from cnc.planner import plan as compute
+from cnc.testbed.lab.lifecycle import STATE_ROOT
 from tests import pcapng_reader
 from tests.many_kernels import power_cut, stray_frames, true_time
 from tests.many_kernels.test_lab_of_kernels import (

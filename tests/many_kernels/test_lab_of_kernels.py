@@ -19,14 +19,14 @@ from typing import Any
 import pytest
 
 from cnc import intent as intents
-from cnc.intent.lab_model import Clock, Clocks
-from cnc.lab import status
-from cnc.lab.kernels import offsets
-from cnc.lab.kernels.offsets import Offset, TrueOffsets
-from cnc.lab.lifecycle import STATE_ROOT
-from cnc.lab.vm.runner import VIRTUAL_EPOCH_NS
 from cnc.model import NS_PER_S
 from cnc.planner import plan as compute
+from cnc.testbed.intent.lab_model import Clock, Clocks
+from cnc.testbed.lab import status
+from cnc.testbed.lab.kernels import offsets
+from cnc.testbed.lab.kernels.offsets import Offset, TrueOffsets
+from cnc.testbed.lab.lifecycle import STATE_ROOT
+from cnc.testbed.lab.vm.runner import VIRTUAL_EPOCH_NS
 from tests import pcapng_reader
 from tests.many_kernels import oscillators, true_time
 

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from cnc.data_tree.tree import KernelSchedule
-from cnc.lab.kernels import offsets
-from cnc.lab.vm.runner import VIRTUAL_EPOCH_NS
 from cnc.model import NS_PER_S, GateControlList, GateEntry
-from cnc.traffic.trace.account import Layer
+from cnc.testbed.lab.kernels import offsets
+from cnc.testbed.lab.vm.runner import VIRTUAL_EPOCH_NS
+from cnc.testbed.traffic.trace.account import Layer
 from tests.kernel.gate_waits import CLOCK_NS, ON_LINK_OCTETS, listed_ns
 
 TAI_NS = 37 * NS_PER_S

@@ -6,8 +6,8 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from cnc.lab.switch import write_key_pair
 from cnc.model import Management
+from cnc.testbed.lab.switch import write_key_pair
 from tests.stack.repository import Repository
 
 

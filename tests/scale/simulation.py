@@ -17,10 +17,10 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from cnc.lab.rehearsal import NETCONF_PORT, loopback_network
-from cnc.lab.switch import make_template, write_key_pair
 from cnc.model import Intent, Management
 from cnc.switch import ConnectOptions
+from cnc.testbed.lab.rehearsal import NETCONF_PORT, loopback_network
+from cnc.testbed.lab.switch import make_template, write_key_pair
 from tests.scale.chassis import Chassis
 from tests.scale.kernel_on_disk import Recorded
 from tests.scale.line import line

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from cnc.model import Network
-from cnc.traffic.ethernet import Arrival
+from cnc.testbed.traffic.ethernet import Arrival
 
 INTERFACE = "eth0"
 

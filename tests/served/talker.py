@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import Any
 
 from cnc.talker import be_punctual, sleep_until, tai_ns
-from cnc.traffic.endpoint import report_ready
-from cnc.traffic.ethernet import EthernetOutlet
+from cnc.testbed.traffic.endpoint import report_ready
+from cnc.testbed.traffic.ethernet import EthernetOutlet
 
 NS_PER_MS = 1_000_000
 _READ_OCTETS = 65_536

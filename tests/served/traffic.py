@@ -10,11 +10,11 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
-from cnc.lab import Lab
 from cnc.model import Bridge
 from cnc.talker import tai_ns
-from cnc.traffic.flows import BACKGROUND_OCTETS, UNKNOWN_MAC
-from cnc.traffic.station import Station
+from cnc.testbed.lab import Lab
+from cnc.testbed.traffic.flows import BACKGROUND_OCTETS, UNKNOWN_MAC
+from cnc.testbed.traffic.station import Station
 from tests.served import talker
 from tests.served.judging import INTERFACE, Judge, Judged, Sent
 

@@ -9,8 +9,8 @@ from random import Random
 from typing import Any
 
 from cnc.model import Intent, Link, Network, Plan, PortRef
-from cnc.traffic.flows import Flow as Sent
-from cnc.traffic.flows import flows
+from cnc.testbed.traffic.flows import Flow as Sent
+from cnc.testbed.traffic.flows import flows
 from tests.simulator.adversary import Adversary, Busy, Nobody
 from tests.simulator.motion import Motion
 from tests.simulator.outcome import list_of

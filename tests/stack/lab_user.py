@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from cnc.lab import rehearsed
+from cnc.testbed.lab import rehearsed
 
 CHECKOUT = Path(__file__).parents[2]
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108  sysrepo's directory, not a temporary file

@@ -14,7 +14,6 @@ from cnc import intent as intents
 from cnc.data_tree.counters import RECOVERY_COUNTERS
 from cnc.data_tree.state import SwitchState
 from cnc.errors import RolloutError
-from cnc.lab.rehearsal import Rehearsal, rehearsal
 from cnc.mechanisms.composition import within
 from cnc.mechanisms.frer.model import Generation, Recovery, SequenceFunctions
 from cnc.mechanisms.stream_filters.model import StreamFilters, normal
@@ -28,6 +27,7 @@ from cnc.switch.device import Device, Managed, StoredSwitch
 from cnc.switch.payload import desired_nodes, edit_config
 from cnc.switch.rollout_id import RolloutId
 from cnc.switch.subscription import Subscription
+from cnc.testbed.lab.rehearsal import Rehearsal, rehearsal
 from cnc.watch.condition import Event, Kind
 from cnc.watch.following import Follower
 from cnc.watch.observation import Observation

@@ -20,7 +20,6 @@ import pytest
 from distributed import Client
 
 from cnc.errors import CncError
-from cnc.experiments import grid
 from cnc.planner import executors
 from cnc.planner.algorithm import Budget, Result
 from cnc.planner.executors import open_executor
@@ -28,6 +27,7 @@ from cnc.planner.greedy import NoWait
 from cnc.planner.neighbourhood import Neighbourhood
 from cnc.planner.portfolio import Portfolio
 from cnc.planner.problem import Problem
+from cnc.testbed.experiments import grid
 from tests.unit.test_planner_portfolio import a_problem
 
 CHECKOUT = Path(__file__).parents[2]

@@ -15,7 +15,7 @@ from agent.mechanisms.gates.model import GateState
 from agent.model import PtpPortState, PtpStatus
 from cnc import cli
 from cnc import intent as intents
-from cnc.lab import Lab
+from cnc.testbed.lab import Lab
 from tests.stack.front_end import BASE
 from tests.stack.recording_kernel import port
 from tests.stack.sysrepo_client import BRIDGE_PORT, GATES, entry, gated

@@ -12,7 +12,6 @@ import pytest
 from cnc import intent as intents
 from cnc.data_tree.tree import GatesReport, KernelSchedule, PortReport, TalkerReport
 from cnc.errors import RolloutError
-from cnc.lab.rehearsal import Rehearsal, rehearsal
 from cnc.mechanisms.launch_time.model import KernelLaunch, LaunchMode, LaunchReport
 from cnc.model import (
     EndStation,
@@ -27,6 +26,7 @@ from cnc.rollout.events import Step, StepBegun
 from cnc.rollout.history import History, Outcome
 from cnc.rollout.preflight import Verdict
 from cnc.switch.device import Device
+from cnc.testbed.lab.rehearsal import Rehearsal, rehearsal
 from tests.intent_documents import ROUTED_CLASSES, addresses_of, defaults_of, stream, topology
 from tests.unit.asked import desired_ports
 

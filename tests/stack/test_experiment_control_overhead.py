@@ -33,8 +33,8 @@ cycle: 1ms
 MEASURE = """
 import sys
 from pathlib import Path
-from cnc.experiments import measure
-from cnc.experiments.control_overhead import experiment as control_overhead
+from cnc.testbed.experiments import measure
+from cnc.testbed.experiments.control_overhead import experiment as control_overhead
 
 control_overhead.own_kernel_has_taprio = lambda: False
 measure(Path(sys.argv[1]), Path(sys.argv[2]), lambda step: print(step, flush=True))
@@ -141,7 +141,7 @@ def test_nothing_is_left_of_switches_whose_experiment_is_ended(
 
 def test_a_program_that_ends_at_once_is_named_with_its_last_words(scratch: Path):
     rehearse = (
-        "from cnc.lab.rehearsal import rehearsal\n"
+        "from cnc.testbed.lab.rehearsal import rehearsal\n"
         "with rehearsal(['s1'], ['p1,p1']): raise AssertionError('it came up')\n"
     )
     ended = subprocess.run(

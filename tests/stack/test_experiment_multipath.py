@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from cnc import experiments
-from cnc.experiments.experiment import ROWS
+from cnc.testbed import experiments
+from cnc.testbed.experiments.experiment import ROWS
 
 EXPERIMENTS = Path(__file__).parents[2] / "schedules" / "experiments"
 S = 1_000_000_000

@@ -15,7 +15,6 @@ from cnc import discover
 from cnc import intent as intents
 from cnc.data_tree.tree import BRIDGE, INTERFACES, NETCONF, SCHED, SCHED_BRIDGE, TSN_LINUX
 from cnc.errors import RolloutError
-from cnc.lab.switch import write_key_pair
 from cnc.model import Plan, PortRef
 from cnc.planner import plan as compute
 from cnc.rollout import doctor, push, status
@@ -23,6 +22,7 @@ from cnc.rollout.history import History, Outcome
 from cnc.rollout.preflight import Check, Verdict
 from cnc.switch import ConnectOptions
 from cnc.switch.device import Device, Managed
+from cnc.testbed.lab.switch import write_key_pair
 from tests.intent_documents import DEFAULTS, class_of, stream, topology
 from tests.stack.foreign_switch import MODULES_OF_2018, PROFILE, USER, ForeignSwitch, reachable
 

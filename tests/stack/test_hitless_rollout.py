@@ -21,7 +21,6 @@ from cnc import app
 from cnc import intent as intents
 from cnc.data_tree.tree import TalkerReport
 from cnc.errors import PlanRejected, RolloutError
-from cnc.lab.rehearsal import Rehearsal, rehearsal
 from cnc.mechanisms.stream_filters.model import StreamFilters, normal
 from cnc.model import NS_PER_S, BridgeForwarding, Plan
 from cnc.planner import plan as compute
@@ -33,6 +32,7 @@ from cnc.rollout.rollout import Report
 from cnc.switch.device import Device, Managed
 from cnc.switch.payload import edit_config
 from cnc.switch.rollout_id import RolloutId
+from cnc.testbed.lab.rehearsal import Rehearsal, rehearsal
 from tests.intent_documents import CLASSES, addresses_of, defaults_of, stream, topology
 from tests.unit.asked import asked, bridge_forwarding
 

@@ -13,13 +13,13 @@ import pytest
 
 from cnc import intent as intents
 from cnc.errors import RolloutError
-from cnc.lab.rehearsal import Rehearsal, rehearsal
 from cnc.model import Plan
 from cnc.planner import plan as compute
 from cnc.rollout import push, roll_back, status
 from cnc.rollout.history import History, Phase
 from cnc.rollout.transaction import Transaction
 from cnc.switch.device import Device, DeviceError
+from cnc.testbed.lab.rehearsal import Rehearsal, rehearsal
 from tests.intent_documents import (
     CLASSES,
     addresses_of,

@@ -11,7 +11,6 @@ import pytest
 
 from cnc import intent as intents
 from cnc.errors import RolloutError
-from cnc.lab.rehearsal import Rehearsal, rehearsal
 from cnc.mechanisms.multipath.model import PathReport
 from cnc.model import EndStation, Plan
 from cnc.planner import plan as compute
@@ -20,6 +19,7 @@ from cnc.rollout.compare import PortStatus
 from cnc.rollout.events import Step, StepBegun
 from cnc.rollout.history import History
 from cnc.switch.device import Device
+from cnc.testbed.lab.rehearsal import Rehearsal, rehearsal
 from tests.intent_documents import ROUTED_CLASSES, addresses_of, defaults_of, stream, topology
 
 PORTS = ("s1", "t1", "l1", "eth0", "wwan0")

@@ -23,9 +23,9 @@ CONTROLLER, AGENT = "tsn-control-plane", "tsn-control-plane-agent"
 FOLDERS = {CONTROLLER: CHECKOUT, AGENT: CHECKOUT / "agent"}
 PACKAGES = {CONTROLLER: "cnc", AGENT: "agent"}
 PROGRAMS = {
-    "cnc/lab/virtual_network/virtual-network",
-    "cnc/lab/own_group/own-group.preload",
-    "cnc/traffic/probe/tsn-probe",
+    "cnc/testbed/lab/virtual_network/virtual-network",
+    "cnc/testbed/lab/own_group/own-group.preload",
+    "cnc/testbed/traffic/probe/tsn-probe",
 }
 # What modules need that come with an extra, as they are imported.
 OF_THE_PLANNER = {"ortools", "distributed", "dask"}
@@ -38,7 +38,7 @@ pytestmark = pytest.mark.timeout(600)  # an environment is many files to write
 # Starts a switch of the wheel's own programs and modules, and asks it for its modules.
 REHEARSAL = """
 import json
-from cnc.lab.rehearsal import rehearsal
+from cnc.testbed.lab.rehearsal import rehearsal
 from cnc.switch.device import Device, Managed
 with rehearsal(["s1"], ["p1"]) as running:
     with Device(Managed("s1", running.managements["s1"]), running.connect) as device:
@@ -229,12 +229,14 @@ def test_without_an_extra_the_controller_works_and_nothing_of_the_switch_is_ther
 
 
 def test_the_runner_of_kernels_works_without_a_checkout(bare):
-    script = "import subprocess; from cnc.lab import vm; subprocess.run([*vm.RUNNER, '--which'])"
+    script = (
+        "import subprocess; from cnc.testbed.lab import vm; subprocess.run([*vm.RUNNER, '--which'])"
+    )
     told = bare.succeeds("python", "-c", script)
     lane, _, reason = told.partition(": ")
     assert lane in {"own", "uml", "qemu"}
     assert reason
-    assert bare.succeeds("python", "-m", "cnc.lab.vm", "--which") == told
+    assert bare.succeeds("python", "-m", "cnc.testbed.lab.vm", "--which") == told
 
 
 def test_every_module_of_the_controller_is_there_with_what_it_needs(bare):
@@ -278,7 +280,7 @@ def test_the_extra_report_brings_pictures(installed):
     environment = installed("report")
     environment.succeeds(
         *("python", "-c"),
-        "import cnc.experiments.gate_share.pictures; from matplotlib.figure import Figure; "
+        "import cnc.testbed.experiments.gate_share.pictures; from matplotlib.figure import Figure; "
         "Figure().savefig('empty.svg')",
     )
 

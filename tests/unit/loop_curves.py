@@ -10,7 +10,7 @@ from pathlib import Path
 from cnc import intent as intents
 from cnc.loops.model import Arm, Conveyor, Loop, Loops, PiController
 from cnc.loops.paths import Sine
-from cnc.traffic.loop.run import Curve, Period
+from cnc.testbed.traffic.loop.run import Curve, Period
 
 LOOP = intents.load(Path(__file__).parents[2] / "schedules" / "arm.yaml")[Loops].by_name["tip"]
 ARM = Arm((Decimal("0.4"), Decimal("0.3")), Decimal(10), 5_000_000)

@@ -12,7 +12,7 @@ from click.shell_completion import BashComplete
 from click.testing import CliRunner
 
 from cnc import cli
-from cnc.lab import lifecycle
+from cnc.testbed.lab import lifecycle
 
 
 def offered(*words: str) -> list[str]:

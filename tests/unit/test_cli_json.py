@@ -14,26 +14,27 @@ import pytest
 from click.testing import CliRunner
 from jsonschema import ValidationError
 
-from cnc import cli, experiments, rollout
+from cnc import cli, rollout
 from cnc.cli import render, settings
-from cnc.cli.measure import print_measured
-from cnc.cli.render import traffic
 from cnc.cli.watch import _print_json
 from cnc.data_tree.tree import KernelSchedule
-from cnc.experiments.experiment import Report
 from cnc.json_output import commands
-from cnc.lab import NodeStatus, lifecycle
-from cnc.lab.platform import Platform
 from cnc.model import GateControlList, GateEntry, PortRef
 from cnc.rollout import PortStatus
 from cnc.rollout.history import FILE_NAME, History
 from cnc.rollout.preflight import Check, Finding, Verdict
 from cnc.rollout.rollout import PortChange
 from cnc.rollout.transaction import SwitchTimes
-from cnc.traffic.flows import BridgedFlow, Flow
-from cnc.traffic.iperf import Throughput
-from cnc.traffic.measure import Lateness, Spread, Summary
-from cnc.traffic.pairing import Stray
+from cnc.testbed import experiments
+from cnc.testbed.cli.measure import print_measured
+from cnc.testbed.cli.render import traffic
+from cnc.testbed.experiments.experiment import Report
+from cnc.testbed.lab import NodeStatus, lifecycle
+from cnc.testbed.lab.platform import Platform
+from cnc.testbed.traffic.flows import BridgedFlow, Flow
+from cnc.testbed.traffic.iperf import Throughput
+from cnc.testbed.traffic.measure import Lateness, Spread, Summary
+from cnc.testbed.traffic.pairing import Stray
 from cnc.watch import Event
 from cnc.watch.condition import Kind, What
 from tests.json_documents import SCHEMAS, documented

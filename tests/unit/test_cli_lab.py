@@ -14,15 +14,15 @@ from click.testing import CliRunner, Result
 
 from cnc import cli
 from cnc import intent as intents
-from cnc.cli.render import traffic as traffic_render
 from cnc.errors import CncError, InputError
-from cnc.intent.lab_model import Emulation, LabClocks, LabKernels, LabTime
-from cnc.lab import attach, lifecycle
-from cnc.lab.platform import Platform
-from cnc.traffic import iperf
-from cnc.traffic.flows import Flow
-from cnc.traffic.iperf import Throughput
-from cnc.traffic.measure import Lateness, Spread, Summary
+from cnc.testbed.cli.render import traffic as traffic_render
+from cnc.testbed.intent.lab_model import Emulation, LabClocks, LabKernels, LabTime
+from cnc.testbed.lab import attach, lifecycle
+from cnc.testbed.lab.platform import Platform
+from cnc.testbed.traffic import iperf
+from cnc.testbed.traffic.flows import Flow
+from cnc.testbed.traffic.iperf import Throughput
+from cnc.testbed.traffic.measure import Lateness, Spread, Summary
 
 SCHEDULES = Path(__file__).parents[2] / "schedules"
 LINE3, TOPO = SCHEDULES / "line3.yaml", SCHEDULES / "mininet-line.py"

@@ -10,9 +10,9 @@ import pytest
 
 from cnc import app
 from cnc import intent as intents
-from cnc.cli import sending
 from cnc.model import Intent, Plan
 from cnc.planner import plan as compute
+from cnc.testbed.cli import sending
 
 LINE3 = Path(__file__).parents[2] / "schedules" / "line3.yaml"
 

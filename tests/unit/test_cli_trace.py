@@ -9,20 +9,20 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from cnc.cli.render import trace as render
-from cnc.cli.trace import trace
-from cnc.json_output.trace import Trace
-from cnc.lab.platform import Platform
 from cnc.model import Plan
 from cnc.plans import file as planfile
-from cnc.traffic.trace.account import Account
-from cnc.traffic.trace.clocks import ClockSpan, OneClock, TrueTime
-from cnc.traffic.trace.columns import gather
-from cnc.traffic.trace.correlation import correlations
-from cnc.traffic.trace.drift import drifts
-from cnc.traffic.trace.margins import Margins
-from cnc.traffic.trace.outliers import outliers
-from cnc.traffic.trace.summary import summarise
+from cnc.testbed.cli.render import trace as render
+from cnc.testbed.cli.trace import trace
+from cnc.testbed.json_output.trace import Trace
+from cnc.testbed.lab.platform import Platform
+from cnc.testbed.traffic.trace.account import Account
+from cnc.testbed.traffic.trace.clocks import ClockSpan, OneClock, TrueTime
+from cnc.testbed.traffic.trace.columns import gather
+from cnc.testbed.traffic.trace.correlation import correlations
+from cnc.testbed.traffic.trace.drift import drifts
+from cnc.testbed.traffic.trace.margins import Margins
+from cnc.testbed.traffic.trace.outliers import outliers
+from cnc.testbed.traffic.trace.summary import summarise
 from tests.unit.traced_frames import T0, Record, torque
 
 

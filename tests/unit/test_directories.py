@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from cnc.lab import vm
 from cnc.support import directories
+from cnc.testbed.lab import vm
 
 VARIABLES = ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME", "TSN_CACHE")
 

@@ -35,8 +35,8 @@ def test_a_page_that_changed_runs_alone(pages):
 @pytest.mark.parametrize(
     ("source", "page"),
     [
-        ("cnc/cli/capture.py", "commands.md"),
-        ("cnc/cli/render/lab.py", "lab.md"),
+        ("cnc/testbed/cli/capture.py", "commands.md"),
+        ("cnc/testbed/cli/render/lab.py", "lab.md"),
         ("cnc/cli/example.yaml", "commands.md"),
     ],
 )
@@ -45,7 +45,7 @@ def test_pages_with_a_command_run_when_its_source_changed(pages, source, page):
 
 
 def test_pages_without_a_command_do_not_run_when_its_source_changed(pages):
-    assert "rollout.md" not in names(affected.pages(pages, ["cnc/cli/capture.py"]))
+    assert "rollout.md" not in names(affected.pages(pages, ["cnc/testbed/cli/capture.py"]))
 
 
 def test_pages_with_a_script_run_when_it_changed(pages):

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from cnc.traffic.echo import program
-from cnc.traffic.echo.chain import Component, echo_points
-from cnc.traffic.ethernet import Arrival
+from cnc.testbed.traffic.echo import program
+from cnc.testbed.traffic.echo.chain import Component, echo_points
+from cnc.testbed.traffic.ethernet import Arrival
 
 MS = 1_000_000
 START_NS = 1_000_000_000

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cnc.traffic.echo.sampling import Sample, Sampling
+from cnc.testbed.traffic.echo.sampling import Sample, Sampling
 
 MS = 1_000_000
 

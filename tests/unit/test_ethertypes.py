@@ -14,10 +14,10 @@ from cnc.intent.source import parse
 from cnc.keys.written import keys_of
 from cnc.model import Intent, Plan
 from cnc.model.transmissions import transmissions
-from cnc.traffic.flows import flows, marks
-from cnc.traffic.loop.stations import sending
-from cnc.traffic.probe_filter import Marks, probe_of
-from cnc.traffic.sockets import PROBE
+from cnc.testbed.traffic.flows import flows, marks
+from cnc.testbed.traffic.loop.stations import sending
+from cnc.testbed.traffic.probe_filter import Marks, probe_of
+from cnc.testbed.traffic.sockets import PROBE
 
 AVTP, PROFINET = 0x22F0, 0x8892
 DOCUMENT = """

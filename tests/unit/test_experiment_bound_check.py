@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from cnc.errors import InputError
-from cnc.experiments import description, planned
-from cnc.experiments.bound_check import BoundCheck
-from cnc.experiments.description import BoundCheckDescription
-from cnc.experiments.experiment import Report, write_rows
-from cnc.lab.platform import Platform
-from cnc.traffic.flows import BACKGROUND_SHARE
-from cnc.traffic.recording import Frame, Recording
+from cnc.testbed.experiments import description, planned
+from cnc.testbed.experiments.bound_check import BoundCheck
+from cnc.testbed.experiments.description import BoundCheckDescription
+from cnc.testbed.experiments.experiment import Report, write_rows
+from cnc.testbed.lab.platform import Platform
+from cnc.testbed.traffic.flows import BACKGROUND_SHARE
+from cnc.testbed.traffic.recording import Frame, Recording
 
 FILE = Path(__file__).parents[2] / "schedules/experiments/bound-check.yaml"
 EXACT = Platform("Linux 6.12, user-mode Linux", "virtual time", exact=True)

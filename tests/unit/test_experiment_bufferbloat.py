@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from cnc import experiments
 from cnc.errors import CncError, InputError
-from cnc.experiments.bufferbloat import Bufferbloat
-from cnc.experiments.bufferbloat.experiment import COLUMNS
-from cnc.experiments.bufferbloat.figures import APART, TOGETHER
-from cnc.experiments.experiment import Report, write_rows
-from cnc.lab.platform import Platform
-from cnc.traffic import endpoint
-from cnc.traffic.flows import JitteredFlow
+from cnc.testbed import experiments
+from cnc.testbed.experiments.bufferbloat import Bufferbloat
+from cnc.testbed.experiments.bufferbloat.experiment import COLUMNS
+from cnc.testbed.experiments.bufferbloat.figures import APART, TOGETHER
+from cnc.testbed.experiments.experiment import Report, write_rows
+from cnc.testbed.lab.platform import Platform
+from cnc.testbed.traffic import endpoint
+from cnc.testbed.traffic.flows import JitteredFlow
 from tests.experiments import assert_file_is_refused
 
 SCHEDULES = Path(__file__).parents[2] / "schedules"

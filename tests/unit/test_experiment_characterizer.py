@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from cnc import experiments
 from cnc.errors import InputError
-from cnc.experiments.characterizer import Characterizer, network
-from cnc.experiments.characterizer.experiment import COLUMNS
-from cnc.experiments.experiment import Report, write_rows
-from cnc.lab.platform import Platform
+from cnc.testbed import experiments
+from cnc.testbed.experiments.characterizer import Characterizer, network
+from cnc.testbed.experiments.characterizer.experiment import COLUMNS
+from cnc.testbed.experiments.experiment import Report, write_rows
+from cnc.testbed.lab.platform import Platform
 
 SCHEDULES = Path(__file__).parents[2] / "schedules"
 FILE = SCHEDULES / "experiments" / "characterizer.yaml"

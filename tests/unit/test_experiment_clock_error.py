@@ -7,13 +7,18 @@ from pathlib import Path
 import pytest
 
 from cnc.errors import InputError
-from cnc.experiments import description, planned
-from cnc.experiments.clock_error.experiment import COLUMNS, ClockError, at_their_slowest, early
-from cnc.experiments.description import ClockErrorDescription
-from cnc.experiments.experiment import Report, write_rows
-from cnc.lab.platform import Platform
 from cnc.model import GateControlList, GateEntry
-from cnc.traffic.recording import Frame, Recording
+from cnc.testbed.experiments import description, planned
+from cnc.testbed.experiments.clock_error.experiment import (
+    COLUMNS,
+    ClockError,
+    at_their_slowest,
+    early,
+)
+from cnc.testbed.experiments.description import ClockErrorDescription
+from cnc.testbed.experiments.experiment import Report, write_rows
+from cnc.testbed.lab.platform import Platform
+from cnc.testbed.traffic.recording import Frame, Recording
 
 FILE = Path(__file__).parents[2] / "schedules/experiments/clock-error.yaml"
 EXACT = Platform("Linux 6.12, user-mode Linux", "virtual time", exact=True)

@@ -11,16 +11,16 @@ import pytest
 
 from cnc import intent as intents
 from cnc.errors import InputError
-from cnc.experiments import clocked, description, pictures
-from cnc.experiments.clock_loss import ClockLoss
-from cnc.experiments.clock_loss.figures import Part, StreamOutcome, Turn, part_of
-from cnc.experiments.clock_loss.pictures import clock_loss_pictures
-from cnc.experiments.clock_loss.prediction import departure_ns, first_late_ns, latencies_ns
-from cnc.experiments.description import ClockLossDescription
-from cnc.intent.lab_model import Clocks
-from cnc.lab.kernels.offsets import Offset, TrueOffsets
 from cnc.model import GateControlList, GateEntry, Plan
-from cnc.traffic.recording import Flow, Frame
+from cnc.testbed.experiments import clocked, description, pictures
+from cnc.testbed.experiments.clock_loss import ClockLoss
+from cnc.testbed.experiments.clock_loss.figures import Part, StreamOutcome, Turn, part_of
+from cnc.testbed.experiments.clock_loss.pictures import clock_loss_pictures
+from cnc.testbed.experiments.clock_loss.prediction import departure_ns, first_late_ns, latencies_ns
+from cnc.testbed.experiments.description import ClockLossDescription
+from cnc.testbed.intent.lab_model import Clocks
+from cnc.testbed.lab.kernels.offsets import Offset, TrueOffsets
+from cnc.testbed.traffic.recording import Flow, Frame
 
 FILE = Path(__file__).parents[2] / "schedules/experiments/clock-loss.yaml"
 # Class 1 may send from 10 to 20 and from 60 to 100 of 100 ns.

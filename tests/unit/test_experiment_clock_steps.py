@@ -9,11 +9,13 @@ from types import SimpleNamespace
 import pytest
 
 from cnc.errors import CncError, InputError
-from cnc.experiments import description, experiment_of, pictures
-from cnc.experiments.clock_loss.figures import Part, StreamOutcome
-from cnc.experiments.clock_steps import ClockSteps
-from cnc.experiments.clock_steps import experiment as module
-from cnc.experiments.clock_steps.figures import (
+from cnc.model import Plan
+from cnc.rollout.events import Step, StepBegun, ignore
+from cnc.testbed.experiments import description, experiment_of, pictures
+from cnc.testbed.experiments.clock_loss.figures import Part, StreamOutcome
+from cnc.testbed.experiments.clock_steps import ClockSteps
+from cnc.testbed.experiments.clock_steps import experiment as module
+from cnc.testbed.experiments.clock_steps.figures import (
     PUSH_COLUMNS,
     PUSHED,
     Push,
@@ -21,13 +23,11 @@ from cnc.experiments.clock_steps.figures import (
     Turn,
     settling_disagreements,
 )
-from cnc.experiments.clocked import Recorded
-from cnc.experiments.description import ClockStepsDescription
-from cnc.lab.kernels.offsets import Offset, TrueOffsets
-from cnc.lab.platform import Platform
-from cnc.model import Plan
-from cnc.rollout.events import Step, StepBegun, ignore
-from cnc.traffic.recording import Frame, Recording
+from cnc.testbed.experiments.clocked import Recorded
+from cnc.testbed.experiments.description import ClockStepsDescription
+from cnc.testbed.lab.kernels.offsets import Offset, TrueOffsets
+from cnc.testbed.lab.platform import Platform
+from cnc.testbed.traffic.recording import Frame, Recording
 
 FILE = Path(__file__).parents[2] / "schedules/experiments/clock-steps.yaml"
 ALLOWED_NS = 1_000

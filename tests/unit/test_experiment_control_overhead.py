@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from cnc import experiments
 from cnc.errors import CncError, InputError
-from cnc.experiments.control_overhead import experiment as control_overhead
-from cnc.experiments.control_overhead.experiment import COLUMNS, MACHINE
-from cnc.experiments.control_overhead.figures import STEPS
-from cnc.experiments.control_overhead.published import PUBLISHED
-from cnc.experiments.description import ControlOverheadDescription, load
-from cnc.experiments.experiment import Report, write_rows
-from cnc.lab import rehearsal
-from cnc.lab.platform import Platform
+from cnc.testbed import experiments
+from cnc.testbed.experiments.control_overhead import experiment as control_overhead
+from cnc.testbed.experiments.control_overhead.experiment import COLUMNS, MACHINE
+from cnc.testbed.experiments.control_overhead.figures import STEPS
+from cnc.testbed.experiments.control_overhead.published import PUBLISHED
+from cnc.testbed.experiments.description import ControlOverheadDescription, load
+from cnc.testbed.experiments.experiment import Report, write_rows
+from cnc.testbed.lab import rehearsal
+from cnc.testbed.lab.platform import Platform
 
 EXAMPLE = Path(__file__).parents[2] / "schedules/experiments/control-overhead.yaml"
 MS = 1_000_000

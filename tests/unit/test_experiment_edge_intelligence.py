@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from cnc import experiments
 from cnc.errors import InputError
-from cnc.experiments.edge_intelligence import EdgeIntelligence
-from cnc.experiments.edge_intelligence.experiment import COLUMNS, RUNS
-from cnc.experiments.edge_intelligence.figures import RAMP, TOGGLE, computed, value_at
-from cnc.experiments.experiment import Report, write_rows
-from cnc.lab.platform import Platform
-from cnc.traffic.edge.predictors import Received, forward, hold, line
+from cnc.testbed import experiments
+from cnc.testbed.experiments.edge_intelligence import EdgeIntelligence
+from cnc.testbed.experiments.edge_intelligence.experiment import COLUMNS, RUNS
+from cnc.testbed.experiments.edge_intelligence.figures import RAMP, TOGGLE, computed, value_at
+from cnc.testbed.experiments.experiment import Report, write_rows
+from cnc.testbed.lab.platform import Platform
+from cnc.testbed.traffic.edge.predictors import Received, forward, hold, line
 from tests.experiments import assert_file_is_refused
 
 SCHEDULES = Path(__file__).parents[2] / "schedules"

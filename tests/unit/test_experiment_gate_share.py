@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from cnc import check, experiments, planner
+from cnc import check, planner
 from cnc.errors import InputError, Unschedulable
-from cnc.experiments import description
-from cnc.experiments.description import GateShareDescription
-from cnc.experiments.gate_share import gateway
-from cnc.experiments.gate_share.beside import Beside
 from cnc.model import GateControlList, GateEntry, PortRef
+from cnc.testbed import experiments
+from cnc.testbed.experiments import description
+from cnc.testbed.experiments.description import GateShareDescription
+from cnc.testbed.experiments.gate_share import gateway
+from cnc.testbed.experiments.gate_share.beside import Beside
 
 FILE = Path(__file__).parents[2] / "schedules/experiments/share-sweep.yaml"
 

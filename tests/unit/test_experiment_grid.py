@@ -16,16 +16,17 @@ import pytest
 from click.testing import CliRunner, Result
 from pydantic import Field
 
-from cnc import cli, experiments
+from cnc import cli
 from cnc import intent as intents
 from cnc.errors import InputError
-from cnc.experiments import description
-from cnc.experiments.grid import runs
-from cnc.experiments.grid.points import EXPERIMENT, INTENT, points
-from cnc.experiments.keys import NAMES_A_FILE, NetworkDescription
 from cnc.intent.replacing import path_of, with_value
 from cnc.keys.values import text
 from cnc.planner import executors
+from cnc.testbed import experiments
+from cnc.testbed.experiments import description
+from cnc.testbed.experiments.grid import runs
+from cnc.testbed.experiments.grid.points import EXPERIMENT, INTENT, points
+from cnc.testbed.experiments.keys import NAMES_A_FILE, NetworkDescription
 
 SCHEDULES = Path(__file__).parents[2] / "schedules"
 EXPERIMENTS = SCHEDULES / "experiments"
@@ -237,14 +238,14 @@ def test_jobs_are_about_several_runs():
 
 def test_nothing_runs_beside_a_measurement_in_real_time(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delenv("TSN_VM", raising=False)
-    monkeypatch.setattr("cnc.lab.vm.own_kernel_has_taprio", lambda: True)
+    monkeypatch.setattr("cnc.testbed.lab.vm.own_kernel_has_taprio", lambda: True)
     (bounds,) = points(BOUNDS, ["frames=1"])
     (overhead,) = points(EXPERIMENTS / "control-overhead.yaml", ["rounds=1"])
     for point in (bounds, overhead):
         assert runs.Processes(point.experiment, None).count == 1
         with pytest.raises(InputError, match="--jobs: found 2, expected 1"):
             runs.Processes(point.experiment, 2)
-    monkeypatch.setattr("cnc.lab.vm.own_kernel_has_taprio", lambda: False)
+    monkeypatch.setattr("cnc.testbed.lab.vm.own_kernel_has_taprio", lambda: False)
     assert runs.Processes(bounds.experiment, 2).count == 2
 
 
@@ -278,7 +279,7 @@ def in_place_of_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
         return [sys.executable, "-c", RUN, str(frames), str(directory)]
 
     monkeypatch.delenv("TSN_VM", raising=False)
-    monkeypatch.setattr("cnc.lab.vm.own_kernel_has_taprio", lambda: False)
+    monkeypatch.setattr("cnc.testbed.lab.vm.own_kernel_has_taprio", lambda: False)
     monkeypatch.setattr(runs, "command", command)
 
 

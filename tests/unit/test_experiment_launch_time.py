@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from cnc.errors import InputError
-from cnc.experiments import description
-from cnc.experiments.description import LaunchTimeDescription
-from cnc.experiments.experiment import Report, write_rows
-from cnc.experiments.launch_time import LaunchTimes
-from cnc.experiments.launch_time.experiment import COLUMNS
-from cnc.experiments.launch_time.figures import LAUNCHES, SLEEPS
-from cnc.lab.platform import Platform
+from cnc.testbed.experiments import description
+from cnc.testbed.experiments.description import LaunchTimeDescription
+from cnc.testbed.experiments.experiment import Report, write_rows
+from cnc.testbed.experiments.launch_time import LaunchTimes
+from cnc.testbed.experiments.launch_time.experiment import COLUMNS
+from cnc.testbed.experiments.launch_time.figures import LAUNCHES, SLEEPS
+from cnc.testbed.lab.platform import Platform
 from tests.experiments import assert_file_is_refused
 
 FILE = Path(__file__).parents[2] / "schedules/experiments/launch-time.yaml"

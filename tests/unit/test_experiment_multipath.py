@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from cnc import experiments
 from cnc.errors import InputError
-from cnc.experiments.experiment import Report, write_rows
-from cnc.experiments.multipath import aggregation, on_demand, reliability
-from cnc.lab.platform import Platform
+from cnc.testbed import experiments
+from cnc.testbed.experiments.experiment import Report, write_rows
+from cnc.testbed.experiments.multipath import aggregation, on_demand, reliability
+from cnc.testbed.lab.platform import Platform
 from tests.experiments import assert_file_is_refused
 
 SCHEDULES = Path(__file__).parents[2] / "schedules"

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from cnc import experiments
 from cnc.errors import CncError, InputError
-from cnc.experiments.experiment import Report, write_rows
-from cnc.experiments.replay import Replayed
-from cnc.experiments.replay.experiment import COLUMNS
-from cnc.experiments.replay.figures import waits_ns
-from cnc.lab.platform import Platform
+from cnc.testbed import experiments
+from cnc.testbed.experiments.experiment import Report, write_rows
+from cnc.testbed.experiments.replay import Replayed
+from cnc.testbed.experiments.replay.experiment import COLUMNS
+from cnc.testbed.experiments.replay.figures import waits_ns
+from cnc.testbed.lab.platform import Platform
 from tests.experiments import assert_file_is_refused
 
 SCHEDULES = Path(__file__).parents[2] / "schedules"

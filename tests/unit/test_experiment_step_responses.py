@@ -9,22 +9,22 @@ from pathlib import Path
 
 import pytest
 
-from cnc import experiments
 from cnc import intent as intents
 from cnc.errors import InputError
-from cnc.experiments.description import StepResponsesDescription
-from cnc.experiments.experiment import Report, write_rows
-from cnc.experiments.step_responses import StepResponses
-from cnc.experiments.step_responses.experiment import COLUMNS
-from cnc.experiments.step_responses.figures import (
+from cnc.loops.model import Loop, Loops
+from cnc.testbed import experiments
+from cnc.testbed.experiments.description import StepResponsesDescription
+from cnc.testbed.experiments.experiment import Report, write_rows
+from cnc.testbed.experiments.step_responses import StepResponses
+from cnc.testbed.experiments.step_responses.experiment import COLUMNS
+from cnc.testbed.experiments.step_responses.figures import (
     computed,
     draw,
     over,
 )
-from cnc.lab.platform import Platform
-from cnc.loops.model import Loop, Loops
-from cnc.traffic.loop import run
-from cnc.traffic.loop.run import Period
+from cnc.testbed.lab.platform import Platform
+from cnc.testbed.traffic.loop import run
+from cnc.testbed.traffic.loop.run import Period
 from tests.experiments import assert_file_is_refused
 
 SCHEDULES = Path(__file__).parents[2] / "schedules"

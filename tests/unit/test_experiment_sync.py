@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from cnc.experiments import description
-from cnc.experiments.description import SyncDescription
-from cnc.experiments.sync import Sync
-from cnc.experiments.sync.experiment import what_was_said
-from cnc.experiments.sync.figures import RELAY_HOP_NS, Said, hops_of, in_step_from
-from cnc.lab.kernels.layout import cable_lines
-from cnc.lab.kernels.offsets import Offset, TrueOffsets
+from cnc.testbed.experiments import description
+from cnc.testbed.experiments.description import SyncDescription
+from cnc.testbed.experiments.sync import Sync
+from cnc.testbed.experiments.sync.experiment import what_was_said
+from cnc.testbed.experiments.sync.figures import RELAY_HOP_NS, Said, hops_of, in_step_from
+from cnc.testbed.lab.kernels.layout import cable_lines
+from cnc.testbed.lab.kernels.offsets import Offset, TrueOffsets
 
 FILE = Path(__file__).parents[2] / "schedules/experiments/sync.yaml"
 PRINTED = """1893456001000345678

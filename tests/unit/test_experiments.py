@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from cnc import experiments
 from cnc.errors import InputError
-from cnc.experiments import description, make_report
-from cnc.experiments.experiment import write_rows
-from cnc.lab.platform import Platform
+from cnc.testbed import experiments
+from cnc.testbed.experiments import description, make_report
+from cnc.testbed.experiments.experiment import write_rows
+from cnc.testbed.lab.platform import Platform
 
 FILES = sorted((Path(__file__).parents[2] / "schedules/experiments").glob("*.yaml"))
 EXACT = Platform("Linux 6.12, user-mode Linux", "virtual time", exact=True)

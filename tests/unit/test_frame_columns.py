@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cnc.traffic.frames import Deliveries, Delivery, Frame, FrameColumns
+from cnc.testbed.traffic.frames import Deliveries, Delivery, Frame, FrameColumns
 
 T0 = 1_800_000_000_000_000_000
 SENT = [

@@ -23,10 +23,10 @@ from cnc.model.transmissions import transmissions
 from cnc.planner import plan
 from cnc.switch.payload import named_interface
 from cnc.talker.offsets import parse
-from cnc.traffic import endpoint
-from cnc.traffic.flows import Flow, flows
-from cnc.traffic.measure import summarise
-from cnc.traffic.recording import Frame
+from cnc.testbed.traffic import endpoint
+from cnc.testbed.traffic.flows import Flow, flows
+from cnc.testbed.traffic.measure import summarise
+from cnc.testbed.traffic.recording import Frame
 from tests.unit.planner_networks import BEST_EFFORT, CYCLIC, MS, intent, network, stream
 
 NET = network("t-s1", "s1-l")

@@ -10,10 +10,10 @@ import pytest
 
 from cnc import intent as intents
 from cnc.errors import InputError
-from cnc.intent.lab_model import Clock, Clocks, ClockStep
-from cnc.lab.supported import check_clocks
 from cnc.model import Intent
 from cnc.planner import plan
+from cnc.testbed.intent.lab_model import Clock, Clocks, ClockStep
+from cnc.testbed.lab.supported import check_clocks
 
 LINE3 = Path(__file__).parents[2] / "schedules" / "line3.yaml"
 OFF = {"offset": "-7ms", "frequency-offset": "25ppm"}

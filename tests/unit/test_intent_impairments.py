@@ -10,14 +10,14 @@ import pytest
 
 from cnc import intent as intents
 from cnc.errors import InputError
-from cnc.intent.lab_model import ImpairedLinks, Impairments
-from cnc.lab import wires
-from cnc.lab.kernels import layout
-from cnc.lab.slower import slower
-from cnc.lab.supported import check_cables
 from cnc.model import Intent, PortRef
 from cnc.planner import plan
-from cnc.traffic.trace.cable_taps import refuse_jitter
+from cnc.testbed.intent.lab_model import ImpairedLinks, Impairments
+from cnc.testbed.lab import wires
+from cnc.testbed.lab.kernels import layout
+from cnc.testbed.lab.slower import slower
+from cnc.testbed.lab.supported import check_cables
+from cnc.testbed.traffic.trace.cable_taps import refuse_jitter
 
 LINE3 = Path(__file__).parents[2] / "schedules" / "line3.yaml"
 BAD = {"jitter": "50ns", "frame-loss": "0.1%", "bit-errors": "10ppt"}

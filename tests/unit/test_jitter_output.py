@@ -12,14 +12,14 @@ import pytest
 from click.testing import CliRunner
 
 from cnc import chart, cli, intent, page
-from cnc.cli.render import traffic
 from cnc.errors import InputError
-from cnc.lab.platform import Platform
 from cnc.planner import plan
 from cnc.plans import file as planfile
-from cnc.traffic.flows import Flow
-from cnc.traffic.measure import RESOLUTION_NS, Spread, Summary, summarise
-from cnc.traffic.recording import Frame
+from cnc.testbed.cli.render import traffic
+from cnc.testbed.lab.platform import Platform
+from cnc.testbed.traffic.flows import Flow
+from cnc.testbed.traffic.measure import RESOLUTION_NS, Spread, Summary, summarise
+from cnc.testbed.traffic.recording import Frame
 from tests.unit.planner_networks import BLOCKING_NS
 
 LINE3 = Path(__file__).parents[2] / "schedules" / "line3.yaml"

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from cnc.errors import InputError
-from cnc.lab.addressing import (
+from cnc.model import Bridge, EndStation, Intent, Link, Management, Network, PortRef
+from cnc.testbed.lab.addressing import (
     addresses,
     cables,
     management,
@@ -13,7 +14,6 @@ from cnc.lab.addressing import (
     port_addresses,
     routes,
 )
-from cnc.model import Bridge, EndStation, Intent, Link, Management, Network, PortRef
 
 RING = ("a/eth0 s1/a", "b/eth0 s2/b", "c/eth0 s3/c", "s1/s2 s2/s1", "s2/s3 s3/s2", "s3/s1 s1/s3")
 

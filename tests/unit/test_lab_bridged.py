@@ -10,18 +10,18 @@ from pathlib import Path
 import pytest
 
 from cnc.errors import InputError
-from cnc.lab.addressing import addresses, bridged_addresses, next_hops, port_addresses
-from cnc.lab.running import Lab
-from cnc.lab.spanning_tree import spanning_tree
-from cnc.lab.supported import check_ports, check_rates
 from cnc.model import Intent, Link, Plan, PortRef, StreamAddress, StreamPlan
 from cnc.planner import plan as compute
-from cnc.traffic import recording
-from cnc.traffic.ethernet import Arrival, Destination
-from cnc.traffic.flows import BridgedFlow, flows
-from cnc.traffic.measure import summarise
-from cnc.traffic.pairing import Stray
-from cnc.traffic.recording import run
+from cnc.testbed.lab.addressing import addresses, bridged_addresses, next_hops, port_addresses
+from cnc.testbed.lab.running import Lab
+from cnc.testbed.lab.spanning_tree import spanning_tree
+from cnc.testbed.lab.supported import check_ports, check_rates
+from cnc.testbed.traffic import recording
+from cnc.testbed.traffic.ethernet import Arrival, Destination
+from cnc.testbed.traffic.flows import BridgedFlow, flows
+from cnc.testbed.traffic.measure import summarise
+from cnc.testbed.traffic.pairing import Stray
+from cnc.testbed.traffic.recording import run
 from tests.bridged_networks import line, ring, stream
 
 GROUP = "03:54:53:4e:00:01"

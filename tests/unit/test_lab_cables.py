@@ -15,11 +15,11 @@ import pytest
 from cnc import intent as intents
 from cnc.captures.pcapng import CaptureFile, Direction
 from cnc.errors import CncError, InputError
-from cnc.lab import inventory, lifecycle
-from cnc.lab.kernels.layout import CONTROL, HOME, INTENT_FILE
 from cnc.model import PortRef
-from cnc.remote.frames import Decoder, Frame, Kind
-from cnc.traffic.cables import CableCapture
+from cnc.testbed.lab import inventory, lifecycle
+from cnc.testbed.lab.kernels.layout import CONTROL, HOME, INTENT_FILE
+from cnc.testbed.remote.frames import Decoder, Frame, Kind
+from cnc.testbed.traffic.cables import CableCapture
 from tests import pcapng_reader
 
 LINE3 = intents.load(Path(__file__).parents[2] / "schedules" / "line3.yaml")

@@ -7,11 +7,11 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from cnc import intent as intents
-from cnc.experiments.clock_pictures import clock_picture, thinned
-from cnc.json_output.clocks import LabClocks
-from cnc.lab.kernels.clock_history import ClockHistory, RoleSpan
-from cnc.lab.kernels.offsets import Offset, TrueOffsets
-from cnc.lab.kernels.ptp_log import Change, Role, changes
+from cnc.testbed.experiments.clock_pictures import clock_picture, thinned
+from cnc.testbed.json_output.clocks import LabClocks
+from cnc.testbed.lab.kernels.clock_history import ClockHistory, RoleSpan
+from cnc.testbed.lab.kernels.offsets import Offset, TrueOffsets
+from cnc.testbed.lab.kernels.ptp_log import Change, Role, changes
 
 LINE3 = Path(__file__).parents[2] / "schedules" / "line3.yaml"
 FIRST, SECOND = "020000.fffe.020001", "020000.fffe.030002"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from cnc.lab.kernels import offsets
-from cnc.lab.kernels.offsets import FurthestApart, Offset, TrueOffsets
-from cnc.lab.vm.runner import VIRTUAL_EPOCH_NS
+from cnc.testbed.lab.kernels import offsets
+from cnc.testbed.lab.kernels.offsets import FurthestApart, Offset, TrueOffsets
+from cnc.testbed.lab.vm.runner import VIRTUAL_EPOCH_NS
 
 NS_PER_S = 10**9
 # As virtual-network writes it.

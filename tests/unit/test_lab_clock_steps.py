@@ -6,9 +6,9 @@ import math
 
 import pytest
 
-from cnc.intent.lab_model import ClockStep
-from cnc.lab.kernels.steps import command
 from cnc.model import NS_PER_S
+from cnc.testbed.intent.lab_model import ClockStep
+from cnc.testbed.lab.kernels.steps import command
 
 
 def test_a_program_waits_for_each_step_from_the_one_before():

@@ -14,8 +14,8 @@ from agent.ptp_daemons.files import Daemon
 from agent.ptp_daemons.model import TimeStamping
 from cnc import intent as intents
 from cnc.data_tree.tree import PTP, TSN_LINUX
-from cnc.lab import Lab
-from cnc.lab.kernels import beside, gptp, layout
+from cnc.testbed.lab import Lab
+from cnc.testbed.lab.kernels import beside, gptp, layout
 
 LINE3 = intents.load(Path(__file__).parents[2] / "schedules" / "line3.yaml")
 SECOND = "ptp4l[{}.595]: rms    5 max {:4} freq +25003 +/-   3 delay  1336 +/-   0"

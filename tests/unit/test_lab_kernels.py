@@ -16,18 +16,18 @@ import pytest
 from click.testing import CliRunner
 
 from cnc import intent as intents
-from cnc.cli.lab import lab
 from cnc.errors import CncError, InputError
-from cnc.intent.lab_model import Clock, Clocks, Emulation, LabKernels
-from cnc.lab import Lab, down, execute, inventory, lifecycle, status
-from cnc.lab.kernels import beside, layout
-from cnc.lab.kernels.layout import HOME, MARK
-from cnc.lab.kernels.start import start
-from cnc.lab.kernels.supervisor import main as supervise
-from cnc.lab.supported import check_kernels
-from cnc.lab.vm import runner
-from cnc.remote import client
-from cnc.remote.frames import Frame, Kind
+from cnc.testbed.cli.lab import lab
+from cnc.testbed.intent.lab_model import Clock, Clocks, Emulation, LabKernels
+from cnc.testbed.lab import Lab, down, execute, inventory, lifecycle, status
+from cnc.testbed.lab.kernels import beside, layout
+from cnc.testbed.lab.kernels.layout import HOME, MARK
+from cnc.testbed.lab.kernels.start import start
+from cnc.testbed.lab.kernels.supervisor import main as supervise
+from cnc.testbed.lab.supported import check_kernels
+from cnc.testbed.lab.vm import runner
+from cnc.testbed.remote import client
+from cnc.testbed.remote.frames import Frame, Kind
 
 PATH = os.environ["PATH"]
 SCHEDULES = Path(__file__).parents[2] / "schedules"

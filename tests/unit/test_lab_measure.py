@@ -7,8 +7,6 @@ import dataclasses
 import pytest
 
 from cnc.captures.gate import Gate
-from cnc.intent.lab_model import ImpairedLinks, Impairments
-from cnc.lab.platform import Platform
 from cnc.model import (
     Bridge,
     EndStation,
@@ -20,7 +18,9 @@ from cnc.model import (
     Plan,
     PortRef,
 )
-from cnc.traffic.measure import (
+from cnc.testbed.intent.lab_model import ImpairedLinks, Impairments
+from cnc.testbed.lab.platform import Platform
+from cnc.testbed.traffic.measure import (
     Lateness,
     Spread,
     out_of_order,
@@ -29,7 +29,7 @@ from cnc.traffic.measure import (
     talker_lateness,
     wake_up_error,
 )
-from cnc.traffic.recording import Flow, Frame
+from cnc.testbed.traffic.recording import Flow, Frame
 
 # Class 1 may send in [200, 500) and [900, 1000) of 1000 ns, class 7 always, class 2 never.
 GATES = GateControlList(

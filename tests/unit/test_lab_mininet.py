@@ -12,8 +12,8 @@ import yaml
 
 from cnc import intent as intents
 from cnc.errors import InputError
-from cnc.lab import mininet
 from cnc.model import Forwarding, Link, PortRef
+from cnc.testbed.lab import mininet
 
 SCHEDULES = Path(__file__).parents[2] / "schedules"
 LINE = SCHEDULES / "mininet-line.py"

@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from cnc.errors import CncError
-from cnc.lab import own_group
+from cnc.testbed.lab import own_group
 
 ASK = "import grp, os, sys; print(grp.getgrnam(sys.argv[1]).gr_gid, os.getegid())"
 

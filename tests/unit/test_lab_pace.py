@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cnc.lab.kernels.pace import SLICE_NS, Pace
+from cnc.testbed.lab.kernels.pace import SLICE_NS, Pace
 
 
 class Machine:

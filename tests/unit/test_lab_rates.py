@@ -9,12 +9,12 @@ from click.testing import CliRunner
 
 from agent import main as agent
 from cnc import intent as intents
-from cnc.cli.lab import lab
 from cnc.errors import InputError
-from cnc.lab.running import Lab
-from cnc.lab.supported import check_rates
-from cnc.lab.switch import AGENT, NETCONF_SERVER
 from cnc.model import Intent, Management
+from cnc.testbed.cli.lab import lab
+from cnc.testbed.lab.running import Lab
+from cnc.testbed.lab.supported import check_rates
+from cnc.testbed.lab.switch import AGENT, NETCONF_SERVER
 
 SLOW_LINK = """
 name: slow

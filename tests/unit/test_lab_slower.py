@@ -13,9 +13,9 @@ from cnc.errors import InputError
 from cnc.intent.source import dump, parse
 from cnc.keys import shape
 from cnc.keys.mapping import Shape, fields_of
-from cnc.lab.slower import RATES, TIMES, slower
-from cnc.lab.supported import GATES_LEAST_BPS, check_rates
 from cnc.planner import plan
+from cnc.testbed.lab.slower import RATES, TIMES, slower
+from cnc.testbed.lab.supported import GATES_LEAST_BPS, check_rates
 
 LINE3 = Path(__file__).parents[2] / "schedules" / "line3.yaml"
 # What a port's gates can do is the kernel's, and clocks differ as they do, however slow the network

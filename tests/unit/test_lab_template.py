@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cnc.lab import template as room
+from cnc.testbed.lab import template as room
 
 
 @pytest.fixture

@@ -20,15 +20,15 @@ import pytest
 
 from cnc import intent as intents
 from cnc.errors import CncError, InputError
-from cnc.lab.addressing import NodeAddresses
-from cnc.lab.lifecycle import up
-from cnc.lab.running import Lab
-from cnc.lab.slower import slower
 from cnc.model import NS_PER_S, Plan
 from cnc.plans import file as planfile
-from cnc.traffic import endpoint, flowfile, recording
-from cnc.traffic.recording import Flow, Pattern, flows, run, start_grid_ns
-from cnc.traffic.sockets import PROBE
+from cnc.testbed.lab.addressing import NodeAddresses
+from cnc.testbed.lab.lifecycle import up
+from cnc.testbed.lab.running import Lab
+from cnc.testbed.lab.slower import slower
+from cnc.testbed.traffic import endpoint, flowfile, recording
+from cnc.testbed.traffic.recording import Flow, Pattern, flows, run, start_grid_ns
+from cnc.testbed.traffic.sockets import PROBE
 
 LINE3 = Path(__file__).parents[2] / "schedules" / "line3.yaml"
 
@@ -285,7 +285,7 @@ def here(
 ) -> Lab:
     loopback = NodeAddresses(IPv4Address("127.0.0.1"), IPv6Address("::1"))
     nodes = dict.fromkeys(("t1", "t2", "l1"), loopback)
-    monkeypatch.setattr("cnc.traffic.recording.addresses", lambda _: nodes)
+    monkeypatch.setattr("cnc.testbed.traffic.recording.addresses", lambda _: nodes)
     return Here(line3.intent, tmp_path)
 
 

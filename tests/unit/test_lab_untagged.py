@@ -11,14 +11,14 @@ import pytest
 
 from cnc import intent as intents
 from cnc.errors import InputError
-from cnc.json_output.lab import flow_figures
-from cnc.lab.addressing import addresses, bridged_addresses, stated_addresses
 from cnc.model import Intent
 from cnc.planner import plan as compute
-from cnc.traffic.flows import UntaggedFlow, flows
-from cnc.traffic.measure import Summary
-from cnc.traffic.probe_filter import ETHERTYPE, Marks, probe_filter, probe_offset
-from cnc.traffic.untagged import PlainFrames, Sending, UdpPackets
+from cnc.testbed.json_output.lab import flow_figures
+from cnc.testbed.lab.addressing import addresses, bridged_addresses, stated_addresses
+from cnc.testbed.traffic.flows import UntaggedFlow, flows
+from cnc.testbed.traffic.measure import Summary
+from cnc.testbed.traffic.probe_filter import ETHERTYPE, Marks, probe_filter, probe_offset
+from cnc.testbed.traffic.untagged import PlainFrames, Sending, UdpPackets
 from tests.bridged_networks import line, stream
 
 MAC = "02:00:5e:20:00:01"

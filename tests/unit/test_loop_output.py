@@ -11,22 +11,22 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from cnc import experiments
 from cnc import intent as intents
-from cnc.cli.loop import loop as command
-from cnc.cli.render import loop as render
 from cnc.errors import InputError
-from cnc.experiments.control_loop import ControlLoop
-from cnc.experiments.control_loop.experiment import COLUMNS
-from cnc.experiments.experiment import ROWS
-from cnc.json_output.loop import LoopRun
-from cnc.lab.kernels.offsets import FurthestApart
-from cnc.lab.platform import Platform
 from cnc.loops.model import Loops
 from cnc.model import LoopDelay
 from cnc.planner import plan
-from cnc.traffic.loop import run
-from cnc.traffic.loop.run import Curve, Period
+from cnc.testbed import experiments
+from cnc.testbed.cli.loop import loop as command
+from cnc.testbed.cli.render import loop as render
+from cnc.testbed.experiments.control_loop import ControlLoop
+from cnc.testbed.experiments.control_loop.experiment import COLUMNS
+from cnc.testbed.experiments.experiment import ROWS
+from cnc.testbed.json_output.loop import LoopRun
+from cnc.testbed.lab.kernels.offsets import FurthestApart
+from cnc.testbed.lab.platform import Platform
+from cnc.testbed.traffic.loop import run
+from cnc.testbed.traffic.loop.run import Curve, Period
 from tests.json_documents import documented
 
 SCHEDULES = Path(__file__).parents[2] / "schedules"

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from cnc import intent as intents
 from cnc.loops.model import Accepted, Loops
-from cnc.traffic.loop import run
-from cnc.traffic.loop.parts import (
+from cnc.testbed.traffic.loop import run
+from cnc.testbed.traffic.loop.parts import (
     ACT,
     SAMPLE,
     FirstOrderPlant,
@@ -23,7 +23,7 @@ from cnc.traffic.loop.parts import (
     events,
     reference_at,
 )
-from cnc.traffic.loop.response import StepResponse, step_response, step_responses
+from cnc.testbed.traffic.loop.response import StepResponse, step_response, step_responses
 
 LOOP = intents.load(Path(__file__).parents[2] / "schedules" / "loop.yaml")[Loops].by_name["axis"]
 MS = 1_000_000

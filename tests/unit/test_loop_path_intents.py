@@ -12,19 +12,19 @@ from typing import Any
 
 import pytest
 
-from cnc import experiments
 from cnc import intent as intents
 from cnc.check import judge
-from cnc.cli.render import loop as render
 from cnc.errors import InputError
-from cnc.lab.platform import Platform
-from cnc.lab.slower import slower
 from cnc.loops.model import Accepted, Arm, Conveyor, Loop, Loops
 from cnc.loops.paths import Circle, Line, Ramp, Sine
 from cnc.model import Intent, LoopDelay
 from cnc.planner import plan
-from cnc.traffic.loop import run
-from cnc.traffic.loop.run import Curve, Period
+from cnc.testbed import experiments
+from cnc.testbed.cli.render import loop as render
+from cnc.testbed.lab.platform import Platform
+from cnc.testbed.lab.slower import slower
+from cnc.testbed.traffic.loop import run
+from cnc.testbed.traffic.loop.run import Curve, Period
 from tests.json_documents import documented
 
 FILE = Path(__file__).parents[2] / "schedules" / "arm.yaml"

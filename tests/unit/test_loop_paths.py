@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from cnc.errors import InputError
 from cnc.loops.model import Accepted, Loop
 from cnc.loops.paths import Circle, Line, Ramp, Sine
-from cnc.traffic.loop import axes, run
-from cnc.traffic.loop.parts import Drive, controller_of
-from cnc.traffic.loop.path_error import PathError, path_error
+from cnc.testbed.traffic.loop import axes, run
+from cnc.testbed.traffic.loop.parts import Drive, controller_of
+from cnc.testbed.traffic.loop.path_error import PathError, path_error
 from tests.unit.loop_curves import ARM, BELT, LOOP, curve
 
 MS = 1_000_000

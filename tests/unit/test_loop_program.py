@@ -13,14 +13,14 @@ from typing import Any
 
 import pytest
 
-from cnc.experiments import pictures
-from cnc.experiments.control_loop.path_picture import path_picture
 from cnc.loops.model import Loop
-from cnc.traffic.ethernet import Arrival
-from cnc.traffic.loop import axes, program, run
-from cnc.traffic.loop.parts import controller_of
-from cnc.traffic.loop.path_error import driven, path_error
-from cnc.traffic.loop.run import Curve
+from cnc.testbed.experiments import pictures
+from cnc.testbed.experiments.control_loop.path_picture import path_picture
+from cnc.testbed.traffic.ethernet import Arrival
+from cnc.testbed.traffic.loop import axes, program, run
+from cnc.testbed.traffic.loop.parts import controller_of
+from cnc.testbed.traffic.loop.path_error import driven, path_error
+from cnc.testbed.traffic.loop.run import Curve
 from tests.unit.loop_curves import ARM, BELT, LOOP, curve
 
 ANSWER = struct.Struct("!HIq")  # as a listener has it: flow number, sequence number, arrival

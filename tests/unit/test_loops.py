@@ -17,12 +17,12 @@ from cnc import intent as intents
 from cnc.check import judge
 from cnc.cli.render.comparison import plan_difference
 from cnc.errors import InputError, Unschedulable
-from cnc.lab.slower import slower
 from cnc.loops.model import Accepted, FirstOrder, Loops, PiController, PythonController, SecondOrder
 from cnc.model import Intent, LoopDelay
 from cnc.planner import plan
 from cnc.plans import file as planfile
 from cnc.plans.difference import difference
+from cnc.testbed.lab.slower import slower
 from tests.json_documents import documented
 
 FILE = Path(__file__).parents[2] / "schedules" / "loop.yaml"

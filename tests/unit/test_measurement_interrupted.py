@@ -23,7 +23,7 @@ finally:
 MEASUREMENT = """
 import sys
 from pathlib import Path
-from cnc.lab import vm
+from cnc.testbed.lab import vm
 vm.own_kernel_has_taprio = lambda: True
 vm.RUNNER = [sys.executable, "-c", sys.argv[1], sys.argv[2]]
 vm.run_module("some.module", [], Path(sys.argv[2]))

@@ -8,8 +8,8 @@ import struct
 
 import pytest
 
-from cnc.intent.lab_model import Clock
-from cnc.lab.virtual_network.oscillator import STEP_NS, is_constant, table
+from cnc.testbed.intent.lab_model import Clock
+from cnc.testbed.lab.virtual_network.oscillator import STEP_NS, is_constant, table
 
 NS_PER_S = 10**9
 

@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from cnc import __version__, cli, experiments
+from cnc import __version__, cli
 from cnc.cli.options import command_line
-from cnc.lab import platform
-from cnc.lab.platform import Platform, made_by
-from cnc.lab.timer_latency import TimerLatency
+from cnc.testbed import experiments
+from cnc.testbed.lab import platform
+from cnc.testbed.lab.platform import Platform, made_by
+from cnc.testbed.lab.timer_latency import TimerLatency
 
 CHECKOUT = Path(__file__).parents[2]
 EXACT = Platform("Linux 6.12, user-mode Linux", "virtual time", exact=True)
@@ -31,7 +32,7 @@ def git(directory: Path, *words: str) -> str:
 def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A repository whose program this is."""
     git(tmp_path, "init", "-q")
-    program = tmp_path / "cnc/lab/platform.py"
+    program = tmp_path / "cnc/testbed/lab/platform.py"
     program.parent.mkdir(parents=True)
     program.touch()
     git(tmp_path, "add", ".")
@@ -72,7 +73,7 @@ def test_what_was_written_before_timers_were_measured_is_read(tmp_path: Path):
 
 
 def test_a_program_that_was_changed_after_its_commit_says_so(checkout: Path):
-    (checkout / "cnc/lab/platform.py").write_text("# changed\n")
+    (checkout / "cnc/testbed/lab/platform.py").write_text("# changed\n")
     assert made_by(None)["commit"] == git(checkout, "rev-parse", "HEAD") + "-dirty"
 
 

@@ -8,10 +8,10 @@ import pytest
 from lxml import etree
 
 from cnc.data_tree.tree import BridgeReport, ForeignEntry
-from cnc.lab.spanning_tree import spanning_tree
 from cnc.mechanisms.forwarding.preflight import examine_bridge, examine_rings
 from cnc.model import NO_FORWARDING, BridgeForwarding, Network, PortRef, StreamAddress
 from cnc.rollout.preflight import Finding, Verdict
+from cnc.testbed.lab.spanning_tree import spanning_tree
 from tests.bridged_networks import ring
 from tests.unit.places import bridge_report, reported_bridge
 

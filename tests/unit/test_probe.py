@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from cnc.traffic import probe
-from cnc.traffic.probe import PROGRAM
+from cnc.testbed.traffic import probe
+from cnc.testbed.traffic.probe import PROGRAM
 
 MAGIC = 0x54534E50
 ADDRESSES = {"127.0.0.1": socket.AF_INET, "::1": socket.AF_INET6}

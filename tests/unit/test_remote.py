@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from cnc.remote import client
-from cnc.remote.frames import DATA_MAX_OCTETS, Decoder, Frame, FrameError, Kind, ended
-from cnc.remote.server import NOT_FOUND, Server
+from cnc.testbed.remote import client
+from cnc.testbed.remote.frames import DATA_MAX_OCTETS, Decoder, Frame, FrameError, Kind, ended
+from cnc.testbed.remote.server import NOT_FOUND, Server
 
 
 @pytest.fixture

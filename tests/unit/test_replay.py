@@ -12,18 +12,18 @@ from pathlib import Path
 import pytest
 
 from cnc.errors import CncError, InputError
-from cnc.lab.addressing import NodeAddresses
-from cnc.lab.running import Lab
 from cnc.model import Intent, Plan
 from cnc.plans import file as planfile
 from cnc.talker import tai_ns
-from cnc.traffic import flowfile, measure
-from cnc.traffic.flows import Flow
-from cnc.traffic.frames import Frame
-from cnc.traffic.probe import PROGRAM
-from cnc.traffic.replay import sender
-from cnc.traffic.replay.flow import ReplayedFlow, Timeline
-from cnc.traffic.replay.sender import ReplaySender
+from cnc.testbed.lab.addressing import NodeAddresses
+from cnc.testbed.lab.running import Lab
+from cnc.testbed.traffic import flowfile, measure
+from cnc.testbed.traffic.flows import Flow
+from cnc.testbed.traffic.frames import Frame
+from cnc.testbed.traffic.probe import PROGRAM
+from cnc.testbed.traffic.replay import sender
+from cnc.testbed.traffic.replay.flow import ReplayedFlow, Timeline
+from cnc.testbed.traffic.replay.sender import ReplaySender
 from tests.unit.captures import RAW_IP, ip_packet, pcap
 
 MS = 1_000_000

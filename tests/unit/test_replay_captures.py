@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from cnc.errors import InputError
-from cnc.traffic.replay.ip_packets import Packet, packets
+from cnc.testbed.traffic.replay.ip_packets import Packet, packets
 from tests.unit.captures import (
     ETHERNET,
     block,

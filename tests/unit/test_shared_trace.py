@@ -8,11 +8,11 @@ from dataclasses import replace
 import pytest
 
 from cnc.model import Plan
-from cnc.traffic.recording import Recording
-from cnc.traffic.trace import captured, circumstances
-from cnc.traffic.trace.clocks import OneClock
-from cnc.traffic.trace.margins import Margins
-from cnc.traffic.trace.record import Trace
+from cnc.testbed.traffic.recording import Recording
+from cnc.testbed.traffic.trace import captured, circumstances
+from cnc.testbed.traffic.trace.clocks import OneClock
+from cnc.testbed.traffic.trace.margins import Margins
+from cnc.testbed.traffic.trace.record import Trace
 from tests import pcapng_reader
 from tests.unit.planner_networks import US
 from tests.unit.shared_windows import example

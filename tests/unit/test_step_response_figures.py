@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from cnc import intent as intents
-from cnc.experiments.step_responses.figures import (
+from cnc.loops.model import Accepted, Loops
+from cnc.testbed.experiments.step_responses.figures import (
     NOTHING,
     Cell,
     Lost,
@@ -21,13 +22,12 @@ from cnc.experiments.step_responses.figures import (
     order_disagreements,
     over,
 )
-from cnc.experiments.step_responses.impairment import Impairment
-from cnc.experiments.step_responses.sheets import grid
-from cnc.experiments.step_responses.tuning import Gains
-from cnc.loops.model import Accepted, Loops
-from cnc.traffic.loop import run
-from cnc.traffic.loop.response import step_responses
-from cnc.traffic.loop.run import Curve, Period
+from cnc.testbed.experiments.step_responses.impairment import Impairment
+from cnc.testbed.experiments.step_responses.sheets import grid
+from cnc.testbed.experiments.step_responses.tuning import Gains
+from cnc.testbed.traffic.loop import run
+from cnc.testbed.traffic.loop.response import step_responses
+from cnc.testbed.traffic.loop.run import Curve, Period
 
 LOOP = intents.load(Path(__file__).parents[2] / "schedules" / "touch.yaml")[Loops].by_name["press"]
 MS = 1_000_000

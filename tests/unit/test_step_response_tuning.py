@@ -9,13 +9,19 @@ from pathlib import Path
 import pytest
 
 from cnc import intent as intents
-from cnc.experiments import description
-from cnc.experiments.step_responses.figures import (
+from cnc.loops.model import Loop, Loops, PiController
+from cnc.testbed.experiments import description
+from cnc.testbed.experiments.step_responses.figures import (
     computed,
     over,
 )
-from cnc.experiments.step_responses.tuning import Comparison, Gains, compare, search, separation_s
-from cnc.loops.model import Loop, Loops, PiController
+from cnc.testbed.experiments.step_responses.tuning import (
+    Comparison,
+    Gains,
+    compare,
+    search,
+    separation_s,
+)
 
 LOOP = intents.load(Path(__file__).parents[2] / "schedules" / "touch.yaml")[Loops].by_name["press"]
 MS = 1_000_000

@@ -25,7 +25,7 @@ from cnc.talker import OffsetFile, Offsets, OffsetsError, Talker, lateness, mark
 from cnc.talker.__main__ import main
 from cnc.talker.lateness import Lateness
 from cnc.talker.offsets import parse
-from cnc.traffic import endpoint
+from cnc.testbed.traffic import endpoint
 from tests.stack.netconfd_process import wait_until
 
 MS = 1_000_000

@@ -10,8 +10,8 @@ from cnc.model import NS_PER_S
 from cnc.talker import tai_ns
 from cnc.talker.clock import tai_offset_ns
 from cnc.talker.error_queue import EXTENDED_ERROR, IP_RECVERR, LEFT, SCHEDULED, SO_TIMESTAMPING
-from cnc.traffic import endpoint
-from cnc.traffic.sockets import TIMESPEC, SendingSocket
+from cnc.testbed.traffic import endpoint
+from cnc.testbed.traffic.sockets import TIMESPEC, SendingSocket
 
 MS = 1_000_000
 FRAMES = 5_000

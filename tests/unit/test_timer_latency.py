@@ -9,9 +9,9 @@ import time
 import pytest
 
 from cnc.errors import CncError
-from cnc.lab import timer_latency
-from cnc.lab.timer_latency import PERIOD_NS, TimerProbe
 from cnc.support import exact_clock as clock
+from cnc.testbed.lab import timer_latency
+from cnc.testbed.lab.timer_latency import PERIOD_NS, TimerProbe
 
 
 def test_on_a_real_clock_timers_are_measured_meanwhile():

@@ -140,7 +140,9 @@ def test_a_lab_names_the_package_of_a_module_that_cannot_be_had(
     tmp_path: Path, offered: Callable[..., None], program: str, why: str
 ) -> None:
     offered("other", "tsn.yang", "shaper = other:IT", program)
-    ended = run_with(tmp_path, "-c", "from cnc.lab.switch import others_yang; others_yang()")
+    ended = run_with(
+        tmp_path, "-c", "from cnc.testbed.lab.switch import others_yang; others_yang()"
+    )
     assert ended.stderr.splitlines()[-1] == (
         f"cnc.errors.CncError: mechanism shaper of other 2.5 (other:IT): {why}"
     )

@@ -15,21 +15,21 @@ from cnc.model import GateControlList, GateEntry, Plan, PortRef
 from cnc.planner import plan as compute
 from cnc.plans import file as planfile
 from cnc.talker.clock import tai_offset_ns
-from cnc.traffic.probe_filter import ETHERTYPE, Marks, probe_of
-from cnc.traffic.recording import Recording
-from cnc.traffic.sockets import PROBE
-from cnc.traffic.trace import captured, circumstances, table
-from cnc.traffic.trace.account import Account, Layer
-from cnc.traffic.trace.circumstances import CLOCK_READ_NS
-from cnc.traffic.trace.clocks import OneClock, TrueClock
-from cnc.traffic.trace.columns import gather
-from cnc.traffic.trace.join import Kind
-from cnc.traffic.trace.margins import Margins
-from cnc.traffic.trace.openings import Openings
-from cnc.traffic.trace.outliers import outliers, threshold_ns
-from cnc.traffic.trace.record import Trace
-from cnc.traffic.trace.summary import summarise
-from cnc.traffic.trace.table import Tables
+from cnc.testbed.traffic.probe_filter import ETHERTYPE, Marks, probe_of
+from cnc.testbed.traffic.recording import Recording
+from cnc.testbed.traffic.sockets import PROBE
+from cnc.testbed.traffic.trace import captured, circumstances, table
+from cnc.testbed.traffic.trace.account import Account, Layer
+from cnc.testbed.traffic.trace.circumstances import CLOCK_READ_NS
+from cnc.testbed.traffic.trace.clocks import OneClock, TrueClock
+from cnc.testbed.traffic.trace.columns import gather
+from cnc.testbed.traffic.trace.join import Kind
+from cnc.testbed.traffic.trace.margins import Margins
+from cnc.testbed.traffic.trace.openings import Openings
+from cnc.testbed.traffic.trace.outliers import outliers, threshold_ns
+from cnc.testbed.traffic.trace.record import Trace
+from cnc.testbed.traffic.trace.summary import summarise
+from cnc.testbed.traffic.trace.table import Tables
 from tests import pcapng_reader
 from tests.bridged_networks import ring, stream
 from tests.unit.planner_networks import BLOCKING_NS

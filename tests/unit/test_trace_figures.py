@@ -12,13 +12,18 @@ import pytest
 
 from cnc.model import Plan
 from cnc.plans import file as planfile
-from cnc.traffic.column import Column
-from cnc.traffic.trace.account import Account, Layer
-from cnc.traffic.trace.columns import PathColumns, gather
-from cnc.traffic.trace.correlation import FRAMES_MIN, Correlations, correlation, correlations
-from cnc.traffic.trace.drift import BLOCKS, Drift, Trend, drifts
-from cnc.traffic.trace.stages import Stage, Stages, stages
-from cnc.traffic.trace.summary import summarise
+from cnc.testbed.traffic.column import Column
+from cnc.testbed.traffic.trace.account import Account, Layer
+from cnc.testbed.traffic.trace.columns import PathColumns, gather
+from cnc.testbed.traffic.trace.correlation import (
+    FRAMES_MIN,
+    Correlations,
+    correlation,
+    correlations,
+)
+from cnc.testbed.traffic.trace.drift import BLOCKS, Drift, Trend, drifts
+from cnc.testbed.traffic.trace.stages import Stage, Stages, stages
+from cnc.testbed.traffic.trace.summary import summarise
 from tests.unit.traced_frames import T0, Record, torque
 
 MS = 1_000_000

@@ -14,8 +14,8 @@ from matplotlib.figure import Figure
 
 from cnc.cli import cnc
 from cnc.errors import InputError
-from cnc.traffic.trace.imported import Imported
-from cnc.traffic.trace.stages import stages
+from cnc.testbed.traffic.trace.imported import Imported
+from cnc.testbed.traffic.trace.stages import stages
 
 DATA = Path(__file__).parent / "data" / "probe"
 SENT, RECEIVED = DATA / "sent.csv", DATA / "received.csv"
@@ -152,7 +152,7 @@ def test_pictures_are_drawn_of_the_stages_and_layers_that_there_are(tmp_path, mo
         saved.append(what)
         return {picture.name: "<svg/>" for picture in what[0]}
 
-    monkeypatch.setattr("cnc.experiments.pictures.save", save)
+    monkeypatch.setattr("cnc.testbed.experiments.pictures.save", save)
     assert run(SENT, RECEIVED, "--pictures", tmp_path / "drawn").exit_code == 0
     ((drawn, directory, facts),) = saved
     assert directory == tmp_path / "drawn"

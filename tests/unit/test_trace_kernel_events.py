@@ -10,19 +10,25 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from cnc.cli.trace import trace
 from cnc.errors import CncError, InputError
-from cnc.lab import lifecycle, namespaces, wires
-from cnc.lab.kernels import layout
 from cnc.model import Plan, PortRef
 from cnc.plans import file as planfile
-from cnc.traffic.tap import Tap
-from cnc.traffic.trace import account, circumstances, trace_text, tracefs
-from cnc.traffic.trace.account import Account, Layer
-from cnc.traffic.trace.columns import gather
-from cnc.traffic.trace.kernel_events import KernelEvents
-from cnc.traffic.trace.summary import summarise
-from cnc.traffic.trace.trace_text import NET_DEV_QUEUE, NETIF_RX, SCHED_SWITCH, SCHED_WAKING, Event
+from cnc.testbed.cli.trace import trace
+from cnc.testbed.lab import lifecycle, namespaces, wires
+from cnc.testbed.lab.kernels import layout
+from cnc.testbed.traffic.tap import Tap
+from cnc.testbed.traffic.trace import account, circumstances, trace_text, tracefs
+from cnc.testbed.traffic.trace.account import Account, Layer
+from cnc.testbed.traffic.trace.columns import gather
+from cnc.testbed.traffic.trace.kernel_events import KernelEvents
+from cnc.testbed.traffic.trace.summary import summarise
+from cnc.testbed.traffic.trace.trace_text import (
+    NET_DEV_QUEUE,
+    NETIF_RX,
+    SCHED_SWITCH,
+    SCHED_WAKING,
+    Event,
+)
 from tests.unit.traced_frames import T0, TORQUE_AT_S1, TORQUE_PLANNED, US, Record, part, torque
 
 SCHEDULES = Path(__file__).parents[2] / "schedules"

@@ -15,25 +15,25 @@ import pytest
 
 from cnc import intent as intents
 from cnc.captures.pcapng import CaptureFile, Direction
-from cnc.lab import inventory, lifecycle
-from cnc.lab.kernels import layout
-from cnc.lab.kernels.layout import CONTROL, HOME, INTENT_FILE
-from cnc.lab.kernels.offsets import Offset, TrueOffsets
-from cnc.lab.vm.runner import VIRTUAL_EPOCH_NS
 from cnc.model import NS_PER_S, Plan, PortRef
 from cnc.plans import file as planfile
-from cnc.remote.frames import Frame, Kind
-from cnc.traffic.probe_filter import Marks
-from cnc.traffic.trace import account, circumstances
-from cnc.traffic.trace.account import Account, Layer
-from cnc.traffic.trace.cable_taps import CableTaps
-from cnc.traffic.trace.clocks import OwnClocks
-from cnc.traffic.trace.columns import gather
-from cnc.traffic.trace.correlation import correlations
-from cnc.traffic.trace.join import join
-from cnc.traffic.trace.margins import Margins
-from cnc.traffic.trace.outliers import outliers
-from cnc.traffic.trace.ways import ways
+from cnc.testbed.lab import inventory, lifecycle
+from cnc.testbed.lab.kernels import layout
+from cnc.testbed.lab.kernels.layout import CONTROL, HOME, INTENT_FILE
+from cnc.testbed.lab.kernels.offsets import Offset, TrueOffsets
+from cnc.testbed.lab.vm.runner import VIRTUAL_EPOCH_NS
+from cnc.testbed.remote.frames import Frame, Kind
+from cnc.testbed.traffic.probe_filter import Marks
+from cnc.testbed.traffic.trace import account, circumstances
+from cnc.testbed.traffic.trace.account import Account, Layer
+from cnc.testbed.traffic.trace.cable_taps import CableTaps
+from cnc.testbed.traffic.trace.clocks import OwnClocks
+from cnc.testbed.traffic.trace.columns import gather
+from cnc.testbed.traffic.trace.correlation import correlations
+from cnc.testbed.traffic.trace.join import join
+from cnc.testbed.traffic.trace.margins import Margins
+from cnc.testbed.traffic.trace.outliers import outliers
+from cnc.testbed.traffic.trace.ways import ways
 from tests.unit.traced_frames import T0, Record, part, torque
 
 MS = 1_000_000

@@ -8,16 +8,16 @@ import pytest
 from lxml import html
 from rich.table import Table
 
-from cnc.cli.render import trace
-from cnc.cli.render.trace_page import page
-from cnc.experiments.trace_pictures import pictures_of
-from cnc.lab.platform import Platform
 from cnc.plans import file as planfile
-from cnc.traffic.trace.columns import gather
-from cnc.traffic.trace.correlation import correlations
-from cnc.traffic.trace.drift import drifts
-from cnc.traffic.trace.outliers import outliers
-from cnc.traffic.trace.summary import summarise
+from cnc.testbed.cli.render import trace
+from cnc.testbed.cli.render.trace_page import page
+from cnc.testbed.experiments.trace_pictures import pictures_of
+from cnc.testbed.lab.platform import Platform
+from cnc.testbed.traffic.trace.columns import gather
+from cnc.testbed.traffic.trace.correlation import correlations
+from cnc.testbed.traffic.trace.drift import drifts
+from cnc.testbed.traffic.trace.outliers import outliers
+from cnc.testbed.traffic.trace.summary import summarise
 from tests.unit.traced_frames import T0, Record, torque
 
 NAME = '<b>torque</b> & "more"'

@@ -6,7 +6,7 @@ import tracemalloc
 
 import pytest
 
-from cnc.traffic.trace.passages import Passage, Passages
+from cnc.testbed.traffic.trace.passages import Passage, Passages
 
 FIRST = Passage(1_000, 114, (3, 0))
 STRANGER = Passage(1_500, 60, None)

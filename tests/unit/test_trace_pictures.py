@@ -10,11 +10,11 @@ import pytest
 from click.testing import CliRunner
 from matplotlib.figure import Figure
 
-from cnc.cli.trace import trace
-from cnc.experiments import pictures, trace_pictures
 from cnc.plans import file as planfile
-from cnc.traffic.trace.account import Layer
-from cnc.traffic.trace.columns import PathColumns, gather
+from cnc.testbed.cli.trace import trace
+from cnc.testbed.experiments import pictures, trace_pictures
+from cnc.testbed.traffic.trace.account import Layer
+from cnc.testbed.traffic.trace.columns import PathColumns, gather
 from tests.unit.traced_frames import T0, Record, torque
 
 NAMES = ["layers", "frames", "stages", "causes", "correlation", "regression", "drift"]

@@ -8,8 +8,8 @@ from select import select
 import pytest
 
 from cnc.errors import CncError
-from cnc.lab import virtual_network as virtual_network_package
-from cnc.lab.virtual_network import program
+from cnc.testbed.lab import virtual_network as virtual_network_package
+from cnc.testbed.lab.virtual_network import program
 from tests import pcapng_reader
 from tests.unit.virtual_kernel import (
     NEVER,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cnc.lab.vm import runner
+from cnc.testbed.lab.vm import runner
 
 
 @pytest.fixture

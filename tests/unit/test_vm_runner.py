@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cnc.lab.vm import runner
+from cnc.testbed.lab.vm import runner
 
 
 def request(**changed: object) -> runner.Request:
@@ -59,7 +59,10 @@ def test_a_kernel_without_taprio_is_no_error(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_an_installed_controller_has_the_runner_as_a_module() -> None:
     ran = subprocess.run(
-        [sys.executable, "-m", "cnc.lab.vm", "--help"], capture_output=True, text=True, check=False
+        [sys.executable, "-m", "cnc.testbed.lab.vm", "--help"],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert ran.returncode == 0, ran.stderr
     assert "--virtual-time" in ran.stdout

@@ -6,14 +6,14 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
 from cnc.model import Plan, PortRef
-from cnc.traffic.flows import AnyFlow, flows
-from cnc.traffic.frames import Delivery, Frame
-from cnc.traffic.trace import account, circumstances
-from cnc.traffic.trace.account import Account, Layer
-from cnc.traffic.trace.join import Row, join
-from cnc.traffic.trace.passages import Passage, Passages
-from cnc.traffic.trace.taps import TappedPort
-from cnc.traffic.trace.ways import ways
+from cnc.testbed.traffic.flows import AnyFlow, flows
+from cnc.testbed.traffic.frames import Delivery, Frame
+from cnc.testbed.traffic.trace import account, circumstances
+from cnc.testbed.traffic.trace.account import Account, Layer
+from cnc.testbed.traffic.trace.join import Row, join
+from cnc.testbed.traffic.trace.passages import Passage, Passages
+from cnc.testbed.traffic.trace.taps import TappedPort
+from cnc.testbed.traffic.trace.ways import ways
 
 Stamps = Mapping[str, int]
 """When a frame left each port, `>s1/s2`, and arrived there, `s2/s1`."""

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cnc.lab.virtual_network import program
+from cnc.testbed.lab.virtual_network import program
 
 START, WAIT, RUN = 1, 3, 6
 MESSAGE = struct.Struct("=IIQ")

@@ -5,7 +5,6 @@ from cnc.cli.render.comparison import plan_difference, streams
 from cnc.cli.render.doctor import diagnosis, findings
 from cnc.cli.render.explanation import bound, no_place
 from cnc.cli.render.history import other_plan, rollout, rollouts
-from cnc.cli.render.lab import captured, kernels_up, lab_status, lab_up, lab_without_gates
 from cnc.cli.render.output import INTERRUPTED, error, interrupted, misuse, warning
 from cnc.cli.render.path import path
 from cnc.cli.render.planning import chart, difference, intent, limits, plan, refused, verdict
@@ -16,7 +15,6 @@ from cnc.cli.render.talkers import talkers
 __all__ = [
     "INTERRUPTED",
     "bound",
-    "captured",
     "captures",
     "chart",
     "diagnosis",
@@ -26,10 +24,6 @@ __all__ = [
     "findings",
     "intent",
     "interrupted",
-    "kernels_up",
-    "lab_status",
-    "lab_up",
-    "lab_without_gates",
     "limits",
     "misuse",
     "moves",

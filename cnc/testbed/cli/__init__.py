@@ -1,0 +1,7 @@
+"""`cnc lab`: parse the arguments, call the laboratory, render the result.
+
+lab       up, import, down, status, exec, shell     capture  frames at ports
+traffic   frames through the lab                    clocks   clocks of a lab of kernels
+trace     where the time of each frame goes         loop     a control loop
+measure   experiments                               render   text and JSON
+"""

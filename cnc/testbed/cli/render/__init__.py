@@ -1,0 +1,1 @@
+"""What `cnc lab` prints: text for people, JSON for programs; a module a command."""

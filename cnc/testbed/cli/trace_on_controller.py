@@ -1,0 +1,37 @@
+"""Send the streams of a file on the controller of a lab of kernels, for a trace:
+`python -m cnc.testbed.cli.trace_on_controller FILE DURATION_NS STATE_DIR FLOW`.
+
+$TSN_OUT is the directory for what was recorded, or for why nothing was sent.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+from cnc import app
+from cnc.errors import CncError
+from cnc.testbed.cli.tracing import REFUSED, Sending, ready
+from cnc.testbed.lab.platform import Platform
+from cnc.testbed.traffic.trace import record
+
+
+def main() -> int:
+    file, duration_ns, state_dir, flow = sys.argv[1:]
+    directory = Path(os.environ["TSN_OUT"])
+    try:
+        document = app.load(Path(file))
+        sending = Sending(Path(file), document, int(duration_ns), Path(state_dir), flow)
+        record.send(*ready(sending), sending.duration_ns, directory)
+    except CncError as error:
+        refused = {"message": str(error), "hint": error.hint}
+        (directory / REFUSED).write_text(json.dumps(refused))
+        return error.exit_code
+    Platform.here().write(directory)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
