@@ -18,6 +18,14 @@ _EXPECTED = {
 }
 
 
+# Nobody knows here which keys they are.
+_OF_LABS = (
+    ""
+    if laboratory.registration()
+    else f"; those of labs need {laboratory.DISTRIBUTION}, which is not installed"
+)
+
+
 def describe_error(detail: ErrorDetails, model: type[Shape], problems: Problems) -> None:
     """Add one of the errors that pydantic found in a document of shape `model` to `problems`."""
     path, found, context = detail["loc"], shown(detail["input"]), detail.get("ctx", {})
@@ -34,9 +42,7 @@ def describe_error(detail: ErrorDetails, model: type[Shape], problems: Problems)
             path, found = path[:-1], f"no {path[-1]}"
         case "extra_forbidden":
             found = f"the unknown key {shown(path[-1])}"
-            expected = one_of(_keys_at(model, path[:-1]), str(path[-1]))
-            if not laboratory.registration():
-                expected += f"; those of labs need {laboratory.DISTRIBUTION}, which is not installed"
+            expected = one_of(_keys_at(model, path[:-1]), str(path[-1])) + _OF_LABS
         # What pydantic counts are the values that are right; each of the others has its own error.
         case "too_short" if len(detail["input"]) >= context["min_length"]:
             return
