@@ -75,6 +75,11 @@ class Diagnosis(NamedTuple):
 # --- load ----------------------------------------------------------------------------------------
 
 
+def intent_of(document: Plan | Intent) -> Intent:
+    """The intent that a file is, or that its plan is for."""
+    return document.intent if isinstance(document, Plan) else document
+
+
 def is_plan(file: Path) -> bool:
     """Whether a file holds a plan (JSON), by its name; else it holds an intent (YAML)."""
     return file.suffix == ".json"

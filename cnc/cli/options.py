@@ -34,11 +34,6 @@ FILE = Files(".yaml", ".yml", ".json")
 DOCUMENT = Documents(".yaml", ".yml", ".json")
 
 
-def intent_of(document: Plan | Intent) -> Intent:
-    """The intent that a file is, or that its plan is for."""
-    return document.intent if isinstance(document, Plan) else document
-
-
 @dataclass(slots=True)
 class Invocation:
     """What whoever ends `cnc` has to know of its command line.

@@ -22,7 +22,6 @@ from cnc.cli.options import (
     WITHOUT_DEADLINE,
     connection,
     history_option,
-    intent_of,
     load,
     open_history,
 )
@@ -234,7 +233,7 @@ def status(  # noqa: PLR0917  one parameter an option
     that was not confirmed everywhere.
     """
     document = load(file, state_dir)
-    intent = intent_of(document)
+    intent = app.intent_of(document)
     with open_history(state_dir) as history:
         running = app.running_plan(history, document)
         unresolved = rollout.unresolved(intent.network.managed.values(), history)

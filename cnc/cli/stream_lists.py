@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from cnc import app
 from cnc.cli.completion import Files
-from cnc.cli.options import DOCUMENT, history_option, intent_of, load
+from cnc.cli.options import DOCUMENT, history_option, load
 from cnc.cli.terminal import echo
 from cnc.support.lazy import lazy_import
 
@@ -43,7 +44,7 @@ def import_streams(file: Path) -> None:
 @history_option
 def export_streams(file: Path, output: Path | None, state_dir: Path) -> None:
     """Write the streams of PLAN, a plan, an intent or the number of a rollout, as a spreadsheet."""
-    streams = intent_of(load(file, state_dir)).document["streams"]
+    streams = app.intent_of(load(file, state_dir)).document["streams"]
     if output is None:
         echo(stream_lists.text(streams), nl=False)
     else:

@@ -14,7 +14,7 @@ from tests.runner import changed
 
 # Of the main branch itself, where nothing differs from it: more than most pushes have.
 RECENT_COMMITS = 20
-CLI = CHECKOUT / "cnc/cli"
+CLI = (CHECKOUT / "cnc/cli", CHECKOUT / "cnc/testbed/cli")
 
 
 def paths(reference: str | None) -> list[str] | None:
@@ -51,9 +51,10 @@ def _texts(page: Page) -> Iterator[str]:
 
 
 def _commands(path: str) -> Iterator[str]:
-    """The commands of `cnc` that a file below cnc/cli implements or shows."""
-    source = CLI / Path(path).name
-    if not path.startswith("cnc/cli/") or not source.is_file():
+    """The commands of `cnc` that a file below cnc/cli, or that of the laboratory, implements or
+    shows."""
+    folder = next((each for each in CLI if each in (CHECKOUT / path).parents), None)
+    if folder is None or not (source := folder / Path(path).name).is_file():
         return
     if source.suffix != ".py":  # what a new intent begins with
         yield "init"

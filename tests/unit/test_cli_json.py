@@ -35,6 +35,7 @@ from cnc.testbed.traffic.flows import BridgedFlow, Flow
 from cnc.testbed.traffic.iperf import Throughput
 from cnc.testbed.traffic.measure import Lateness, Spread, Summary
 from cnc.testbed.traffic.pairing import Stray
+from cnc.testbed.traffic.report import TrafficReport
 from cnc.watch import Event
 from cnc.watch.condition import Kind, What
 from tests.json_documents import SCHEMAS, documented
@@ -179,14 +180,14 @@ def test_traffic(capsys: pytest.CaptureFixture[str]) -> None:
     flow = Flow("it", "t1", "l1", 6, 6, 46, 200, 1_000_000, 0, 50_000)
     lost = Summary(flow, 2, 0, 0, 0, 0, 0, 0, None, None)
     seen = Summary(flow, 2, 2, 0, 0, 0, 0, 0, SPREAD, SPREAD)
-    traffic.flows([lost, seen], SPREAD, PLATFORM, lateness=None, as_json=True)
+    traffic.flows(TrafficReport([lost, seen], SPREAD, PLATFORM), as_json=True)
     document = documented("lab traffic", capsys.readouterr().out)
     assert [flow["lost"] for flow in document["flows"]] == [2, 0]
     assert document["violations"] == ["it: 2 of 2 frames lost"]
     real_time = Platform("Linux 6.12", "real time", exact=False)
     for late_ns, violations in ((1, ["it: 2 of 2 frames lost"]), (3, None)):
         late = Lateness("t1", late_ns, 2)
-        traffic.flows([lost, seen], SPREAD, real_time, lateness=late, as_json=True)
+        traffic.flows(TrafficReport([lost, seen], SPREAD, real_time, late), as_json=True)
         document = documented("lab traffic", capsys.readouterr().out)
         assert document["violations"] == violations
     assert "strays" not in document["flows"][0]
@@ -196,7 +197,7 @@ def test_traffic(capsys: pytest.CaptureFixture[str]) -> None:
     )
     stray = Stray("it", 0, "l2", 1_000, "03:00:00:00:00:01", 10, 6)
     twice = Summary(bridged, 2, 2, 0, 0, 0, 1, 0, SPREAD, SPREAD, 1, (stray,))
-    traffic.flows([twice], SPREAD, PLATFORM, lateness=None, as_json=True)
+    traffic.flows(TrafficReport([twice], SPREAD, PLATFORM), as_json=True)
     (figures,) = documented("lab traffic", capsys.readouterr().out)["flows"]
     assert (figures["strays"], figures["multiplied"], figures["flow"]["pcp"]) == (1, 1, 6)
     its_own = {"start": {}, "intervals": [{}], "end": {"sum_sent": {}}}

@@ -23,6 +23,7 @@ from cnc.testbed.traffic import iperf
 from cnc.testbed.traffic.flows import Flow
 from cnc.testbed.traffic.iperf import Throughput
 from cnc.testbed.traffic.measure import Lateness, Spread, Summary
+from cnc.testbed.traffic.report import TrafficReport
 
 SCHEDULES = Path(__file__).parents[2] / "schedules"
 LINE3, TOPO = SCHEDULES / "line3.yaml", SCHEDULES / "mininet-line.py"
@@ -373,8 +374,9 @@ def shown(
     capsys: pytest.CaptureFixture[str], summary: Summary, platform: Platform, **how: Any
 ) -> tuple[list[str], str]:
     """The violations, and what is printed."""
-    violations = traffic_render.flows([summary], WAKE_UP, platform, as_json=False, **how)
-    return violations, capsys.readouterr().out
+    report = TrafficReport([summary], WAKE_UP, platform, **how)
+    traffic_render.flows(report, as_json=False)
+    return report.violations, capsys.readouterr().out
 
 
 def test_traffic_names_each_violation_where_the_clock_is_exact(capsys: pytest.CaptureFixture[str]):

@@ -20,6 +20,7 @@ from cnc.testbed.lab.platform import Platform
 from cnc.testbed.traffic.flows import Flow
 from cnc.testbed.traffic.measure import RESOLUTION_NS, Spread, Summary, summarise
 from cnc.testbed.traffic.recording import Frame
+from cnc.testbed.traffic.report import TrafficReport
 from tests.unit.planner_networks import BLOCKING_NS
 
 LINE3 = Path(__file__).parents[2] / "schedules" / "line3.yaml"
@@ -145,11 +146,11 @@ def test_the_measurement_is_printed_where_jitter_is_limited(
 ) -> None:
     exact = Platform("Linux 6.12", "a clock", exact=True)
     found = Summary(SENT, 3, 3, 0, 0, 0, 0, 0, SPREAD, SPREAD, **bounded(4_000))
-    traffic.flows([found], SPREAD, exact, lateness=None, as_json=True)
+    traffic.flows(TrafficReport([found], SPREAD, exact), as_json=True)
     (figures,) = json.loads(capsys.readouterr().out)["flows"]
     assert (figures["arrivals_within_ns"], figures["jitter_bound_ns"]) == (3_000, 4_000)
     unlimited = replace(found, jitter_bound_ns=None, arrivals_within_ns=None)
-    traffic.flows([unlimited], SPREAD, exact, lateness=None, as_json=True)
+    traffic.flows(TrafficReport([unlimited], SPREAD, exact), as_json=True)
     (figures,) = json.loads(capsys.readouterr().out)["flows"]
     assert "jitter_bound_ns" not in figures
     assert "arrivals_within_ns" not in figures

@@ -26,6 +26,7 @@ from cnc.testbed.json_output.loop import LoopRun
 from cnc.testbed.lab.kernels.offsets import FurthestApart
 from cnc.testbed.lab.platform import Platform
 from cnc.testbed.traffic.loop import run
+from cnc.testbed.traffic.loop.report import LoopReport
 from cnc.testbed.traffic.loop.run import Curve, Period
 from tests.json_documents import documented
 
@@ -56,8 +57,8 @@ def late(period: Period) -> Period:
     return replace(period, command_received_ns=None) if period.step == 8 else period
 
 
-def found(shown: Curve, **changes: object) -> render.Found:
-    its = render.Found(shown, PLANNED, [IDEAL], EXACT, [], US)
+def found(shown: Curve, **changes: object) -> LoopReport:
+    its = LoopReport(shown, PLANNED, [IDEAL], EXACT, [], US)
     return replace(its, **changes)  # type: ignore[arg-type]
 
 

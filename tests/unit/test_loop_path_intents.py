@@ -24,6 +24,7 @@ from cnc.testbed.cli.render import loop as render
 from cnc.testbed.lab.platform import Platform
 from cnc.testbed.lab.slower import slower
 from cnc.testbed.traffic.loop import run
+from cnc.testbed.traffic.loop.report import LoopReport
 from cnc.testbed.traffic.loop.run import Curve, Period
 from tests.json_documents import documented
 
@@ -277,7 +278,7 @@ IDEAL = run.undisturbed_axes(loop()) or []
 PLANNED = LoopDelay(30_000, 50_000, 0, 30_000)
 
 
-def found(axes: Sequence[Sequence[float]], its: Loop) -> render.Found:
+def found(axes: Sequence[Sequence[float]], its: Loop) -> LoopReport:
     def period(n: int, values: Sequence[float]) -> Period:
         at_ns = n * its.period_ns
         came = at_ns + 20_000, n, at_ns + 100_000
@@ -286,7 +287,7 @@ def found(axes: Sequence[Sequence[float]], its: Loop) -> render.Found:
 
     periods = [period(n, values) for n, values in enumerate(zip(*axes, strict=True))]
     exact = Platform("Linux", "virtual time", exact=True)
-    return render.Found(Curve(its, periods), PLANNED, IDEAL, exact, [], 1_000)
+    return LoopReport(Curve(its, periods), PLANNED, IDEAL, exact, [], 1_000)
 
 
 def test_people_see_how_far_an_arm_was_off_its_path(capsys: pytest.CaptureFixture[str]):

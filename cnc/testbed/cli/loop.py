@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,24 +10,18 @@ from typing import TYPE_CHECKING
 import click
 
 from cnc import app
-from cnc.cli.options import FILE, JSON, command_line, history_option, intent_of, quantity
+from cnc.cli.options import FILE, JSON, command_line, history_option, quantity
 from cnc.cli.terminal import echo
 from cnc.errors import CncError, InputError
 from cnc.loops.model import Loop, Loops
-from cnc.model import Intent, Plan
-from cnc.support.lazy import lazy_import
+from cnc.model import Intent
+from cnc.testbed.app.sending import await_schedule
 from cnc.testbed.cli.render import loop as render
-from cnc.testbed.cli.sending import await_schedule, plan_to_send
+from cnc.testbed.cli.sending import plan_to_send, say
 
 if TYPE_CHECKING:
-    from cnc import rollout
     from cnc.testbed.experiments.experiment import Picture
-    from cnc.testbed.lab import Lab
-    from cnc.testbed.lab.kernels.offsets import FurthestApart
-    from cnc.testbed.traffic.flows import AnyFlow
-    from cnc.testbed.traffic.loop.run import Curve
-else:
-    rollout = lazy_import("cnc.rollout")
+    from cnc.testbed.traffic.loop.report import LoopReport
 
 
 @click.command()
@@ -68,67 +61,48 @@ def loop(  # noqa: PLR0917  one parameter an option
     code 1 if a command missed its deadline or took longer than the plan says, in virtual time,
     where the ports run the lists of FILE.
     """
+    from cnc.testbed.app import loop as loops  # noqa: PLC0415
     from cnc.testbed.experiments import pictures  # noqa: PLC0415
     from cnc.testbed.lab import attach  # noqa: PLC0415
-    from cnc.testbed.lab.platform import Platform, made_by  # noqa: PLC0415
-    from cnc.testbed.lab.timer_latency import TimerProbe  # noqa: PLC0415
+    from cnc.testbed.lab.platform import made_by  # noqa: PLC0415
+    from cnc.testbed.traffic.flowfile import load  # noqa: PLC0415
     from cnc.testbed.traffic.loop import run  # noqa: PLC0415
 
     document = app.load(file)
-    intent = intent_of(document)
+    intent = app.intent_of(document)
     chosen = _chosen(intent, name)
     if output:
         pictures.require()
     lab = attach.attach(intent)
     plan = plan_to_send(lab, document, state_dir)
-    closing = run.loop_flows(plan, chosen)
-    others = _others(plan, intent, flows_file, chosen, {run.stream_of(its) for its in closing})
-    await_schedule(lab)
-    cycle_ns = intent.hyperperiod_ns()
-    whole_lead_ns = -(-(lead_ns or 0) // cycle_ns) * cycle_ns
+    others = load(flows_file, intent) if flows_file else loops.beside(plan, chosen)
+    await_schedule(lab, say)
     with ExitStack() as stack:
         directory = output or Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        with TimerProbe() as timers:
-            curve = run.run(
-                lab,
-                plan,
-                chosen,
-                directory,
-                others=others,
-                modules=file.parent,
-                lead_ns=whole_lead_ns,
-            )
-        lasting_ns = whole_lead_ns + chosen.periods * chosen.period_ns
-        clocks = _furthest_apart(lab, directory, lasting_ns)
-    platform = Platform.here(timers.latency)
-    undisturbed = run.undisturbed_axes(chosen)
-    found = render.Found(
-        curve=curve,
-        planned=plan.loops[chosen.name],
-        undisturbed=undisturbed,
-        platform=platform,
-        other_lists=_other_lists(lab, plan),
-        clock_error_ns=plan.intent.network.clock_error_ns,
-        clocks=clocks,
-    )
+        found = loops.close(
+            *(lab, plan, chosen, directory),
+            others=[*others],
+            modules=file.parent,
+            lead_ns=lead_ns or 0,
+        )
     render.loop(found, as_json=as_json)
     if output:
-        platform.write(output, made_by(command_line()))
-        picture = _picture(curve, undisturbed)
-        pictures.save([picture], output, {"measured on": str(platform)})
+        found.platform.write(output, made_by(command_line()))
+        picture = _picture(found)
+        pictures.save([picture], output, {"measured on": str(found.platform)})
         if not as_json:
             echo(f"the curve is in {output}/{run.FILE}, its picture in {output}/{picture.name}.svg")
     if found.violations:
         raise click.exceptions.Exit(CncError.exit_code)
 
 
-def _picture(curve: Curve, undisturbed: Sequence[Sequence[float]] | None) -> Picture:
+def _picture(found: LoopReport) -> Picture:
     from cnc.testbed.experiments.control_loop.path_picture import path_picture  # noqa: PLC0415
     from cnc.testbed.experiments.control_loop.pictures import step_response_picture  # noqa: PLC0415
 
-    if curve.loop.path is not None:
-        return path_picture(curve)
-    return step_response_picture(curve, undisturbed[0] if undisturbed else None)
+    if found.curve.loop.path is not None:
+        return path_picture(found.curve)
+    return step_response_picture(found.curve, found.undisturbed[0] if found.undisturbed else None)
 
 
 def _chosen(intent: Intent, name: str | None) -> Loop:
@@ -147,44 +121,3 @@ def _chosen(intent: Intent, name: str | None) -> Loop:
     if name not in loops:
         raise click.UsageError(f"--loop: found {name!r}, expected {one_of(loops, name)}")
     return loops[name]
-
-
-def _others(
-    plan: Plan, intent: Intent, flows_file: Path | None, chosen: Loop, closing: set[str]
-) -> list[AnyFlow]:
-    """What is sent beside the loop; of the plan what has a frame in that time."""
-    from cnc.testbed.traffic.flowfile import load  # noqa: PLC0415
-    from cnc.testbed.traffic.flows import flows  # noqa: PLC0415
-    from cnc.testbed.traffic.loop.run import stream_of  # noqa: PLC0415
-
-    if flows_file:
-        return [*load(flows_file, intent)]
-    length_ns = chosen.periods * chosen.period_ns
-    return [
-        flow
-        for flow in flows(plan)
-        if stream_of(flow) not in closing and flow.period_ns <= length_ns
-    ]
-
-
-def _furthest_apart(lab: Lab, directory: Path, lasting_ns: int) -> FurthestApart | None:
-    """The clocks that were furthest apart while all was sent, by what `run` left in the directory;
-    None: the nodes of the lab have one clock."""
-    from cnc.testbed.lab.kernels import offsets  # noqa: PLC0415
-
-    if lab.nodes.clock_offsets() is None:
-        return None
-    until_ns = lasting_ns + offsets.PERIOD_NS  # then a shorter time has a record, too
-    recorded = offsets.read(directory / offsets.FILE)
-    meanwhile = offsets.TrueOffsets(each for each in recorded if each.time_ns <= until_ns)
-    network = lab.intent.network
-    return meanwhile.furthest_apart([*network.bridges, *network.end_stations])
-
-
-def _other_lists(lab: Lab, plan: Plan) -> list[str]:
-    """The ports that run other lists than the plan has: nothing is promised there."""
-    return [
-        str(port.port)
-        for port in rollout.status(plan, connect=lab.connect)
-        if port.intended != (port.running.gates if port.running else None)
-    ]

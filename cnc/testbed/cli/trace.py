@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,30 +11,26 @@ import click
 
 from cnc import app
 from cnc.cli.completion import Files
-from cnc.cli.options import JSON, command_line, history_option, intent_of, quantity
+from cnc.cli.options import JSON, command_line, history_option, quantity
 from cnc.cli.terminal import echo
 from cnc.errors import InputError
 from cnc.support import whole_file
 from cnc.support.lazy import lazy_import
-from cnc.testbed.cli import tracing
 from cnc.testbed.cli.render import trace as render
-from cnc.testbed.cli.sending import length_ns
+from cnc.testbed.cli.sending import length_ns, plan_to_send, say
 
 if TYPE_CHECKING:
+    from cnc.testbed.app import tracing
     from cnc.testbed.experiments import pictures as drawing
     from cnc.testbed.experiments import trace_pictures
     from cnc.testbed.experiments.experiment import Picture
-    from cnc.testbed.lab.platform import Platform
-    from cnc.testbed.traffic.trace.account import Account
-    from cnc.testbed.traffic.trace.clocks import TrueTime
-    from cnc.testbed.traffic.trace.columns import PathColumns
-    from cnc.testbed.traffic.trace.imported import ImportedRun
-    from cnc.testbed.traffic.trace.margins import HopMargin
+    from cnc.testbed.traffic.trace.report import TraceReport
 else:
     drawing = lazy_import("cnc.testbed.experiments.pictures")
     trace_pictures = lazy_import("cnc.testbed.experiments.trace_pictures")
+    tracing = lazy_import("cnc.testbed.app.tracing")
 
-_CAPTURE, _PAGE = "trace.pcapng", "report.html"
+_PAGE = "report.html"
 
 
 @click.command()
@@ -109,11 +103,8 @@ def trace(  # noqa: PLR0917  one parameter an option
     With --import it accounts for what tsn-probe or isochron recorded between two real hosts, whose
     clocks need not agree: the sender until a packet leaves, and the receiver from its arrival on.
     """
+    from cnc.testbed.app import trace as traces  # noqa: PLC0415
     from cnc.testbed.traffic.trace import table  # noqa: PLC0415
-    from cnc.testbed.traffic.trace.correlation import correlations  # noqa: PLC0415
-    from cnc.testbed.traffic.trace.drift import drifts  # noqa: PLC0415
-    from cnc.testbed.traffic.trace.outliers import outliers as counted  # noqa: PLC0415
-    from cnc.testbed.traffic.trace.summary import summarise  # noqa: PLC0415
 
     if is_import and (duration_ns or cycles):
         raise click.UsageError("--import sends nothing: it takes no --duration and no --cycles")
@@ -124,39 +115,25 @@ def trace(  # noqa: PLR0917  one parameter an option
     if pictures:
         drawing.require()
     wanted = _frame(frame) if frame else None
-    keep = _Keep(wanted, pictures, output)
+    keep = traces.Keep(wanted, output, pictures)
     if is_import:
-        taken = _import(files, keep)
+        found = traces.of_hosts(files, keep)
     else:
-        taken = _record(files[0], duration_ns, cycles, state_dir, keep, with_kernel=with_kernel)
-    if wanted and not taken.frames:
+        sending = _sending(
+            *(files[0], keep.flow, duration_ns, cycles, state_dir), with_kernel=with_kernel
+        )
+        found = traces.of_lab(sending, keep, command_line())
+    if wanted and not found.frames:
         raise InputError(
             f"--frame: {wanted[0]} has no frame {wanted[1]}{'' if is_import else ' in this time'}",
             hint=None if is_import else "the first is 0; send for longer",
         )
-    found = render.Found(
-        platform=taken.platform,
-        start_ns=taken.start_ns,
-        flows=summarise(taken.paths),
-        margins=taken.margins,
-        outliers=counted(taken.paths) if outliers or pictures else None,
-        correlations=correlations(taken.paths) if correlation or pictures else None,
-        drifts=drifts(taken.paths) if drift or pictures else None,
-        frames=taken.frames or None,
-        true_time=taken.true_time,
-        imported=taken.imported,
-    )
-    drawn = _draw(taken, found, pictures) if pictures else []
-    asked_for = replace(
-        found,
-        outliers=found.outliers if outliers else None,
-        correlations=found.correlations if correlation else None,
-        drifts=found.drifts if drift else None,
-    )
+    drawn = _draw(found, pictures) if pictures else []
+    asked_for = _shown(found, outliers=outliers, correlation=correlation, drift=drift)
     render.trace(asked_for, as_json=as_json)
     if output and not as_json:
         tables = f"{output}/{table.FRAMES}, its parts in {output}/{table.PARTS}"
-        ports = "" if is_import else f", at each port in {output}/{_CAPTURE}"
+        ports = "" if is_import else f", at each port in {output}/{traces.CAPTURE}"
         echo(f"every frame is in {tables}{ports}")
     if pictures and not as_json:
         echo(
@@ -166,151 +143,51 @@ def trace(  # noqa: PLR0917  one parameter an option
         )
 
 
-def _draw(taken: _Taken, found: render.Found, directory: Path) -> Sequence[Picture]:
-    """Pictures, and the page that has them beside all tables."""
-    from cnc.testbed.cli.render.trace_page import page  # noqa: PLC0415
-
-    pictures = trace_pictures.pictures_of(taken.paths, taken.start_ns, taken.frames)
-    drawn = drawing.save(pictures, directory, taken.facts)
-    command = command_line()
-    facts = {**taken.facts, **({"command": command} if command else {})}
-    text = page(f"Where the time of frames of {taken.of} goes", facts, found, pictures, drawn)
-    whole_file.write(directory / _PAGE, text)
-    return pictures
-
-
-@dataclass(frozen=True, slots=True)
-class _Keep:
-    """What to keep of a trace beside its figures, and where; None: nothing."""
-
-    frame: tuple[str, int] | None
-    pictures: Path | None
-    output: Path | None
-
-    @property
-    def flow(self) -> str:
-        """That of the frame; empty: none is wanted."""
-        return self.frame[0] if self.frame else ""
-
-    def directories(self) -> Iterator[Path]:
-        yield from filter(None, (self.pictures, self.output))
-
-    def make_directories(self) -> None:
-        for directory in self.directories():
-            directory.mkdir(parents=True, exist_ok=True)
-
-
-@dataclass(frozen=True, slots=True)
-class _Taken:
-    """What is kept of the accounts of a trace; `frames` those that were wanted. `of` names the
-    network, or the packets; `facts` stand below pictures."""
-
-    of: str
-    paths: Sequence[PathColumns]
-    frames: Sequence[Account]
-    start_ns: int
-    facts: Mapping[str, str]
-    platform: Platform | None = None
-    margins: Sequence[HopMargin] | None = None
-    true_time: TrueTime | None = None
-    imported: ImportedRun | None = None
-
-
-def _record(
+def _sending(
     file: Path,
+    flow: str,
     duration_ns: int | None,
     cycles: int | None,
     state_dir: Path,
-    keep: _Keep,
     *,
     with_kernel: bool,
-) -> _Taken:
-    """Send the streams of a file through its lab, and take the accounts of all frames."""
-    from cnc.testbed.lab.platform import made_by  # noqa: PLC0415
-    from cnc.testbed.traffic.trace import captured  # noqa: PLC0415
-    from cnc.testbed.traffic.trace.columns import ByPath  # noqa: PLC0415
-    from cnc.testbed.traffic.trace.margins import Margins  # noqa: PLC0415
-
+) -> tracing.Sending:
     document = app.load(file)
-    intent = intent_of(document)
-    send_ns = length_ns(intent, duration_ns, cycles)
-    sending = tracing.Sending(file, document, send_ns, state_dir, keep.flow, with_kernel)
-    with ExitStack() as stack:
-        directory = keep.output or Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        recorded, platform = tracing.traced(sending, directory, keep=bool(keep.output))
-    keep.make_directories()
-    margins = Margins(recorded.plan, recorded.under.clocks)
-    start_ns = recorded.start_ns
-    by_path = ByPath(recorded.under.durations_off_ns)
-    accounts, hops_max = recorded.accounts(), recorded.hops_max
-    frames = _take(
-        *(accounts, keep, start_ns, hops_max),
-        (by_path.add, lambda each: margins.add(each.row)),
-        with_kernel=with_kernel,
-    )
-    if keep.output:
-        with whole_file.opened(keep.output / _CAPTURE) as capture:
-            captured.write(recorded, capture, system=platform.kernel)
-    for kept in keep.directories():
-        platform.write(kept, made_by(command_line()))
-    return _Taken(
-        of=intent.name,
-        paths=by_path.paths(),
-        frames=frames,
-        start_ns=start_ns,
-        facts={"network": intent.name, "measured on": str(platform)},
-        platform=platform,
-        margins=margins.hops(),
-        true_time=recorded.true_time,
+    return tracing.Sending(
+        *(file, document, length_ns(app.intent_of(document), duration_ns, cycles), state_dir, flow),
+        plan_for=partial(plan_to_send, document=document, state_dir=state_dir),
+        say=say,
+        kernel=with_kernel,
     )
 
 
-def _import(files: tuple[Path, ...], keep: _Keep) -> _Taken:
-    """Take the accounts of all packets of a run between two hosts."""
-    from cnc.testbed.traffic.trace.columns import ByPath  # noqa: PLC0415
-    from cnc.testbed.traffic.trace.imported import HOPS, Imported  # noqa: PLC0415
-
-    imported = Imported(files)
-    tracing.refuse_unknown(keep.flow, [imported.flow.name])
-    keep.make_directories()
-    by_path = ByPath()
-    frames = _take(imported.accounts(), keep, imported.start_ns, HOPS, (by_path.add,))
-    run = imported.run()
-    return _Taken(
-        of=imported.flow.name,
-        paths=by_path.paths(),
-        frames=frames,
-        start_ns=imported.start_ns,
-        facts={f"measured by {run.program} from": f"{run.sender.name} to {run.receiver.name}"},
-        imported=run,
+def _shown(found: TraceReport, *, outliers: bool, correlation: bool, drift: bool) -> render.Found:
+    return render.Found(
+        platform=found.platform,
+        start_ns=found.start_ns,
+        flows=found.flows,
+        margins=found.margins,
+        outliers=found.outliers if outliers else None,
+        correlations=found.correlations if correlation else None,
+        drifts=found.drifts if drift else None,
+        frames=found.frames or None,
+        true_time=found.true_time,
+        imported=found.imported,
     )
 
 
-def _take(
-    accounts: Iterable[Account],
-    keep: _Keep,
-    start_ns: int,
-    hops_max: int,
-    each_into: Sequence[Callable[[Account], None]],
-    *,
-    with_kernel: bool = False,
-) -> Sequence[Account]:
-    """Take accounts one at a time, and write the tables if there is a directory for them; those
-    that are wanted."""
-    from cnc.testbed.traffic.trace.table import Tables  # noqa: PLC0415
+def _draw(found: TraceReport, directory: Path) -> Sequence[Picture]:
+    """Pictures, and the page that has them beside all tables."""
+    from cnc.testbed.cli.render.trace_page import page  # noqa: PLC0415
 
-    frames = []
-    with ExitStack() as stack:
-        takers = [*each_into]
-        if keep.output:
-            tables = Tables(keep.output, start_ns, hops_max, with_kernel=with_kernel)
-            takers.append(stack.enter_context(tables).add)
-        for each in accounts:
-            for take in takers:
-                take(each)
-            if keep.frame == (each.row.flow.name, each.row.seq):
-                frames.append(each)
-    return frames
+    pictures = trace_pictures.pictures_of(found.paths, found.start_ns, found.frames)
+    drawn = drawing.save(pictures, directory, found.facts)
+    command = command_line()
+    facts = {**found.facts, **({"command": command} if command else {})}
+    everything = _shown(found, outliers=True, correlation=True, drift=True)
+    text = page(f"Where the time of frames of {found.of} goes", facts, everything, pictures, drawn)
+    whole_file.write(directory / _PAGE, text)
+    return pictures
 
 
 def _frame(text: str) -> tuple[str, int]:

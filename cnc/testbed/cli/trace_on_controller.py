@@ -9,11 +9,13 @@ from __future__ import annotations
 import json
 import os
 import sys
+from functools import partial
 from pathlib import Path
 
 from cnc import app
 from cnc.errors import CncError
-from cnc.testbed.cli.tracing import REFUSED, Sending, ready
+from cnc.testbed.app.tracing import REFUSED, Sending, ready
+from cnc.testbed.cli.sending import plan_to_send, say
 from cnc.testbed.lab.platform import Platform
 from cnc.testbed.traffic.trace import record
 
@@ -23,7 +25,10 @@ def main() -> int:
     directory = Path(os.environ["TSN_OUT"])
     try:
         document = app.load(Path(file))
-        sending = Sending(Path(file), document, int(duration_ns), Path(state_dir), flow)
+        plan_for = partial(plan_to_send, document=document, state_dir=Path(state_dir))
+        sending = Sending(
+            *(Path(file), document, int(duration_ns), Path(state_dir), flow, plan_for, say)
+        )
         record.send(*ready(sending), sending.duration_ns, directory)
     except CncError as error:
         refused = {"message": str(error), "hint": error.hint}

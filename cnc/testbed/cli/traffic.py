@@ -11,22 +11,18 @@ from typing import TYPE_CHECKING
 import click
 
 from cnc import app
-from cnc.cli.options import FILE, JSON, command_line, history_option, intent_of, quantity
+from cnc.cli.options import FILE, JSON, command_line, history_option, quantity
 from cnc.cli.terminal import echo
 from cnc.errors import CncError
-from cnc.mechanisms.exceeded import exceeded
 from cnc.model import Intent, Plan
-from cnc.support.lazy import lazy_import
+from cnc.testbed.app import sending
 from cnc.testbed.cli.render import traffic as render
 from cnc.testbed.cli.render.lab import lab_without_gates
-from cnc.testbed.cli.sending import await_schedule, length_ns, plan_to_send
+from cnc.testbed.cli.sending import length_ns, plan_to_send, say
 
 if TYPE_CHECKING:
-    from cnc import rollout
     from cnc.testbed.lab import Lab
     from cnc.testbed.traffic.flows import AnyFlow
-else:
-    rollout = lazy_import("cnc.rollout")
 
 
 @click.command()
@@ -70,14 +66,14 @@ def traffic(  # noqa: PLR0917  one parameter an option
     if a closed gate let a frame pass. On a real clock nothing is judged if a talker was later than
     the plan allows.
     """
+    from cnc.testbed.app.traffic import send  # noqa: PLC0415
     from cnc.testbed.lab import attach  # noqa: PLC0415
-    from cnc.testbed.lab.platform import Platform, made_by  # noqa: PLC0415
-    from cnc.testbed.traffic import measure, recording  # noqa: PLC0415
+    from cnc.testbed.lab.platform import made_by  # noqa: PLC0415
 
     if rate_bps is not None and not iperf3:
         raise click.UsageError("--rate is iperf3's; a flow's rate is in the file of --flows")
     document = app.load(file)
-    intent = intent_of(document)
+    intent = app.intent_of(document)
     send_ns = length_ns(intent, duration_ns, cycles)
     lab = attach.attach(intent)
     if not as_json and (refused := lab.gates_refused()):
@@ -90,32 +86,16 @@ def traffic(  # noqa: PLR0917  one parameter an option
         render.throughput(iperf.measure(lab, *iperf3, send_ns, rate_bps), as_json=as_json)
         return
     plan, sent = _to_send(lab, document, flows_file, beside_file, state_dir)
-    await_schedule(lab)
+    sending.await_schedule(lab, say)
     with ExitStack() as stack:
         directory = output or Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        record = recording.run(lab, sent, send_ns, directory, stamps=stamps)
-    found = measure.summarise(
-        plan,
-        sent,
-        record,
-        timed_wires=lab.nodes.timed_wires,
-        own_clocks=lab.nodes.clock_offsets() is not None,
-    )
-    platform = Platform.here()
-    is_broken = any(summary.violations(of_gates=False) for summary in found)
-    violations = render.flows(
-        found,
-        measure.wake_up_error(sent, record),
-        platform,
-        lateness=measure.talker_lateness(plan, sent, record),
-        exceeded=_exceeded(lab, plan) if is_broken and not platform.exact else None,
-        as_json=as_json,
-    )
+        report = send(lab, plan, sent, send_ns, directory, stamps=stamps)
+    render.flows(report, as_json=as_json)
     if output:
-        platform.write(output, made_by(command_line()))
+        report.platform.write(output, made_by(command_line()))
     if output and not as_json:
         echo(f"every frame is in {output}/frames.csv")
-    if violations:
+    if report.violations:
         raise click.exceptions.Exit(CncError.exit_code)
 
 
@@ -125,7 +105,7 @@ def _to_send(
     """What is sent: the flows of a file; or the streams, with best effort or a file's flows."""
     from cnc.testbed.traffic import flowfile, recording  # noqa: PLC0415
 
-    intent = intent_of(document)
+    intent = app.intent_of(document)
     if flows and beside:
         raise click.UsageError("--flows and --beside exclude each other")
     if flows:
@@ -137,10 +117,3 @@ def _to_send(
     if others is None:
         return plan, sent
     return plan, flowfile.beside([its for its in sent if its.latency_bound_ns is not None], others)
-
-
-def _exceeded(lab: Lab, plan: Plan) -> str | None:
-    """What a plan rests on that switches have measured otherwise: its bounds are void then."""
-    stated = rollout.read_ports(plan.intent.network, connect=lab.connect, partial=True)
-    found = next(exceeded(plan.intent, plan.intent, stated), None)
-    return found.text if found else None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from cnc.cli.render.output import new_table, open_console, print_json, print_table
@@ -10,9 +9,8 @@ from cnc.cli.terminal import echo
 from cnc.support.format import counted, duration, microseconds, rate
 
 if TYPE_CHECKING:
-    from cnc.testbed.lab.platform import Platform
     from cnc.testbed.traffic.iperf import Throughput
-    from cnc.testbed.traffic.measure import Lateness, Spread, Summary
+    from cnc.testbed.traffic.report import TrafficReport
 
 
 _NOT_JUDGED = (
@@ -21,38 +19,20 @@ _NOT_JUDGED = (
 )
 
 
-def flows(
-    found: Sequence[Summary],
-    wake_up: Spread,
-    platform: Platform,
-    *,
-    lateness: Lateness | None,
-    exceeded: str | None = None,
-    as_json: bool,
-) -> list[str]:
-    """Each flow's figures, the clock that they were measured with, and what broke its promise.
-
-    Returns the violations. On a real clock bounds are judged, if talkers were no later than the
-    plan allows and nothing else that it rests on was `exceeded`; `lateness` is None where no stream
-    was sent.
-    """
-    is_judged = platform.exact or (lateness is not None and lateness.is_allowed and not exceeded)
-    violations = [
-        line
-        for summary in (found if is_judged else ())
-        for line in summary.violations(of_gates=platform.exact)
-    ]
+def flows(report: TrafficReport, *, as_json: bool) -> None:
+    """Each flow's figures, the clock that they were measured with, and what broke its promise."""
+    found, platform, violations = report.flows, report.platform, report.violations
     if as_json:
         from cnc.testbed.json_output.lab import Traffic, flow_figures  # noqa: PLC0415
 
         document = Traffic(
             platform=platform,
-            wake_up_error=wake_up,
+            wake_up_error=report.wake_up,
             flows=[flow_figures(summary) for summary in found],
-            violations=violations if is_judged else None,
+            violations=violations if report.is_judged else None,
         )
         print_json(document)
-        return violations
+        return
     from cnc.testbed.traffic.flows import BridgedFlow  # noqa: PLC0415
 
     is_bridged = any(isinstance(its.flow, BridgedFlow) for its in found)
@@ -88,6 +68,7 @@ def flows(
             style="bold red" if its.violations(of_gates=platform.exact) else None,
         )
     print_table(table)
+    wake_up, lateness = report.wake_up, report.lateness
     figures = (duration(ns) for ns in (wake_up.mean_ns, wake_up.p99_ns, wake_up.max_ns))
     echo("Talker wake-up latency: mean {}, p99 {}, max {}.".format(*figures))
     echo(f"Measured on {platform}.")
@@ -97,20 +78,19 @@ def flows(
         kept = "Every frame kept its bound and its gates."
     elif lateness is None:
         echo("On a real clock flows without a bound are shown, not judged.")
-        return violations
+        return
     else:
         late, allowed = duration(lateness.late_ns), duration(lateness.allowed_ns)
         if not lateness.is_allowed:
             echo(f"{lateness.talker} sent up to {late} late; the plan allows {allowed}.")
             echo(_NOT_JUDGED)
-        elif exceeded:
-            echo(f"Frames are shown, not judged: {exceeded}.")
+        elif report.exceeded:
+            echo(f"Frames are shown, not judged: {report.exceeded}.")
         kept = (
             f"Every frame kept its bound, on a real clock; talkers up to {late} of {allowed} late."
         )
-    if is_judged and not violations:
+    if report.is_judged and not violations:
         open_console().print(kept, style="bold green")
-    return violations
 
 
 def _or_empty(time_ns: int | None) -> str:

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from cnc.cli.options import intent_of
+from cnc.app import intent_of
 from cnc.errors import CncError, InputError
 from cnc.support.lazy import lazy_import
-from cnc.testbed.cli.sending import await_schedule, plan_to_send
+from cnc.testbed.app.sending import Say, await_schedule
 
 if TYPE_CHECKING:
     from cnc import rollout
@@ -36,14 +36,17 @@ _ON_CONTROLLER = "cnc.testbed.cli.trace_on_controller"
 @dataclass(frozen=True, slots=True)
 class Sending:
     """What is to be sent: the streams of `document`, which a file holds, for so long, by the plan
-    that the history of rollouts in `state_dir` leads to. `flow` is one of which a frame is wanted;
-    empty: none. With `kernel` events of the kernel are recorded, too."""
+    that the history of rollouts in `state_dir` leads to; `plan_for` has it of a lab of this kernel.
+    `flow` is one of which a frame is wanted; empty: none. With `kernel` events of the kernel are
+    recorded, too."""
 
     file: Path
     document: Plan | Intent
     duration_ns: int
     state_dir: Path
     flow: str
+    plan_for: Callable[[Lab], Plan]
+    say: Say
     kernel: bool = False
 
 
@@ -136,10 +139,10 @@ def ready(sending: Sending) -> tuple[Lab, Plan, Sequence[AnyFlow]]:
     from cnc.testbed.traffic.flows import flows  # noqa: PLC0415
 
     lab = attach.attach(intent_of(sending.document))
-    plan = plan_to_send(lab, sending.document, sending.state_dir)
+    plan = sending.plan_for(lab)
     sent = flows(plan)
     refuse_unknown(sending.flow, [flow.name for flow in sent])
-    await_schedule(lab)
+    await_schedule(lab, sending.say)
     _refuse_other_lists(lab, plan)
     return lab, plan, sent
 
