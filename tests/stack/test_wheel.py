@@ -1,4 +1,4 @@
-"""Both built wheels, installed from the locked packages alone: each brings all that it needs."""
+"""The built wheels, installed from the locked packages alone: each brings all that it needs."""
 
 from __future__ import annotations
 
@@ -20,8 +20,14 @@ from tests.first_version import first_version
 CHECKOUT = Path(__file__).parents[2]
 LINE3 = CHECKOUT / "schedules" / "line3.yaml"
 CONTROLLER, AGENT = "tsn-control-plane", "tsn-control-plane-agent"
-FOLDERS = {CONTROLLER: CHECKOUT, AGENT: CHECKOUT / "agent"}
-PACKAGES = {CONTROLLER: "cnc", AGENT: "agent"}
+LAB = "tsn-control-plane-lab"
+FOLDERS = {
+    CONTROLLER: CHECKOUT,
+    AGENT: CHECKOUT / "agent",
+    LAB: CHECKOUT / "cnc" / "testbed",
+}
+# The folder of each, without what is another's.
+PACKAGES = {CONTROLLER: "cnc", AGENT: "agent", LAB: "cnc/testbed"}
 PROGRAMS = {
     "cnc/testbed/lab/virtual_network/virtual-network",
     "cnc/testbed/lab/own_group/own-group.preload",
@@ -50,7 +56,7 @@ IMPORT_ALL = """
 import importlib, pkgutil, sys
 from pathlib import Path
 package = importlib.import_module(sys.argv[1])
-home = Path(package.__file__).parent
+home = Path(sys.modules[package.__name__.partition(".")[0]].__file__).parent
 for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
     if not module.name.endswith("__main__"):
         try:
@@ -116,6 +122,13 @@ def installed(wheels, tmp_path):
 
 
 @pytest.fixture(scope="module")
+def laboratory(wheels, tmp_path_factory) -> Installed:
+    """The controller and the laboratory, without an extra."""
+    directory = tmp_path_factory.mktemp("laboratory")
+    return Installed(directory, str(wheels[CONTROLLER]), str(wheels[LAB]))
+
+
+@pytest.fixture(scope="module")
 def bare(wheels, tmp_path_factory) -> Installed:
     """The controller without an extra."""
     return Installed(tmp_path_factory.mktemp("bare"), str(wheels[CONTROLLER]))
@@ -161,32 +174,48 @@ def _files(wheel: Path) -> dict[str, int]:
         return {entry.filename: entry.external_attr >> 16 & 0o111 for entry in archive.infolist()}
 
 
+def _is_of_another(path: Path, package: str) -> bool:
+    return package == "cnc" and (CHECKOUT / "cnc" / "testbed") in path.parents
+
+
 @pytest.mark.parametrize(("distribution", "package"), PACKAGES.items())
-def test_a_wheel_has_one_package_whole_with_the_modules(wheels, distribution, package):
+def test_a_wheel_has_one_package_whole(wheels, distribution, package):
     inside = _files(wheels[distribution])
-    tops = {name.partition("/")[0] for name in inside}
-    assert {top.rpartition(".")[2] or top for top in tops} == {package, "dist-info"}
+    assert not [
+        name for name in inside if not name.startswith(f"{package}/") and ".dist-info/" not in name
+    ]
     sources = {
-        f"{package}/{path.relative_to(CHECKOUT / package)}"
+        str(path.relative_to(CHECKOUT))
         for path in (CHECKOUT / package).rglob("*.py")
-        if path.name != "hatch_build.py"  # what compiles BPF programs as the wheel is made
+        # What compiles programs as the wheel is made stays out.
+        if path.name != "hatch_build.py" and not _is_of_another(path, package)
     }
-    assert sources <= set(inside)
+    assert {name for name in inside if name.endswith(".py")} == sources
     programs = {each.stem for each in (CHECKOUT / package).rglob("*.bpf.c")}
     assert {f"{package}/bpf/{name}.o" for name in programs} <= set(inside)
-    for path in (path for path in (CHECKOUT / "yang").rglob("*") if path.is_file()):
-        name = f"{package}/yang/{path.relative_to(CHECKOUT / 'yang')}"
-        assert name in inside
-        assert inside[name] == path.stat().st_mode & 0o111, f"{name} may be run, or not"
     assert not [name for name in inside if "__pycache__" in name or name.endswith("pyproject.toml")]
     with ZipFile(wheels[distribution]) as archive:
         (licence,) = (name for name in inside if name.endswith("/licenses/LICENSE"))
         assert archive.read(licence) == (CHECKOUT / "LICENSE").read_bytes()
 
 
-def test_the_controllers_wheel_has_its_data(wheels):
-    data = {"cnc/cli/example.yaml", "cnc/page/page.html", "cnc/py.typed", *PROGRAMS}
-    assert data <= set(_files(wheels[CONTROLLER]))
+@pytest.mark.parametrize("distribution", [CONTROLLER, AGENT])
+def test_a_wheel_of_controller_or_switch_has_the_modules(wheels, distribution):
+    package, inside = PACKAGES[distribution], _files(wheels[distribution])
+    for path in (path for path in (CHECKOUT / "yang").rglob("*") if path.is_file()):
+        name = f"{package}/yang/{path.relative_to(CHECKOUT / 'yang')}"
+        assert name in inside
+        assert inside[name] == path.stat().st_mode & 0o111, f"{name} may be run, or not"
+
+
+def test_the_controllers_wheel_has_its_data_and_is_python_alone(wheels):
+    inside = _files(wheels[CONTROLLER])
+    assert {"cnc/cli/example.yaml", "cnc/page/page.html", "cnc/py.typed"} <= set(inside)
+    assert not [name for name in inside if name.endswith((".c", ".h", ".so"))]
+
+
+def test_the_laboratorys_wheel_has_its_programs(wheels):
+    assert set(_files(wheels[LAB])) >= PROGRAMS
 
 
 @pytest.mark.parametrize("distribution", FOLDERS)
@@ -197,7 +226,7 @@ def test_a_source_distribution_builds_the_same_wheel(wheels, distribution, tmp_p
 
 
 def test_a_wheel_built_without_a_compiler_lacks_only_what_needs_one(wheels, tmp_path, monkeypatch):
-    monkeypatch.chdir(CHECKOUT)
+    monkeypatch.chdir(FOLDERS[LAB])
     source = tmp_path / build_sdist(str(tmp_path))
     tools = tmp_path / "tools"
     tools.mkdir()
@@ -205,10 +234,10 @@ def test_a_wheel_built_without_a_compiler_lacks_only_what_needs_one(wheels, tmp_
         (tools / tool).symlink_to(shutil.which(tool))
     monkeypatch.setenv("PATH", str(tools))
     bare = _files(_build(source, tmp_path / "bare"))
-    assert set(_files(wheels[CONTROLLER])) - set(bare) == PROGRAMS
+    assert set(_files(wheels[LAB])) - set(bare) == PROGRAMS
 
 
-def test_both_have_the_version_of_the_package(wheels):
+def test_all_have_the_version_of_the_package(wheels):
     assert {wheel.name.split("-")[1] for wheel in wheels.values()} == {__version__}
     assert {metadata.version(name) for name in FOLDERS} == {__version__}
 
@@ -225,28 +254,37 @@ def test_without_an_extra_the_controller_works_and_nothing_of_the_switch_is_ther
     assert "Traceback" not in refused.stderr
     for module in ("agent", "asyncssh"):
         assert "No module named" in bare.run("python", "-c", f"import {module}").stderr
-    assert [each.name for each in bare.directory.glob("venv/bin/tsn-*")] == ["tsn-probe"]
+    assert not list(bare.directory.glob("venv/bin/tsn-*"))
+    refused = bare.run("cnc", "lab", "up", LINE3)
+    assert refused.returncode == 2
+    assert f"pip install {LAB}" in refused.stderr
 
 
-def test_the_runner_of_kernels_works_without_a_checkout(bare):
+def test_the_runner_of_kernels_works_without_a_checkout(laboratory):
     script = (
         "import subprocess; from cnc.testbed.lab import vm; subprocess.run([*vm.RUNNER, '--which'])"
     )
-    told = bare.succeeds("python", "-c", script)
+    told = laboratory.succeeds("python", "-c", script)
     lane, _, reason = told.partition(": ")
     assert lane in {"own", "uml", "qemu"}
     assert reason
-    assert bare.succeeds("python", "-m", "cnc.testbed.lab.vm", "--which") == told
+    assert laboratory.succeeds("python", "-m", "cnc.testbed.lab.vm", "--which") == told
 
 
 def test_every_module_of_the_controller_is_there_with_what_it_needs(bare):
     needs_an_extra = set(bare.succeeds("python", "-c", IMPORT_ALL, "cnc").split())
-    assert needs_an_extra <= OF_THE_PLANNER | OF_REPORTS | OF_THE_SERVICE | OF_ADAPTERS
+    assert needs_an_extra <= OF_THE_PLANNER | OF_THE_SERVICE | OF_ADAPTERS
 
 
-def test_the_probe_comes_with_the_controller_and_says_where_it_is(bare):
-    program = Path(bare.succeeds("tsn-probe", "path").strip())
-    assert program.is_relative_to(bare.directory)
+def test_every_module_of_the_laboratory_is_there_with_what_it_needs(laboratory):
+    needs_an_extra = set(laboratory.succeeds("python", "-c", IMPORT_ALL, "cnc.testbed").split())
+    assert needs_an_extra <= OF_REPORTS | OF_THE_PLANNER
+    assert "emulate" in laboratory.succeeds("cnc", "lab", "--help").lower()
+
+
+def test_the_probe_comes_with_the_laboratory_and_says_where_it_is(laboratory):
+    program = Path(laboratory.succeeds("tsn-probe", "path").strip())
+    assert program.is_relative_to(laboratory.directory)
     assert subprocess.check_output([program, "path"], text=True).strip() == str(program)
 
 
@@ -276,8 +314,8 @@ def test_the_extras_of_the_service_bring_all_that_it_needs(installed):
     assert "--listen" in environment.succeeds("cnc", "serve", "--help")
 
 
-def test_the_extra_report_brings_pictures(installed):
-    environment = installed("report")
+def test_the_extra_report_brings_pictures(wheels, tmp_path):
+    environment = Installed(tmp_path, str(wheels[CONTROLLER]), f"{wheels[LAB]}[report]")
     environment.succeeds(
         *("python", "-c"),
         "import cnc.testbed.experiments.gate_share.pictures; from matplotlib.figure import Figure; "
@@ -285,7 +323,7 @@ def test_the_extra_report_brings_pictures(installed):
     )
 
 
-def test_both_together_make_a_switch_of_their_own_programs_and_modules(wheels, tmp_path):
+def test_all_together_make_a_switch_of_their_own_programs_and_modules(wheels, tmp_path):
     environment = Installed(tmp_path, *map(str, wheels.values()))
     modules = json.loads(environment.succeeds("python", "-c", REHEARSAL))
     assert {"tsn-linux", "ieee802-dot1q-sched-bridge", "tsn-netconf-server"} <= set(modules)
@@ -296,11 +334,11 @@ def test_the_first_version_becomes_this_one_and_back_as_the_manual_says(wheels, 
     old = first_version().wheel
     environment = Installed(tmp_path, f"{old}[cnc,agent]")
     environment.pip("install", wheels[CONTROLLER])
-    environment.pip("install", wheels[AGENT])
+    environment.pip("install", wheels[AGENT], wheels[LAB])
     assert __version__ in environment.succeeds("cnc", "--version")
     environment.succeeds("tsn-agent", "--help")
     environment.succeeds("tsn-netconfd", "--help")
-    environment.pip("uninstall", AGENT)
+    environment.pip("uninstall", AGENT, LAB)
     environment.pip("install", f"{old}[cnc,agent]")
     assert "0.1.0" in environment.succeeds("cnc", "--version")
     environment.succeeds("tsn-agent", "--help")
