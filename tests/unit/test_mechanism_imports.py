@@ -1,7 +1,7 @@
 """A mechanism of the controller is known to its own folder, the registry and the judges alone.
 
 What other modules need of all mechanisms is a hook of the contract
-(docs/reference/extending.md), which they call through the registry.
+(docs/reference/extending-controller.md), which they call through the registry.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def test_no_module_outside_imports_a_mechanism(cnc):
     assert not found, (
         f"{lines(found)}\n\nNo module imports a mechanism but its own folder, the registry"
         f" ({', '.join(sorted(REGISTRY))}) and judges ({JUDGES}). What this one needs is a hook of"
-        " cnc/mechanism.py: docs/reference/extending.md, A mechanism on the controller."
+        " cnc/mechanism.py: docs/reference/extending-controller.md, A mechanism on the controller."
     )
 
 
@@ -80,7 +80,9 @@ def test_a_judge_imports_only_what_it_may_believe(cnc):
         if not FOR_JUDGES.fullmatch(bound.module)
     ]
     assert judges
-    assert not beyond, "a judge recomputes from the plan alone (docs/reference/extending.md)"
+    assert not beyond, (
+        "a judge recomputes from the plan alone (docs/reference/extending-controller.md)"
+    )
 
 
 def test_both_sides_have_the_same_mechanisms():

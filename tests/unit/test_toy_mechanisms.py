@@ -16,7 +16,7 @@ TOYS = CHECKOUT / "tests/toys"
 USERS = {
     "tests/stack/test_toy_mechanisms.py",
     "tests/unit/test_toy_mechanisms.py",
-    "docs/reference/extending.md",
+    "docs/reference/extending-controller.md",
 }
 
 
