@@ -21,6 +21,8 @@ from cnc.intent import from_document
 from cnc.intent.source import dump
 from cnc.keys.units import DURATION, RATE
 from cnc.model import Forwarding, Intent
+from cnc.support import whole_file
+from cnc.testbed.lab import mininet_script
 
 PYTHON = "/usr/bin/python3"  # Debian's package of Mininet installs for this one
 READER = Path(__file__).with_name("mininet_reader.py")
@@ -90,7 +92,8 @@ class Imported:
 
 
 def read(file: Path, chosen: str | None = None) -> Imported:
-    """The Mininet topology of a Python file. This runs the file's code, as the caller's user.
+    """The Mininet topology of a Python file. This runs the file's code, as the caller's user, where
+    it defines a Topo. A script that builds its network by itself is read (`mininet_script`).
 
     `chosen` has the syntax of Mininet's --topo: NAME[,ARG,KEY=VALUE...], NAME a key of the file's
     `topos`. Without it the file must define exactly one topology.
@@ -99,7 +102,7 @@ def read(file: Path, chosen: str | None = None) -> Imported:
         InputError: the file fails, defines several topologies, or one that an intent cannot
             describe; or Mininet is not installed.
     """
-    topology = _read_topology(file, chosen)
+    topology = _topology(file, chosen)
     switches = [node["name"] for node in topology["nodes"] if node["switch"]]
     if len(switches) > SWITCHES_MAX:
         raise InputError(
@@ -107,7 +110,7 @@ def read(file: Path, chosen: str | None = None) -> Imported:
             f"{SWITCHES_MAX}",
             hint="use a smaller topology",
         )
-    notes = _Notes(file)
+    notes, routed = _Notes(file), bool(topology.get("routed"))
     topology = _with_names(topology, notes)
     switches = [node["name"] for node in topology["nodes"] if node["switch"]]
     ports: dict[str, list[str]] = {node["name"]: [] for node in topology["nodes"]}
@@ -118,9 +121,9 @@ def read(file: Path, chosen: str | None = None) -> Imported:
             notes.ignore(kind, option, node["name"])
     document = {
         "name": _lab_name(file),
-        "forwarding": Forwarding.BRIDGED.value,
+        "forwarding": Forwarding.ROUTED.value if routed else Forwarding.BRIDGED.value,
         "defaults": DEFAULTS,
-        "classes": CLASSES,
+        "classes": _with_dscp(CLASSES) if routed else CLASSES,
         "switches": {
             name: {"management": f"10.99.0.{number}", "ports": ports[name]}
             for number, name in enumerate(switches, start=1)
@@ -138,6 +141,24 @@ def read(file: Path, chosen: str | None = None) -> Imported:
         any(isinstance(link, dict) for link in links),
         notes.lines(),
     )
+
+
+def _topology(file: Path, chosen: str | None) -> dict[str, Any]:
+    """That of a Topo, for which its code is run; of a script that builds its network by itself,
+    which is read."""
+    try:
+        whole_file.refuse_special(file)
+        source = file.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise InputError(f"{file}: cannot read it: {error}") from error
+    if mininet_script.is_script(source):
+        return mininet_script.read(file, source, chosen)
+    return _read_topology(file, chosen)
+
+
+def _with_dscp(classes: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Routers know frames by their DSCP: the class selector of each class' traffic class."""
+    return {name: {**its, "dscp": 8 * int(its["traffic-class"])} for name, its in classes.items()}
 
 
 def _read_topology(file: Path, chosen: str | None) -> dict[str, Any]:
