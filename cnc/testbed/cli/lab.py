@@ -112,10 +112,10 @@ def up(  # noqa: PLR0917  one parameter an option
     output: Path | None,
     as_json: bool,
 ) -> None:
-    """Start the network of FILE: an intent (YAML), or a Mininet Topo (Python).
+    """Start the network of FILE: an intent (YAML), or a Mininet Topo or script (Python).
 
-    An intent needs no streams (`streams: {}`). The code of a Python file is executed with your
-    rights.
+    An intent needs no streams (`streams: {}`). A Topo's code is executed with your rights; a script
+    that adds nodes to a `Mininet()` is read and not run.
     """
     if slower and not output:
         raise click.UsageError("--slower needs --output: the file to plan and to push")
@@ -170,7 +170,8 @@ def _bring_up_rehearsed(intent: Intent, output: Path | None, *, as_json: bool) -
 def import_topology(file: Path, topo: str | None, output: Path | None) -> None:
     """Convert a Mininet Topo (Python FILE) to an intent (YAML) without streams.
 
-    This executes the file's code with your rights. Switches get management addresses 10.99.0.N,
+    A Topo's code is executed with your rights; a script that adds nodes to a `Mininet()`, and an
+    IPTopo, are read and not run. Switches get management addresses 10.99.0.N,
     nodes the lab's own IP addresses; other properties are those of schedules/line3.yaml.
     """
     imported = _imported(file, topo)

@@ -102,8 +102,8 @@ def _only(file: str, choices: dict[str, Any]) -> str:
         raise Refused(f"{file}: it defines several topologies", _those(choices))
     raise Refused(
         f"{file}: it defines no Mininet topology",
-        "a class derived from mininet.topo.Topo is needed; a script that builds a Mininet object "
-        "itself cannot be read",
+        "a class derived from mininet.topo.Topo is needed, or a script that adds nodes to a "
+        "`Mininet()`",
     )
 
 
