@@ -42,6 +42,7 @@ from cnc.testbed.experiments.description import (
     CyclicQueuingDescription,
     GateShareDescription,
     LaunchTimeDescription,
+    ShapersDescription,
     StepResponsesDescription,
     SyncDescription,
     load,
@@ -65,6 +66,7 @@ from cnc.testbed.experiments.multipath.description import (
     ReliabilityDescription,
 )
 from cnc.testbed.experiments.replay import Replayed
+from cnc.testbed.experiments.shapers import Shapers
 from cnc.testbed.experiments.step_responses import StepResponses
 from cnc.testbed.experiments.sync import Sync
 from cnc.testbed.experiments.unplanned_description import (
@@ -100,6 +102,7 @@ _MADE_OF: Mapping[type[Description], Callable[[Any, Path], Experiment]] = {
     OnDemandDescription: OnDemand.of,
     ReliabilityDescription: Reliability.of,
     ReplayDescription: Replayed.of,
+    ShapersDescription: Shapers.of,
     StepResponsesDescription: StepResponses.of,
     SyncDescription: lambda its, _: Sync(its),
 }

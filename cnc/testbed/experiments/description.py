@@ -152,11 +152,19 @@ class BoundCheckDescription(NetworkDescription):
     frames: Frames = Field(description="of all streams together, at least")
 
 
-class CyclicQueuingDescription(NetworkDescription):
-    """Every frame of streams that are forwarded once each interval against annex T."""
+class BesideLoadDescription(NetworkDescription):
+    """All streams of a network beside best effort."""
 
     frames: Frames = Field(description="of all streams together, at all listeners")
     load: Percent = Field(description="what best effort takes of each cable, in per cent")
+
+
+class CyclicQueuingDescription(BesideLoadDescription):
+    """Every frame of streams that are forwarded once each interval against annex T."""
+
+
+class ShapersDescription(BesideLoadDescription):
+    """Every frame of streams with a shaper against its bound by network calculus."""
 
 
 class LaunchTimeDescription(NetworkDescription):
@@ -349,6 +357,7 @@ KINDS: dict[str, type[Description]] = {
     "on-demand": OnDemandDescription,
     "reliability": ReliabilityDescription,
     "replay": ReplayDescription,
+    "shapers": ShapersDescription,
     "step-responses": StepResponsesDescription,
     "sync": SyncDescription,
 }
