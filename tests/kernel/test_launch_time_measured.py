@@ -25,9 +25,9 @@ def test_a_program_that_is_late_makes_no_frame_late_that_states_its_time(tmp_pat
     assert isinstance(loaded, LaunchTimeDescription)
     fewer = {"frames": 100, "lateness_ns": [0, MS]}
     experiment = LaunchTimes.of(loaded.model_copy(update=fewer), FILE)
-    for name in ("one", "other"):
-        (tmp_path / name).mkdir()
-        with lab(experiment.emulated, timed_wires=True) as running:
+    with lab(experiment.emulated, timed_wires=True) as running:
+        for name in ("one", "other"):
+            (tmp_path / name).mkdir()
             experiment.run_in(running, tmp_path / name, print)
     rows = [(tmp_path / name / ROWS).read_bytes() for name in ("one", "other")]
     assert rows[0] == rows[1]

@@ -106,7 +106,9 @@ class LaunchTimes:
         for way, plan in self.plans.items():
             # As settings, not as a plan: on a real clock gates are later than one allows for, and
             # of what is measured here no frame has come to a gate.
-            goal = replace(Goal.of(plan, "experiment"), plan=None)
+            # What a run before this one has left of launch times goes where a way has none.
+            former = self.plans[LAUNCHES]
+            goal = replace(Goal.of(plan, "experiment", former=former), plan=None)
             sending.await_schedule(roll_out(goal, connect=running.connect, history=None))
             for late_ns, busy in beside:
                 progress(f"{NAMES[way]}, up to {duration(late_ns)} late, beside {busy} busy")
