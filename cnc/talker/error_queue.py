@@ -12,7 +12,8 @@ from cnc.talker.clock import NS_PER_S
 # What the socket module does not name: asm-generic/socket.h, linux/net_tstamp.h, linux/if_packet.h
 SO_TIMESTAMPING = 37
 TX_SOFTWARE, SOFTWARE, OPT_ID, TX_SCHED, OPT_TSONLY = 1 << 1, 1 << 4, 1 << 7, 1 << 8, 1 << 11
-LEFT, SCHEDULED = 0, 1  # SCM_TSTAMP_SND, SCM_TSTAMP_SCHED
+TX_ACK, OPT_ID_TCP = 1 << 9, 1 << 16
+LEFT, SCHEDULED, ACKNOWLEDGED = 0, 1, 2  # SCM_TSTAMP_SND, SCM_TSTAMP_SCHED, SCM_TSTAMP_ACK
 ORIGIN_TIMESTAMPING, ORIGIN_TXTIME = 4, 6
 TXTIME_MISSED = 2  # the code of a frame that missed its time; the other is of an invalid one
 

@@ -52,6 +52,6 @@ def test_a_talker_keeps_a_frame_and_its_stamps_in_few_octets() -> None:
         tracemalloc.stop()
     assert [row[:3] for row in sent] == [(0, n, start_ns + n * MS) for n in range(FRAMES)]
     left_ns = (STAMPS_FROM_S + 7) * NS_PER_S + tai_offset_ns()
-    assert outlet.stamps(7) == (left_ns + SCHEDULED, left_ns + LEFT)
-    assert outlet.stamps(FRAMES) == (None, None)
+    assert outlet.stamps(7) == (left_ns + SCHEDULED, left_ns + LEFT, None)
+    assert outlet.stamps(FRAMES) == (None, None, None)
     assert kept_octets < 60 * FRAMES

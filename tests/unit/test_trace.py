@@ -19,7 +19,7 @@ from cnc.testbed.traffic.probe_filter import ETHERTYPE, Marks, probe_of
 from cnc.testbed.traffic.recording import Recording
 from cnc.testbed.traffic.sockets import PROBE
 from cnc.testbed.traffic.trace import captured, circumstances, table
-from cnc.testbed.traffic.trace.account import Account, Layer
+from cnc.testbed.traffic.trace.account import Account, Layer, layers
 from cnc.testbed.traffic.trace.circumstances import CLOCK_READ_NS
 from cnc.testbed.traffic.trace.clocks import OneClock, TrueClock
 from cnc.testbed.traffic.trace.columns import gather
@@ -298,7 +298,7 @@ def test_in_a_table_what_is_absent_is_empty(line3: Plan, tmp_path: Path):
     record = Record(line3)
     torque(record)
     torque(record, 1, up_to=4)
-    with Tables(tmp_path, T0, hops_max=4) as tables:
+    with Tables(tmp_path, T0, 4, layers()) as tables:
         for each in record.accounts():
             tables.add(each)
     with (tmp_path / table.FRAMES).open(newline="") as file:
@@ -319,7 +319,7 @@ def test_an_interrupted_table_leaves_the_one_before(line3: Plan, tmp_path: Path)
     (tmp_path / table.FRAMES).write_text("of another run\n")
 
     def write() -> None:
-        with Tables(tmp_path, T0, hops_max=4) as tables:
+        with Tables(tmp_path, T0, 4, layers()) as tables:
             for each in record.accounts():
                 tables.add(each)
             raise KeyboardInterrupt
@@ -334,17 +334,17 @@ def test_pandas_reads_a_table_and_finds_the_same_outliers(line3: Plan, tmp_path:
     record = Record(line3)
     for seq in range(40):
         torque(record, seq, late_ns=9_000 if seq % 19 == 7 else seq % 5, up_to=4 if seq == 3 else 8)
-    with Tables(tmp_path, T0, hops_max=4) as tables:
+    with Tables(tmp_path, T0, 4, layers()) as tables:
         for each in record.accounts():
             tables.add(each)
     trace = pandas.read_csv(tmp_path / table.FRAMES, dtype_backend="numpy_nullable")
     assert len(trace) == 40
     assert set(trace.filter(regex="_ns$").dtypes.astype(str)) == {"Int64"}
     stages = trace.sender_ns + trace.channel_ns + trace.receiver_ns
-    layers = trace.loc[:, "wake_up_ns":"listener_ns"].sum(axis=1, skipna=False)
+    in_layers = trace.loc[:, "wake_up_ns":"listener_ns"].sum(axis=1, skipna=False)
     whole = trace.total_ns.notna()
     assert (stages == trace.total_ns)[whole].all()
-    assert (layers == trace.total_ns)[whole].all()
+    assert (in_layers == trace.total_ns)[whole].all()
     assert trace[trace.total_ns.isna()].seq.tolist() == [3]
     first, third = trace.total_ns.quantile(0.25), trace.total_ns.quantile(0.75)
     late = trace[trace.total_ns > third + 1.5 * (third - first)]

@@ -23,7 +23,6 @@ from cnc.testbed.lab.kernels.layout import CONTROL, HOME, INTENT_FILE
 from cnc.testbed.lab.kernels.offsets import Offset, TrueOffsets
 from cnc.testbed.lab.vm.runner import VIRTUAL_EPOCH_NS
 from cnc.testbed.remote.frames import Frame, Kind
-from cnc.testbed.traffic.probe_filter import Marks
 from cnc.testbed.traffic.trace import account, circumstances
 from cnc.testbed.traffic.trace.account import Account, Layer
 from cnc.testbed.traffic.trace.cable_taps import CableTaps
@@ -33,6 +32,7 @@ from cnc.testbed.traffic.trace.correlation import correlations
 from cnc.testbed.traffic.trace.join import join
 from cnc.testbed.traffic.trace.margins import Margins
 from cnc.testbed.traffic.trace.outliers import outliers
+from cnc.testbed.traffic.trace.segments import Probes
 from cnc.testbed.traffic.trace.ways import ways
 from tests.unit.traced_frames import T0, Record, part, torque
 
@@ -256,7 +256,7 @@ def test_a_frame_leaves_when_its_sending_begins_and_comes_after_what_the_cable_t
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     with carried(tmp_path, monkeypatch) as taps:
-        tapped = taps.read(Marks((5005,)), keep=False)
+        tapped = taps.read(Probes([]).of, keep=False)
         own = taps.clocks(tapped)
     tai_ns = SENT_NS + 37 * NS_PER_S
     left, came = tapped[PortRef("s1", "s2")].left, tapped[PortRef("s2", "s1")].arrived

@@ -13,7 +13,7 @@ from cnc.support import whole_file
 from cnc.testbed.app import tracing
 from cnc.testbed.lab.platform import made_by
 from cnc.testbed.traffic.trace import captured
-from cnc.testbed.traffic.trace.account import Account
+from cnc.testbed.traffic.trace.account import Account, Layer, layers
 from cnc.testbed.traffic.trace.columns import ByPath
 from cnc.testbed.traffic.trace.imported import HOPS, Imported
 from cnc.testbed.traffic.trace.margins import Margins
@@ -67,7 +67,7 @@ def of_lab(sending: tracing.Sending, keep: Keep, command: str | None) -> TraceRe
     frames = _take(
         *(accounts, keep, start_ns, hops_max),
         (by_path.add, lambda each: margins.add(each.row)),
-        with_kernel=sending.kernel,
+        layers=layers(with_kernel=sending.kernel, with_tcp=bool(sending.tcp)),
     )
     if keep.output:
         with whole_file.opened(keep.output / CAPTURE) as capture:
@@ -95,7 +95,9 @@ def of_hosts(files: tuple[Path, ...], keep: Keep) -> TraceReport:
     tracing.refuse_unknown(keep.flow, [imported.flow.name])
     keep.make_directories()
     by_path = ByPath()
-    frames = _take(imported.accounts(), keep, imported.start_ns, HOPS, (by_path.add,))
+    frames = _take(
+        imported.accounts(), keep, imported.start_ns, HOPS, (by_path.add,), layers=layers()
+    )
     run = imported.run()
     return TraceReport(
         of=imported.flow.name,
@@ -114,7 +116,7 @@ def _take(
     hops_max: int,
     each_into: Sequence[Callable[[Account], None]],
     *,
-    with_kernel: bool = False,
+    layers: Sequence[Layer],
 ) -> Sequence[Account]:
     """Take accounts one at a time, and write the tables if there is a directory for them; those
     that are wanted."""
@@ -122,7 +124,7 @@ def _take(
     with ExitStack() as stack:
         takers = [*each_into]
         if keep.output:
-            tables = Tables(keep.output, start_ns, hops_max, with_kernel=with_kernel)
+            tables = Tables(keep.output, start_ns, hops_max, layers)
             takers.append(stack.enter_context(tables).add)
         for each in accounts:
             for take in takers:

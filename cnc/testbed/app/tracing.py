@@ -38,7 +38,7 @@ class Sending:
     """What is to be sent: the streams of `document`, which a file holds, for so long, by the plan
     that the history of rollouts in `state_dir` leads to; `plan_for` has it of a lab of this kernel.
     `flow` is one of which a frame is wanted; empty: none. With `kernel` events of the kernel are
-    recorded, too."""
+    recorded, too. The flows of `tcp` go over TCP."""
 
     file: Path
     document: Plan | Intent
@@ -48,6 +48,7 @@ class Sending:
     plan_for: Callable[[Lab], Plan]
     say: Say
     kernel: bool = False
+    tcp: Sequence[str] = ()
 
 
 def traced(sending: Sending, directory: Path, *, keep: bool) -> tuple[Trace, Platform]:
@@ -106,7 +107,10 @@ def _of_kernels(sending: Sending, directory: Path, *, keep: bool) -> tuple[Trace
 
     intent = intent_of(sending.document)
     lab = Lab(intent, lifecycle.STATE_ROOT / intent.name)
-    words = (sending.file.resolve(), sending.duration_ns, sending.state_dir, sending.flow)
+    words = (
+        *(sending.file.resolve(), sending.duration_ns, sending.state_dir, sending.flow),
+        *sending.tcp,
+    )
 
     def send() -> None:
         with TemporaryDirectory() as scratch:
@@ -116,7 +120,7 @@ def _of_kernels(sending: Sending, directory: Path, *, keep: bool) -> tuple[Trace
                 raise _refusal(results, code)
             shutil.copytree(results, directory, dirs_exist_ok=True)
 
-    trace = record.record_kernels(lab, send, directory, keep=keep)
+    trace = record.record_kernels(lab, send, directory, keep=keep, tcp=sending.tcp)
     return trace, Platform.read(directory)
 
 
@@ -136,11 +140,11 @@ def ready(sending: Sending) -> tuple[Lab, Plan, Sequence[AnyFlow]]:
     Raises what `traced` does.
     """
     from cnc.testbed.lab import attach  # noqa: PLC0415
-    from cnc.testbed.traffic.flows import flows  # noqa: PLC0415
+    from cnc.testbed.traffic.flows import flows, over_tcp  # noqa: PLC0415
 
     lab = attach.attach(intent_of(sending.document))
     plan = sending.plan_for(lab)
-    sent = flows(plan)
+    sent = over_tcp(flows(plan), sending.tcp)
     refuse_unknown(sending.flow, [flow.name for flow in sent])
     await_schedule(lab, sending.say)
     _refuse_other_lists(lab, plan)

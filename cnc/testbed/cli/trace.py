@@ -59,6 +59,12 @@ _PAGE = "report.html"
     help="Record events of the kernel, too: they tell queues from processing, and how long "
     "listeners' programs take to wake up.",
 )
+@click.option(
+    "--tcp",
+    metavar="FLOW",
+    multiple=True,
+    help="Send this flow over TCP, a segment for each frame; may be repeated.",
+)
 @click.option("--frame", metavar="FLOW/SEQ", help="Show the path of one frame, such as motion/17.")
 @click.option("--outliers", is_flag=True, help="Count what makes the latest frames late.")
 @click.option("--correlation", is_flag=True, help="Show which layers the total varies with.")
@@ -83,6 +89,7 @@ def trace(  # noqa: PLR0917  one parameter an option
     duration_ns: int | None,
     cycles: int | None,
     with_kernel: bool,
+    tcp: tuple[str, ...],
     frame: str | None,
     outliers: bool,
     correlation: bool,
@@ -96,9 +103,10 @@ def trace(  # noqa: PLR0917  one parameter an option
 
     Sends what `cnc lab traffic` does, and taps every port. The time of each frame is divided among
     wake-up of the talker, its socket and queue, wire, processing in switches, closed gates, frames
-    of its own and of other classes ahead, and the listener. The ports must run the lists of FILE.
-    Pictures are SVG, PNG and PDF; with --frame there is one of that frame, too. Where each node is
-    a kernel with a clock of its own, all times are true ones.
+    of its own and of other classes ahead, and the listener; over TCP retransmission and octets that
+    are missing before, too. The ports must run the lists of FILE. Pictures are
+    SVG, PNG and PDF; with --frame there is one of that frame, too. Where each node is a kernel with
+    a clock of its own, all times are true ones.
 
     With --import it accounts for what tsn-probe or isochron recorded between two real hosts, whose
     clocks need not agree: the sender until a packet leaves, and the receiver from its arrival on.
@@ -110,6 +118,8 @@ def trace(  # noqa: PLR0917  one parameter an option
         raise click.UsageError("--import sends nothing: it takes no --duration and no --cycles")
     if is_import and with_kernel:
         raise click.UsageError("--import sends nothing: it takes no --kernel")
+    if tcp and (is_import or with_kernel):
+        raise click.UsageError("--tcp goes neither with --import nor with --kernel")
     if not is_import and len(files) > 1:
         raise click.UsageError(f"found {len(files)} files, expected one, or --import")
     if pictures:
@@ -120,7 +130,7 @@ def trace(  # noqa: PLR0917  one parameter an option
         found = traces.of_hosts(files, keep)
     else:
         sending = _sending(
-            *(files[0], keep.flow, duration_ns, cycles, state_dir), with_kernel=with_kernel
+            *(files[0], keep.flow, duration_ns, cycles, state_dir), tcp=tcp, with_kernel=with_kernel
         )
         found = traces.of_lab(sending, keep, command_line())
     if wanted and not found.frames:
@@ -150,6 +160,7 @@ def _sending(
     cycles: int | None,
     state_dir: Path,
     *,
+    tcp: Sequence[str],
     with_kernel: bool,
 ) -> tracing.Sending:
     document = app.load(file)
@@ -158,6 +169,7 @@ def _sending(
         plan_for=partial(plan_to_send, document=document, state_dir=state_dir),
         say=say,
         kernel=with_kernel,
+        tcp=tcp,
     )
 
 

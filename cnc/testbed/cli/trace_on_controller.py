@@ -1,5 +1,5 @@
 """Send the streams of a file on the controller of a lab of kernels, for a trace:
-`python -m cnc.testbed.cli.trace_on_controller FILE DURATION_NS STATE_DIR FLOW`.
+`python -m cnc.testbed.cli.trace_on_controller FILE DURATION_NS STATE_DIR FLOW [TCP_FLOW...]`.
 
 $TSN_OUT is the directory for what was recorded, or for why nothing was sent.
 """
@@ -21,13 +21,13 @@ from cnc.testbed.traffic.trace import record
 
 
 def main() -> int:
-    file, duration_ns, state_dir, flow = sys.argv[1:]
+    file, duration_ns, state_dir, flow, *tcp = sys.argv[1:]
     directory = Path(os.environ["TSN_OUT"])
     try:
         document = app.load(Path(file))
         plan_for = partial(plan_to_send, document=document, state_dir=Path(state_dir))
         sending = Sending(
-            *(Path(file), document, int(duration_ns), Path(state_dir), flow, plan_for, say)
+            *(Path(file), document, int(duration_ns), Path(state_dir), flow, plan_for, say), tcp=tcp
         )
         record.send(*ready(sending), sending.duration_ns, directory)
     except CncError as error:

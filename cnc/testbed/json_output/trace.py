@@ -36,6 +36,8 @@ class TracedFlow(Document):
     """They arrived, and a stamp of theirs is absent."""
     repeated: int
     """Copies that came once more, by whichever path; the first path has them."""
+    resent: int
+    """What TCP has sent again, of frames and of repeated copies; 0 of flows over UDP."""
     layers: dict[Layer, Spread]
     """Of the frames that are neither lost nor incomplete; empty: there are none."""
     stages: dict[Stage, StageTime]

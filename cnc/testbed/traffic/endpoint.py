@@ -1,7 +1,7 @@
 """An end station's program: send frames on a timeline, or record when frames arrive.
 
 Run as `python -I endpoint.py talk|listen SPEC.json` inside an end station's namespace; it needs the
-standard library, `cnc.talker` and the two modules beside it only, so that it starts fast. It prints
+standard library, `cnc.talker` and few modules beside it only, so that it starts fast. It prints
 `ready` once its sockets are open, and what its clock says then. A talker then reads the start
 instant (TAI, nanoseconds) from its standard input; a listener listens until its standard input is
 closed.
@@ -40,6 +40,7 @@ from cnc.testbed.traffic.sockets import (
     SendingSocket,
     widen,
 )
+from cnc.testbed.traffic.tcp import TcpListener, TcpOutlet
 
 PORT = 5005
 REHEARSAL = 0xFFFF  # the flow number of frames that are not counted
@@ -137,8 +138,14 @@ def outlet_of(flow: dict[str, Any]) -> Outlet | EthernetOutlet:
 
 
 def talk(spec: dict[str, Any]) -> None:
-    """Send every flow's frames; writes flow, seq, planned_ns, sent_ns, scheduled_ns, left_ns."""
-    outlets = [outlet_of(flow) for flow in spec["flows"]]
+    """Send every flow's frames; writes flow, seq, planned_ns, sent_ns, scheduled_ns, left_ns,
+    acked_ns."""
+    outlets = [
+        TcpOutlet(flow, socket.AddressFamily[FAMILIES[flow["ip_version"]]])
+        if "tcp_port" in flow
+        else outlet_of(flow)
+        for flow in spec["flows"]
+    ]
     saturating = spec["flows"][0]["pattern"] == "saturating"  # then it is the only one
     start_ns = wait_for_start()
     end_ns = start_ns + spec["duration_ns"]
@@ -159,9 +166,11 @@ def talk(spec: dict[str, Any]) -> None:
     # Not before the others have sent their last frame: at this priority, writing would delay them.
     sleep_until(end_ns + spec["drain_ns"])
     for outlet in outlets:
+        if isinstance(outlet, TcpOutlet):
+            outlet.await_acknowledged()
         while spec["stamps"] and outlet.read_stamp():
             pass
-    header = ("flow", "seq", "planned_ns", "sent_ns", "scheduled_ns", "left_ns")
+    header = ("flow", "seq", "planned_ns", "sent_ns", "scheduled_ns", "left_ns", "acked_ns")
     write_rows(
         spec["output"],
         header,
@@ -206,7 +215,11 @@ class Sent:
 
 
 def keep_to(
-    outlets: Sequence[Outlet | EthernetOutlet], start_ns: int, end_ns: int, *, stamps: bool
+    outlets: Sequence[Outlet | EthernetOutlet | TcpOutlet],
+    start_ns: int,
+    end_ns: int,
+    *,
+    stamps: bool,
 ) -> Sent:
     """Send every frame at its instant. One with a time of transmission, which the kernel keeps to,
     counts as sent then, unless the program is later than that."""
@@ -234,7 +247,7 @@ def keep_to(
 Timeline = Iterator[tuple[int, int, int, "StreamOffset | None"]]
 
 
-def ahead(timeline: Timeline, outlet: Outlet | EthernetOutlet) -> Timeline:
+def ahead(timeline: Timeline, outlet: Outlet | EthernetOutlet | TcpOutlet) -> Timeline:
     """The same with the instants at which its program has to send."""
     lead_ns = outlet.lead_ns
     return ((due_ns - lead_ns, number, seq, told) for due_ns, number, seq, told in timeline)
@@ -293,7 +306,7 @@ def refuse_untold(flows: Sequence[dict[str, Any]], start_ns: int) -> None:
             )
 
 
-def saturate(outlet: Outlet | EthernetOutlet, start_ns: int, end_ns: int) -> Sent:
+def saturate(outlet: Outlet | EthernetOutlet | TcpOutlet, start_ns: int, end_ns: int) -> Sent:
     """Send a frame whenever the send buffer has room, at most at the rate of the cable.
 
     A loop without waits would not end in virtual time, where the clock advances only during them.
@@ -315,7 +328,8 @@ def listen(spec: dict[str, Any]) -> None:
     """Record every probe that arrives, copies as well; writes the columns of the listeners, and, if
     `deliveries` asks for that, when this program had the probe: it costs a reading of the clock."""
     offset_ns = tai_offset_ns()
-    listeners: list[PacketListener | EthernetListener] = [
+    listeners: list[PacketListener | EthernetListener | TcpListener] = [
+        *(TcpListener(*each, tai_offset_ns=offset_ns) for each in spec.get("connections", ())),
         *(
             PacketListener(family, address, port, offset_ns)
             for family, address, port in spec["addresses"]
@@ -336,6 +350,9 @@ def listen(spec: dict[str, Any]) -> None:
     while ready := [by_descriptor[fd] for fd, _ in poll.poll() if fd in by_descriptor]:
         for listener in ready:
             arrival = listener.receive()
+            if arrival is None:  # its talker has closed the connection
+                poll.unregister(listener.socket)
+                continue
             delivered_ns = tai_ns() if spec["deliveries"] else None
             if arrival.number < UNCOUNTED:
                 received.append((*arrival[: len(columns)], delivered_ns))

@@ -31,6 +31,8 @@ from cnc.testbed.traffic.untagged import Sending, UdpPackets, sending_of
 
 BACKGROUND_SHARE = (331, 2_000)  # of the hyperperiod: 331 is prime, so all phases occur
 BACKGROUND_OCTETS = 1_000
+IP_AND_TCP_OCTETS = {4: 20 + 32, 6: 40 + 32}  # with TCP's time stamps
+TCP_PORT = 5100  # of the first flow
 UNKNOWN_MAC = "02:ff:ff:ff:ff:ff"  # a local address that no port and no bridge of a lab has
 
 
@@ -81,6 +83,14 @@ class JitteredFlow(Flow):
         """A flow, with jitter."""
         its = {field.name: getattr(flow, field.name) for field in fields(Flow)}
         return cls(**its, jitter_ns=jitter_ns, seed=seed)
+
+
+@dataclass(frozen=True, slots=True)
+class TcpFlow(Flow):
+    """A periodic flow whose frames are writes to a connection to `tcp_port` of its listener."""
+
+    tcp_port: int = 0
+    write_octets: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +208,39 @@ def flows(plan: Plan) -> list[AnyFlow]:
         return [*of_streams, *_flooded_background(plan, of_streams)]
     result = [_stream_flow(plan, stream) for stream in planned]
     return [*result, *_background(plan.intent, result)]
+
+
+def over_tcp(sent: Sequence[AnyFlow], names: Sequence[str]) -> list[AnyFlow]:
+    """The flows, of which those with these names go over TCP. Their segments are as long as their
+    packets were.
+
+    Raises:
+        InputError: there is none of that name, or it cannot.
+    """
+    for name in names:
+        if name not in {flow.name for flow in sent}:
+            raise InputError(
+                f"--tcp: found the flow {name!r}, expected one of "
+                f"{', '.join(flow.name for flow in sent)}"
+            )
+    return [_over_tcp(n, flow) if flow.name in names else flow for n, flow in enumerate(sent)]
+
+
+def _over_tcp(number: int, flow: AnyFlow) -> TcpFlow:
+    if isinstance(flow, BridgedFlow):
+        raise InputError(
+            f"--tcp: the end stations of a bridged network send {flow.name} as Ethernet frames",
+            hint="trace TCP in a network whose switches route",
+        )
+    write_octets = flow.payload_octets - IP_AND_TCP_OCTETS[flow.ip_version]
+    if write_octets < 1:
+        raise InputError(
+            f"--tcp: a payload of {flow.payload_octets} octets of {flow.name} has no room for the "
+            f"headers of TCP over IPv{flow.ip_version}",
+            hint=f"{IP_AND_TCP_OCTETS[flow.ip_version] + 1} octets or more",
+        )
+    its = {field.name: getattr(flow, field.name) for field in fields(Flow)}
+    return TcpFlow(**its, tcp_port=TCP_PORT + number, write_octets=write_octets)
 
 
 def _gated_paths(intent: Intent, of_streams: Sequence[AnyFlow]) -> list[tuple[str, str]]:

@@ -26,7 +26,8 @@ class Frame:
     `sent_ns` is the clock just before the talker's call, `received_ns` the kernel's time stamp of
     the first copy that arrived, None if none did. With stamps, `scheduled_ns` is when the kernel
     enqueued the frame in the talker's queueing discipline, `left_ns` when it passed it to the
-    driver. `deliveries` has each copy that arrived, in order, if they were asked for.
+    driver; `acked_ns` is when TCP had it acknowledged. `deliveries` has each copy that arrived, in
+    order, if they were asked for.
     """
 
     flow: str
@@ -38,6 +39,7 @@ class Frame:
     left_ns: int | None = None
     copies: int = 1  # how often it arrived: 0 lost, 2 duplicated
     deliveries: tuple[Delivery, ...] = ()
+    acked_ns: int | None = None
 
 
 class Deliveries:
@@ -80,11 +82,13 @@ class FrameColumns(Sequence[Frame]):
         self._flows, self._seqs = Column(), Column()
         self._planned_ns = array("q")
         self._sent_ns, self._scheduled_ns, self._left_ns = Column(), Column(), Column()
+        self._acked_ns = Column()
 
     def append(self, flow: str, sent: Sequence[Any]) -> None:
-        """Add a frame that was sent: its sequence number, and when it was planned, sent, scheduled
-        and left (see `Frame`). `sort` comes after all of them."""
-        seq, planned_ns, sent_ns, scheduled_ns, left_ns = sent
+        """Add a frame that was sent: its sequence number, and when it was planned, sent, scheduled,
+        left and perhaps acknowledged (see `Frame`). `sort` comes after all of them."""
+        seq, planned_ns, sent_ns, scheduled_ns, left_ns, *acked = sent
+        acked_ns = acked[0] if acked else None
         if flow not in self._numbers:
             self._numbers[flow] = len(self._names)
             self._names.append(flow)
@@ -94,6 +98,7 @@ class FrameColumns(Sequence[Frame]):
         self._sent_ns.append(sent_ns - planned_ns)
         self._scheduled_ns.append(_ABSENT if scheduled_ns is None else scheduled_ns - planned_ns)
         self._left_ns.append(_ABSENT if left_ns is None else left_ns - planned_ns)
+        self._acked_ns.append(_ABSENT if acked_ns is None else acked_ns - planned_ns)
 
     def sort(self) -> None:
         """Put the frames in order of planned instant, flow, sequence number."""
@@ -141,6 +146,7 @@ class FrameColumns(Sequence[Frame]):
         flow, seq = self._names[self._flows[place]], self._seqs[place]
         planned_ns = self._planned_ns[place]
         scheduled_ns, left_ns = self._scheduled_ns[place], self._left_ns[place]
+        acked_ns = self._acked_ns[place]
         deliveries = self._deliveries[flow].of(seq) if flow in self._deliveries else ()
         return Frame(
             flow=flow,
@@ -152,4 +158,5 @@ class FrameColumns(Sequence[Frame]):
             left_ns=None if left_ns == _ABSENT else planned_ns + left_ns,
             copies=len(deliveries),
             deliveries=deliveries,
+            acked_ns=None if acked_ns == _ABSENT else planned_ns + acked_ns,
         )

@@ -94,7 +94,7 @@ class Pairing:
         """Every frame at each of its listeners, in the order of the plan. To be asked for once."""
         frames = []
         for talker in talkers:
-            for number, seq, planned_ns, sent_ns, scheduled_ns, left_ns in talker.sent():
+            for number, seq, planned_ns, sent_ns, scheduled_ns, left_ns, *_ in talker.sent():
                 for flow in self._transmissions[number]:
                     received_ns = self._arrivals.pop((flow.listener, number, seq), [])
                     frames.append(

@@ -29,6 +29,7 @@ from cnc.testbed.traffic.flows import (
     BridgedFlow,
     Flow,
     Pattern,
+    TcpFlow,
     UntaggedFlow,
     flows,
     marks,
@@ -207,10 +208,11 @@ def next_start_ns(grid_ns: int, stations: Iterable[Station]) -> int:
 
 def _programs(sent: Mapping[int, AnyFlow]) -> list[list[int]]:
     """Which flows, by number, one talker's program sends: all periodic ones of a node together, all
-    replayed ones, and a saturating one alone, since it would delay the others."""
+    replayed ones, and alone one that may have to wait, since it would delay the others: a
+    saturating one, and one over TCP."""
     programs: dict[tuple[str, object], list[int]] = defaultdict(list)
     for number, flow in sent.items():
-        alone = flow.pattern is Pattern.SATURATING
+        alone = flow.pattern is Pattern.SATURATING or isinstance(flow, TcpFlow)
         programs[flow.talker, number if alone else type(flow) is ReplayedFlow].append(number)
     return list(programs.values())
 
@@ -251,7 +253,9 @@ def _listeners(lab: Lab, sent: Sequence[AnyFlow]) -> list[Station]:
     """The nodes that flows are for; of bridged flows all end stations, which see what strays."""
     network = lab.intent.network
     if not any(isinstance(flow, BridgedFlow) for flow in sent):
-        return [_packet_listener(lab, node) for node in sorted({flow.listener for flow in sent})]
+        return [
+            _packet_listener(lab, node, sent) for node in sorted({flow.listener for flow in sent})
+        ]
     ports: dict[str, list[str]] = defaultdict(list)
     for port in sorted(network.links):
         if port.node in network.end_stations:
@@ -276,9 +280,15 @@ def _listeners(lab: Lab, sent: Sequence[AnyFlow]) -> list[Station]:
     ]
 
 
-def _packet_listener(lab: Lab, node: str) -> Station:
+def _packet_listener(lab: Lab, node: str, sent: Sequence[AnyFlow]) -> Station:
     families = [_own_socket(lab, node, version) for version in endpoint.FAMILIES]
-    return Station(lab, "listen", node, 0, {"addresses": families, "interfaces": []})
+    connections = [
+        (*_own_socket(lab, node, flow.ip_version)[:2], flow.tcp_port, number, flow.write_octets)
+        for number, flow in enumerate(sent)
+        if isinstance(flow, TcpFlow) and flow.listener == node
+    ]
+    spec = {"addresses": families, "interfaces": [], "connections": connections}
+    return Station(lab, "listen", node, 0, spec)
 
 
 def _own_socket(lab: Lab, node: str, ip_version: int) -> tuple[str, str, int]:

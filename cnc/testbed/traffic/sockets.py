@@ -13,6 +13,7 @@ from collections import defaultdict
 
 from cnc.talker.clock import tai_ns, tai_offset_ns
 from cnc.talker.error_queue import (
+    ACKNOWLEDGED,
     LEFT,
     OPT_ID,
     OPT_TSONLY,
@@ -54,6 +55,8 @@ def widen(sock: socket.socket) -> None:
 class SendingSocket:
     """A talker's socket, and the kernel's time stamps of the frames that it sent."""
 
+    stamp_flags = STAMP_FLAGS
+
     def __init__(self, sock: socket.socket) -> None:
         self.socket = sock
         # By kind, and by sequence number: objects would take 200 octets each.
@@ -89,7 +92,7 @@ class SendingSocket:
     def stamp(self) -> None:
         """Have the kernel number all further frames, and time-stamp each."""
         widen(self.socket)
-        self.socket.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPING, STAMP_FLAGS)
+        self.socket.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPING, self.stamp_flags)
 
     def narrow(self) -> None:
         """Limit the send buffer to a few frames; then `send` blocks, or fails after
@@ -102,16 +105,21 @@ class SendingSocket:
         report = read_report(self.socket)
         if report is None or report.stamp_ns is None:
             return report is not None
-        stamps, seq = self._stamps[report.kind], report.number
+        stamps, seq = self._stamps[report.kind], self._seq(report.number)
         stamps.extend([_NO_STAMP] * (seq + 1 - len(stamps)))
         # The queues of the lab's cables report the frame again: the first stamp is used.
         if stamps[seq] == _NO_STAMP:
             stamps[seq] = report.stamp_ns + self._tai_offset_ns
         return True
 
-    def stamps(self, seq: int) -> tuple[int | None, int | None]:
-        """When a frame was scheduled and when it left, as far as that is known."""
-        return self._stamp(SCHEDULED, seq), self._stamp(LEFT, seq)
+    def stamps(self, seq: int) -> tuple[int | None, int | None, int | None]:
+        """When a frame was scheduled, when it left, and when TCP had it acknowledged, as far as
+        that is known."""
+        return self._stamp(SCHEDULED, seq), self._stamp(LEFT, seq), self._stamp(ACKNOWLEDGED, seq)
+
+    def _seq(self, number: int) -> int:
+        """The sequence number of the frame that the kernel gives this number."""
+        return number
 
     def _stamp(self, kind: int, seq: int) -> int | None:
         stamps = self._stamps[kind]

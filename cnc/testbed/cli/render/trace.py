@@ -122,7 +122,8 @@ def _layers(flows: Sequence[TracedFlow]) -> Table:
     from cnc.testbed.traffic.trace.account import Layer  # noqa: PLC0415
 
     # What is 0 in most traces has a column in others only.
-    shown = [name for name in ("path", "lost", "incomplete") if any(map(attrgetter(name), flows))]
+    counts = ("path", "lost", "resent", "repeated", "incomplete")
+    shown = [name for name in counts if any(map(attrgetter(name), flows))]
     layers = [layer for layer in Layer if any(layer in flow.layers for flow in flows)]
     table = new_table(
         "layers: frames, and mean microseconds in each layer",
@@ -130,10 +131,13 @@ def _layers(flows: Sequence[TracedFlow]) -> Table:
         *(*(f">{layer}" for layer in layers), ">total", ">max"),
     )
     for flow in flows:
-        counts = {"path": flow.path + 1, "lost": flow.lost, "incomplete": flow.incomplete}
         means = (flow.layers.get(layer) for layer in layers)
         table.add_row(
-            *(flow.flow, str(flow.frames), *(str(counts[name]) for name in shown)),
+            *(
+                flow.flow,
+                str(flow.frames),
+                *(str(getattr(flow, name) + (name == "path")) for name in shown),
+            ),
             *(microseconds(mean.mean_ns) if mean else "" for mean in means),
             microseconds(flow.total.mean_ns) if flow.total else "",
             microseconds(flow.total.max_ns) if flow.total else "",

@@ -20,12 +20,14 @@ ROW_INCHES, HEAD_INCHES = 0.34, 1.5
 LAYER_COLOURS = {
     Layer.WAKE_UP: "#e69f00",
     Layer.SOCKET: "#f0e442",
+    Layer.RETRANSMISSION: "#aa4499",
     Layer.QDISC: "#56b4e9",
     Layer.PROCESSING: GREEN,
     Layer.GATE_CLOSED: BLUE,
     Layer.OWN_CLASS: "#cc79a7",
     Layer.OTHER_CLASS: ORANGE,
     Layer.WIRE: "#b3b3b3",
+    Layer.HEAD_OF_LINE: "#117733",
     Layer.LISTENER_WAKE_UP: "#882255",
     Layer.LISTENER: "#332288",
 }

@@ -5,13 +5,15 @@ parts of `Account.parts`, one after the other:
 
     talker    wake-up          from the planned instant to the program's reading of the clock
               socket           until the kernel has the frame in the queue of the talker's port
+              retransmission   over TCP: until it is sent again, of one that is
     port      qdisc            in that queue, for no reason that is below
               processing       in a switch, for no reason that is below
               gate closed      the list that was pushed lets no frame of this length start
               own class        frames of its class that leave by this port are ahead
               other class      frames of other classes are
               wire             transmission and propagation
-    listener  listener         from the kernel's time stamp to the program's reading of the clock
+    listener  head of line     over TCP: until what was written before is there, too
+              listener         from the kernel's time stamp to the program's reading of the clock
 
 With events of the kernel two of them are divided further: `processing` ends when the frame enters
 the queue of the next port, where its gate and those ahead are waited for, and `qdisc` is at the
@@ -36,6 +38,7 @@ from typing import NamedTuple
 from cnc.model import GateControlList, Link, PortRef, transmission_ns
 from cnc.testbed.lab import wires
 from cnc.testbed.traffic.column import Column
+from cnc.testbed.traffic.flows import TcpFlow
 from cnc.testbed.traffic.recording import AnyFlow
 from cnc.testbed.traffic.trace.circumstances import Circumstances
 from cnc.testbed.traffic.trace.join import Crossing, Row
@@ -52,17 +55,26 @@ class Layer(StrEnum):
 
     WAKE_UP = "wake-up"
     SOCKET = "socket"
+    RETRANSMISSION = "retransmission"
     QDISC = "qdisc"
     PROCESSING = "processing"
     GATE_CLOSED = "gate closed"
     OWN_CLASS = "own class"
     OTHER_CLASS = "other class"
     WIRE = "wire"
+    HEAD_OF_LINE = "head of line"
     LISTENER_WAKE_UP = "listener wake-up"
     LISTENER = "listener"
 
 
-OF_KERNEL_EVENTS = frozenset({Layer.LISTENER_WAKE_UP})  # without those no part is in such a layer
+_OF_KERNEL_EVENTS = frozenset({Layer.LISTENER_WAKE_UP})
+_OF_TCP = frozenset({Layer.RETRANSMISSION, Layer.HEAD_OF_LINE})
+
+
+def layers(*, with_kernel: bool = False, with_tcp: bool = False) -> list[Layer]:
+    """Those in which a part may be: more with events of the kernel, and with flows over TCP."""
+    absent = {_OF_KERNEL_EVENTS: not with_kernel, _OF_TCP: not with_tcp}
+    return [each for each in Layer if not any(absent[of] for of in absent if each in of)]
 
 
 class Part(NamedTuple):
@@ -118,6 +130,9 @@ def _parts(ports: Mapping[PortRef, _Port], row: Row, events: KernelEvents | None
     talker = row.flow.talker
     yield Part(talker, Layer.WAKE_UP, row.sent_ns - row.planned_ns)
     yield Part(talker, Layer.SOCKET, between(row.sent_ns, row.scheduled_ns))
+    if isinstance(row.flow, TcpFlow):
+        again_ns = row.crossings[0].entered_ns
+        yield Part(talker, Layer.RETRANSMISSION, between(row.scheduled_ns, again_ns))
     before_ns = 0  # of its processing, on the cable before
     for number, crossing in enumerate(row.crossings):
         port = ports[crossing.port]
@@ -152,6 +167,9 @@ def _parts(ports: Mapping[PortRef, _Port], row: Row, events: KernelEvents | None
 
 def _at_listener(row: Row, events: KernelEvents | None) -> Iterator[Part]:
     listener, received_ns, delivered_ns = row.flow.listener, row.received_ns, row.delivered_ns
+    if isinstance(row.flow, TcpFlow):
+        yield Part(listener, Layer.HEAD_OF_LINE, between(received_ns, row.in_order_ns))
+        received_ns = row.in_order_ns
     listener_ns = between(received_ns, delivered_ns)
     if events:
         waking_ns = None

@@ -16,10 +16,9 @@ from cnc.testbed.intent.lab_model import ImpairedLinks
 from cnc.testbed.lab.kernels import layout, offsets
 from cnc.testbed.lab.kernels.offsets import TrueOffsets
 from cnc.testbed.traffic.cables import CableFrames
-from cnc.testbed.traffic.probe_filter import Marks, probe_of
 from cnc.testbed.traffic.trace.clocks import OwnClocks
 from cnc.testbed.traffic.trace.passages import Passage
-from cnc.testbed.traffic.trace.taps import BEGINNING_OCTETS, TappedPort
+from cnc.testbed.traffic.trace.taps import BEGINNING_OCTETS, ProbeOf, TappedPort
 
 
 class CableTaps:
@@ -38,16 +37,16 @@ class CableTaps:
     def __exit__(self, *_: object) -> None:
         self._frames.__exit__()
 
-    def read(self, marks: Marks, *, keep: bool) -> dict[PortRef, TappedPort]:
-        """All that passed. Probes are in what `marks` says. `keep`: keep the first
-        octets of each frame."""
+    def read(self, probe_of: ProbeOf, *, keep: bool) -> dict[PortRef, TappedPort]:
+        """All that passed; `probe_of` finds the probe in each. `keep`: keep the first octets of
+        each frame."""
         network = self._frames.intent.network
         taps = {port: TappedPort() for port in sorted(network.links)}
         tai_offset_ns = offsets.tai_offset_ns(self._record)
         for frame in self._frames.take():
             link = network.links[frame.sender]
             beginning = frame.octets[:BEGINNING_OCTETS]
-            octets, probe = len(frame.octets), probe_of(beginning, marks)
+            octets, probe = len(frame.octets), probe_of(beginning)
             kept = beginning if keep else b""
             left_ns = frame.time_ns + tai_offset_ns
             taps[frame.sender].left.append(Passage(left_ns, octets, probe, kept))

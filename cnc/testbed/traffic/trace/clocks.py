@@ -138,6 +138,7 @@ class OwnClocks:
 
 def _in_true_time(frame: Frame, talker: Clock, listener: Clock) -> Frame:
     scheduled_ns, left_ns, received_ns = frame.scheduled_ns, frame.left_ns, frame.received_ns
+    acked_ns = frame.acked_ns
     return Frame(
         flow=frame.flow,
         seq=frame.seq,
@@ -151,4 +152,5 @@ def _in_true_time(frame: Frame, talker: Clock, listener: Clock) -> Frame:
             Delivery(listener.true_ns(each.received_ns), listener.true_ns(each.delivered_ns))
             for each in frame.deliveries
         ),
+        acked_ns=None if acked_ns is None else talker.true_ns(acked_ns),
     )

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from cnc.testbed.traffic.column import Column
 from cnc.testbed.traffic.trace.account import Account, Layer
+from cnc.testbed.traffic.trace.join import Kind
 from cnc.testbed.traffic.trace.stages import Stage, stages
 
 
@@ -18,13 +19,14 @@ class PathColumns:
 
     `frames` were sent. `lost` of them never came to the listener; `incomplete` did, and a stamp of
     theirs is absent. The columns have the others, in the order in which they were added. `repeated`
-    are copies that came once more, by whichever path; the first path has them. Durations that
+    are copies that came once more, by whichever path; the first path has them. `resent` is how
+    many TCP has sent again, of frames and of repeated copies. Durations that
     differ by no more than `off_ns` may be the same.
     """
 
     def __init__(self, flow: str, listener: str, path: int, off_ns: int = 0) -> None:
         self.flow, self.listener, self.path, self.off_ns = flow, listener, path, off_ns
-        self.frames = self.lost = self.incomplete = self.repeated = 0
+        self.frames = self.lost = self.incomplete = self.repeated = self.resent = 0
         self.seqs, self.planned_ns, self.total_ns = Column(), Column(), Column()
         self.sender_ns, self.receiver_ns = Column(), Column()
         self.stages = tuple(Stage)
@@ -40,6 +42,7 @@ class PathColumns:
 
     def add(self, account: Account) -> None:
         row = account.row
+        self.resent += row.kind is Kind.RESENT
         if row.path is None:
             self.repeated += 1
             return

@@ -1,4 +1,4 @@
-"""Joins what talkers, taps and listeners recorded into one row a frame.
+"""Joins what talkers, taps and listeners recorded into one row a frame, or a segment of TCP.
 
 A frame is known everywhere by its flow and sequence number. Where copies of it pass one port, they
 do so in the order in which they came to that node, since queues and cables are first in, first out.
@@ -13,6 +13,7 @@ from graphlib import TopologicalSorter
 from typing import NamedTuple
 
 from cnc.model import Network, PortRef
+from cnc.testbed.traffic.flows import TcpFlow
 from cnc.testbed.traffic.frames import Delivery, Frame
 from cnc.testbed.traffic.recording import AnyFlow, BridgedFlow
 from cnc.testbed.traffic.trace.passages import Passages, Probe
@@ -25,13 +26,15 @@ class Kind(StrEnum):
 
     `SINGLE`: of a flow that has one path. `FIRST`, `SECOND`: of a stream with two, in the order in
     which they came; lost ones are the last. `REPEATED`: it came once more by a path, so that no
-    port can tell what became of it.
+    port can tell what became of it. `RESENT`: TCP has sent it again; what was sent first is
+    `SINGLE`.
     """
 
     SINGLE = "single"
     FIRST = "first"
     SECOND = "second"
     REPEATED = "repeated"
+    RESENT = "resent"
 
 
 class Crossing(NamedTuple):
@@ -54,7 +57,8 @@ class Row:
 
     Without `delivered_ns` and the last crossing's `reached_ns` the frame is lost. Without
     `has_channel` its ends have no common clock: those of the listener are as if it came there at
-    the instant at which it left the talker.
+    the instant at which it left the talker. Over TCP `scheduled_ns` is of what was sent first,
+    `in_order_ns` when all octets before had come, too, and only the first to come is delivered.
     """
 
     flow: AnyFlow
@@ -68,6 +72,8 @@ class Row:
     received_ns: int | None
     delivered_ns: int | None
     has_channel: bool = True
+    in_order_ns: int | None = None
+    acked_ns: int | None = None
 
     @property
     def is_complete(self) -> bool:
@@ -99,8 +105,12 @@ def join(
     taken to be that; one of a listener that is further away is none.
     """
     transmissions: dict[str, _Transmission] = {}
-    by_flow: dict[str, _Transmission] = {}
+    by_flow: dict[str, _Transmission | _Connection] = {}
     for number, flow in enumerate(sent):
+        if isinstance(flow, TcpFlow):
+            (way,) = ways[flow.name]
+            by_flow[flow.name] = _Connection(network, number, taps, way)
+            continue
         stream = flow.stream if isinstance(flow, BridgedFlow) else flow.name
         transmission = transmissions.setdefault(
             stream, _Transmission(network, number, taps, stamps_off_ns)
@@ -218,12 +228,78 @@ class _Transmission:
         return self._taps.get(port, _NO_TAP)
 
 
+class _Connection:
+    """The frames of a flow over TCP: each passes as often as it was sent."""
+
+    def __init__(
+        self, network: Network, number: int, taps: Mapping[PortRef, TappedPort], way: Way
+    ) -> None:
+        self._network, self._number, self._taps, self._way = network, number, taps, way
+        self._in_order_ns: int | None = 0  # when all up to the frame before had come; None: never
+
+    def rows(self, flow: AnyFlow, frame: Frame) -> list[Row]:
+        """The rows of a frame, in the order in which it was sent. Frames come in their order."""
+        sendings = self._sendings(frame)
+        reached_ns = [crossings[-1].reached_ns for crossings in sendings]
+        first = min(range(len(sendings)), key=lambda each: _rank(reached_ns[each]))
+        delivered_ns = frame.deliveries[0].delivered_ns if frame.deliveries else None
+        self._in_order_ns = _later(self._in_order_ns, reached_ns[first])
+        return [
+            Row(
+                flow=flow,
+                seq=frame.seq,
+                path=None if which != first and reached_ns[which] is not None else 0,
+                kind=Kind.RESENT if which else Kind.SINGLE,
+                planned_ns=frame.planned_ns,
+                sent_ns=frame.sent_ns,
+                scheduled_ns=sendings[0][0].entered_ns,
+                crossings=crossings,
+                received_ns=crossings[-1].reached_ns,
+                delivered_ns=delivered_ns if which == first else None,
+                in_order_ns=self._in_order_ns if which == first else None,
+                acked_ns=frame.acked_ns,
+            )
+            for which, crossings in enumerate(sendings)
+        ]
+
+    def _sendings(self, frame: Frame) -> list[tuple[Crossing, ...]]:
+        """All crossings of each sending of a frame. One that is sent again has no stamp of when it
+        is in the talker's queue: it is taken to leave at once."""
+        probe = self._number, frame.seq
+        first = self._taps.get(self._way[0], _NO_TAP).left
+        places: list[int | None] = [*first.places(probe)] or [None]
+        resent_ns = [first.times_ns[place] for place in first.places(probe)[1:]]
+        before_ns: list[int | None] = [frame.scheduled_ns, *resent_ns]
+        found: list[list[Crossing]] = [[] for _ in before_ns]
+        for number, port in enumerate(self._way):
+            target = self._network.links[port].target
+            left = self._taps.get(port, _NO_TAP).left
+            arrived = self._taps.get(target, _NO_TAP).arrived
+            if number:
+                places = _last_places(before_ns, left, probe)
+            left_ns = [None if place is None else left.times_ns[place] for place in places]
+            came = _last_places(left_ns, arrived, probe)
+            reached_ns = [None if place is None else arrived.times_ns[place] for place in came]
+            columns = zip(before_ns, left_ns, places, reached_ns, strict=True)
+            for crossings, stamps in zip(found, columns, strict=True):
+                entered_ns, then_ns, place, there_ns = stamps
+                crossing = Crossing(port, _no_later(entered_ns, then_ns), then_ns, place, there_ns)
+                crossings.append(crossing)
+            before_ns = reached_ns
+        return [tuple(crossings) for crossings in found]
+
+
 _NO_TAP = TappedPort(Passages(), Passages())
 
 
 def _no_later(time_ns: int | None, than_ns: int | None) -> int | None:
     """An instant, or the one that it cannot be later than; None: absent."""
     return time_ns if time_ns is None or than_ns is None else min(time_ns, than_ns)
+
+
+def _later(time_ns: int | None, other_ns: int | None) -> int | None:
+    """The later of two instants; None: one is absent."""
+    return None if time_ns is None or other_ns is None else max(time_ns, other_ns)
 
 
 def _rank(time_ns: int | None) -> tuple[bool, int]:
@@ -244,6 +320,20 @@ def _places(
         )
         found.append(next(later, None))
     return found
+
+
+def _last_places(
+    before_ns: Sequence[int | None], passages: Passages, probe: Probe
+) -> list[int | None]:
+    """Which of the passages of a probe follows each of these instants: the last that does, each
+    once, since one that was sent again left later than that which was lost; absent instants have
+    none."""
+    found: list[int | None] = []
+    left = [*passages.places(probe)]
+    for instant_ns in reversed(before_ns):
+        follows = instant_ns is not None and left and passages.times_ns[left[-1]] >= instant_ns
+        found.append(left.pop() if follows else None)
+    return found[::-1]
 
 
 def _kind(path: int, came: Sequence[Delivery | None]) -> Kind:

@@ -16,7 +16,7 @@ from cnc.mechanisms.terms import client_octets, start_delay_ns
 from cnc.model import Hop, Plan, PortRef
 from cnc.testbed.traffic.recording import BridgedFlow
 from cnc.testbed.traffic.trace.clocks import Clocks
-from cnc.testbed.traffic.trace.join import Row
+from cnc.testbed.traffic.trace.join import Kind, Row
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +49,8 @@ class Margins:
         self._by_way: dict[tuple[str, int], _Way] = {}
 
     def add(self, row: Row) -> None:
-        if row.path is None or row.flow.latency_bound_ns is None:
-            return
+        if row.path is None or row.flow.latency_bound_ns is None or row.kind is Kind.RESENT:
+            return  # nothing is planned for it
         way = self._by_way.get((row.flow.name, row.path))
         if way is None:
             way = self._by_way[row.flow.name, row.path] = _Way(self._plan, self._clocks, row)

@@ -11,9 +11,7 @@ from cnc.model import Plan, PortRef
 from cnc.plans import file as planfile
 from cnc.testbed.lab.running import Lab
 from cnc.testbed.traffic import recording as records
-from cnc.testbed.traffic.endpoint import PORT
-from cnc.testbed.traffic.flows import flows, marks
-from cnc.testbed.traffic.probe_filter import Marks
+from cnc.testbed.traffic.flows import flows, over_tcp
 from cnc.testbed.traffic.recording import AnyFlow, Recording
 from cnc.testbed.traffic.trace import account, circumstances
 from cnc.testbed.traffic.trace.account import Account
@@ -23,6 +21,7 @@ from cnc.testbed.traffic.trace.clocks import TrueTime
 from cnc.testbed.traffic.trace.join import join
 from cnc.testbed.traffic.trace.kernel_events import KernelEvents
 from cnc.testbed.traffic.trace.kernel_trace import KernelTrace
+from cnc.testbed.traffic.trace.segments import Probes
 from cnc.testbed.traffic.trace.taps import TappedPort, Taps
 from cnc.testbed.traffic.trace.ways import ways
 
@@ -102,7 +101,7 @@ def record(
     with ExitStack() as stack:
         events = stack.enter_context(KernelTrace(lab)) if kernel else None
         links = plan.intent.network.links
-        taps = stack.enter_context(Taps(lab, links, _marks(sent), keep=keep))
+        taps = stack.enter_context(Taps(lab, links, Probes(sent).of, keep=keep))
         recording = records.run(
             *(lab, sent, duration_ns, directory),
             stamps=True,
@@ -129,10 +128,16 @@ def send(lab: Lab, plan: Plan, sent: Sequence[AnyFlow], duration_ns: int, direct
 
 
 def record_kernels(
-    lab: Lab, sending: Callable[[], None], directory: Path, *, keep: bool = False
+    lab: Lab,
+    sending: Callable[[], None],
+    directory: Path,
+    *,
+    keep: bool = False,
+    tcp: Sequence[str] = (),
 ) -> Trace:
     """On the machine that has started a lab of kernels: the trace of what `sending` has `send` send
-    on the controller, with the results in `directory`. `keep`: as for `record`.
+    on the controller, with the results in `directory`, these flows over TCP. `keep`: as for
+    `record`.
 
     Raises what `sending` does, what `CableTaps` does, and what `refuse_jitter` does.
     """
@@ -140,13 +145,7 @@ def record_kernels(
     with CableTaps(lab.intent.name) as taps:
         sending()
         plan = planfile.load(directory / _PLAN)
-        sent = flows(plan)
-        tapped = taps.read(_marks(sent), keep=keep)
+        sent = over_tcp(flows(plan), tcp)
+        tapped = taps.read(Probes(sent).of, keep=keep)
         under = circumstances.of_own_kernels(plan, taps.clocks(tapped))
     return Trace(plan, sent, records.read(lab, sent, directory), tapped, under)
-
-
-def _marks(sent: Sequence[AnyFlow]) -> Marks:
-    """In what probes are: packets to an ordinary socket among them."""
-    found = marks(sent)
-    return found._replace(udp_ports=(PORT, *found.udp_ports))

@@ -35,6 +35,7 @@ class TracedFlow:
     lost: int
     incomplete: int
     repeated: int
+    resent: int
     layers: Mapping[Layer, Spread]
     stages: Mapping[Stage, StageTime]
     total: Spread | None
@@ -56,6 +57,7 @@ def _summary(path: PathColumns) -> TracedFlow:
         lost=path.lost,
         incomplete=path.incomplete,
         repeated=path.repeated,
+        resent=path.resent,
         layers={layer: spread(its) for layer in Layer if (its := path.layer_ns(layer))},
         stages={stage: StageTime(sum(its), spread(its)) for stage, its in durations_ns.items()},
         total=spread(path.total_ns) if len(path) else None,

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
 from cnc.support import whole_file
-from cnc.testbed.traffic.trace.account import OF_KERNEL_EVENTS, Account, Layer
+from cnc.testbed.traffic.trace.account import Account, Layer
 from cnc.testbed.traffic.trace.stages import Stage, stages
 
 if TYPE_CHECKING:
@@ -26,17 +26,25 @@ class Tables:
     """Both tables in a directory that exists, written account by account. Use as a context manager:
     they are there when it has ended, and not at all if it was interrupted.
 
-    Instants count from `start_ns`; no way has more than `hops_max` ports. A layer that only events
-    of the kernel tell apart has a column `with_kernel`.
+    Instants count from `start_ns`; no way has more than `hops_max` ports. `layers` have a column,
+    and with those of TCP when a frame was acknowledged.
     """
 
     def __init__(
-        self, directory: Path, start_ns: int, hops_max: int, *, with_kernel: bool = False
+        self, directory: Path, start_ns: int, hops_max: int, layers: Sequence[Layer]
     ) -> None:
         self._start_ns = start_ns
-        self._layers = [layer for layer in Layer if with_kernel or layer not in OF_KERNEL_EVENTS]
+        self._layers = layers
+        self._acked = ["acked_ns"] if Layer.RETRANSMISSION in layers else []
         self._stack = ExitStack()
-        columns = [*_IDENTITY, *_ENDS, *map(_column, self._layers), *_STAGES, "total_ns"]
+        columns = [
+            *_IDENTITY,
+            *_ENDS,
+            *self._acked,
+            *map(_column, self._layers),
+            *_STAGES,
+            "total_ns",
+        ]
         for number in range(1, hops_max + 1):
             columns += [f"port_{number}", f"left_{number}_ns", f"reached_{number}_ns"]
         with self._stack:
@@ -75,6 +83,7 @@ class Tables:
         yield from _identity(account)
         yield from self._since(row.planned_ns, row.sent_ns, row.scheduled_ns)
         yield from self._since(row.received_ns, row.delivered_ns)
+        yield from self._since(*(row.acked_ns for _ in self._acked))
         yield from (account.layer_ns(layer) for layer in self._layers)
         yield from stages(row)
         yield account.total_ns

@@ -7,7 +7,7 @@ frames, and in columns until the run is over.
 from __future__ import annotations
 
 import socket
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
@@ -19,14 +19,17 @@ from cnc.support.format import counted
 from cnc.talker import tai_ns
 from cnc.talker.clock import tai_offset_ns
 from cnc.testbed.lab.running import Lab
-from cnc.testbed.traffic.probe_filter import HEADERS_OCTETS, Marks, probe_of
+from cnc.testbed.traffic.probe_filter import HEADERS_OCTETS
 from cnc.testbed.traffic.sockets import PROBE
 from cnc.testbed.traffic.tap import Tap
-from cnc.testbed.traffic.trace.passages import Passage, Passages
+from cnc.testbed.traffic.trace.passages import Passage, Passages, Probe
 
 BEGINNING_OCTETS = HEADERS_OCTETS + PROBE.size  # in which a probe is found
 # Seldom, since reading the clock for it may delay a program by some hundred nanoseconds.
 _EMPTIED_EVERY_S = 1.0
+
+ProbeOf = Callable[[bytes], Probe | None]
+"""Which probe the first octets of a frame hold; None: none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +43,15 @@ class TappedPort:
 class Taps:
     """Taps at ports of a lab of namespaces. Use as a context manager around a run.
 
-    Probes are in what `marks` says. `keep`: keep the first octets of each frame.
+    `probe_of` finds the probe in each. `keep`: keep the first octets of each frame.
     """
 
-    def __init__(self, lab: Lab, ports: Collection[PortRef], marks: Marks, *, keep: bool) -> None:
+    def __init__(
+        self, lab: Lab, ports: Collection[PortRef], probe_of: ProbeOf, *, keep: bool
+    ) -> None:
         self._lab = lab.intent.name
         self._ports = sorted(ports)
-        self._marks, self._keep = marks, keep
+        self._probe_of, self._keep = probe_of, keep
         self._stack = ExitStack()
         self._taps: list[tuple[Tap, TappedPort]] = []
         self._tai_offset_ns = tai_offset_ns()
@@ -104,7 +109,7 @@ class Taps:
                     frame = tap.take(BEGINNING_OCTETS, socket.MSG_DONTWAIT)
                 except BlockingIOError:
                     break
-                probe = probe_of(frame.octets, self._marks)
+                probe = self._probe_of(frame.octets)
                 beginning = frame.octets if self._keep else b""
                 time_ns = frame.time_ns + self._tai_offset_ns
                 passage = Passage(time_ns, frame.length_octets, probe, beginning)
