@@ -58,11 +58,13 @@ DELAY_THRESHOLDS = {
 
 @dataclass(frozen=True, slots=True)
 class Daemon:
-    """What a ptp4l is asked to do: the ports of an instance, in the order of PTP's numbers."""
+    """What a ptp4l is asked to do: the ports of an instance, in the order of PTP's numbers. With a
+    `virtual_clock`, /dev/ptpN, it steers that in place of the clock of the ports' card."""
 
     instance: Instance
     time_stamping: TimeStamping
     ports: tuple[tuple[str, InstancePort], ...]
+    virtual_clock: int | None = None
 
 
 def configuration_file(directory: Path, index: int) -> Path:
@@ -97,7 +99,9 @@ def encode(daemon: Daemon) -> bytes:
 
 
 def _made_from(daemon: Daemon) -> dict[str, Any]:
+    clock = daemon.virtual_clock
     return {
+        **({} if clock is None else {"virtual-clock": clock}),
         "instance": asdict(daemon.instance),
         "time-stamping": daemon.time_stamping,
         "ports": [[name, port.number, port.options] for name, port in daemon.ports],
@@ -118,7 +122,10 @@ def decode(content: bytes) -> Daemon:
         (name, InstancePort(instance, number, tuple((key, value) for key, value in options)))
         for name, number, options in made_from["ports"]
     )
-    daemon = Daemon(instance, TimeStamping(made_from["time-stamping"]), ports)
+    stamping, virtual_clock = TimeStamping(made_from["time-stamping"]), None
+    if "virtual-clock" in made_from:
+        virtual_clock = int(made_from["virtual-clock"])
+    daemon = Daemon(instance, stamping, ports, virtual_clock)
     if encode(daemon) != content:
         raise ValueError("it was edited")
     return daemon
@@ -141,7 +148,9 @@ def _global_options(daemon: Daemon) -> Sequence[tuple[str, str]]:
         options |= NO_GRANDMASTER[instance.sdo_id]
     if instance.max_steps_removed is not None:
         options["maxStepsRemoved"] = str(instance.max_steps_removed)
-    if instance.free_running:
+    if daemon.virtual_clock is not None:
+        options["phc_index"] = str(daemon.virtual_clock)
+    elif instance.free_running:
         options["free_running"] = "1"
     if servo.proportional_constant is not None:
         options["pi_proportional_const"] = servo.proportional_constant

@@ -52,7 +52,8 @@ class Instance:
     """What is configured of an instance but its ports; `index` is its number in the datastore.
 
     `sdo_id` is 256 for the profile of IEEE Std 802.1AS, 0 for the default one of IEEE Std 1588.
-    A `free_running` instance measures, and leaves the clock alone. `time_stamping` is None where
+    A `free_running` instance leaves the clock of the system alone: it measures, or steers a virtual
+    clock of its network card, where that has some. `time_stamping` is None where
     the hardware of its ports decides.
     """
 
@@ -109,6 +110,7 @@ class Membership:
     ptp_number: int
     time_stamping: TimeStamping
     report: InstanceReport = field(default_factory=InstanceReport, compare=False)
+    virtual_clock: int | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -215,7 +215,8 @@ def _trusted(
     if found.is_settled is None:
         return Finding(name, None, Check.PTP, Verdict.UNKNOWN, found.text)
     if found.is_settled:
-        return Finding(name, None, Check.PTP, Verdict.OK, found.text)
+        followed = "schedules follow the instance without free-running" if clock.others else None
+        return Finding(name, None, Check.PTP, Verdict.OK, found.text, followed)
     if _is_managed(clock):
         hint = (
             "wait until the clock has settled, or plan with a larger `clock-error`; "

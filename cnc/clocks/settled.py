@@ -35,7 +35,7 @@ def trust(clock: ClockReport, tai_offset_s: int | None, clock_error_ns: int) -> 
 
 
 def _of_managed(clock: ClockReport, clock_error_ns: int) -> Trust:
-    kind, allowed = f"managed by PTP instance {clock.instance}", duration(clock_error_ns)
+    kind, allowed = f"managed by {_instance(clock)}", duration(clock_error_ns)
     if clock.offset_max_ns is None:
         return Trust(False, f"{kind}: it does not follow a grandmaster")
     figure = f"at most {duration(clock.offset_max_ns)} off in the last {clock.measured_s} s"
@@ -44,6 +44,15 @@ def _of_managed(clock: ClockReport, clock_error_ns: int) -> Trust:
     if clock.offset_max_ns > clock_error_ns:
         return Trust(False, f"{kind}: {figure}; the plan allows {allowed}")
     return Trust(True, f"{kind}: {figure}")
+
+
+def _instance(clock: ClockReport) -> str:
+    """The one that schedules follow, and those that they do not."""
+    followed = f"PTP instance {clock.instance}"
+    if not clock.others:
+        return followed
+    others = " and ".join(f"{index} (domain {domain})" for index, domain in clock.others)
+    return f"{followed} (domain {clock.domain}), not by {others}"
 
 
 def _of_unmanaged(clock: ClockReport, tai_offset_s: int | None) -> Trust:

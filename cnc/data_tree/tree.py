@@ -284,7 +284,8 @@ class ClockReport:
     """What a switch says of its clock: see `clock` in tsn-linux.
 
     Of a managed one: `offset_max_ns` is its greatest distance from its time transmitter's in the
-    last `measured_s` seconds, in which it followed without a gap; None where it does not follow.
+    last `measured_s` seconds, in which it followed without a gap; None where it does not follow;
+    `others` are its PTP instances that no schedule follows, with their domains.
     `synchronised` is what the kernel says of an unmanaged one, None where that is not known.
     """
 
@@ -293,6 +294,8 @@ class ClockReport:
     offset_max_ns: int | None = None
     measured_s: int = 0
     synchronised: bool | None = None
+    domain: int | None = None
+    others: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

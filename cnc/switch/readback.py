@@ -165,6 +165,11 @@ def _clock_report(clock: Element | None) -> ClockReport | None:
         offset_max_ns=_LEAVES.optional_number(clock, "offset-max-ns"),
         measured_s=_LEAVES.optional_number(clock, "measured-seconds") or 0,
         synchronised=None if synchronised is None else synchronised == "true",
+        domain=_LEAVES.optional_number(clock, "domain"),
+        others=tuple(
+            (_LEAVES.number(each, "instance"), _LEAVES.number(each, "domain"))
+            for each in reply.entries(clock, "t:other-instance", _NAMESPACES)
+        ),
     )
 
 

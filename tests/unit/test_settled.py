@@ -12,6 +12,7 @@ from agent.kernel.timex import KernelClock
 from agent.mechanisms.clock import kernel as clock_kernel
 from agent.mechanisms.clock.kernel import PtpDaemonAdapter
 from agent.model import PtpPortState, PtpStatus
+from cnc.cli.render import doctor as render
 from cnc.clocks.findings import examine_clocks
 from cnc.clocks.settled import trust
 from cnc.data_tree.state import SwitchState
@@ -80,6 +81,13 @@ CASES = [
         *(managed(None, 0), 37, False),
         "managed by PTP instance 0: it does not follow a grandmaster",
     ),
+    (
+        *(replace(managed(None, 0), domain=0, others=((1, 20),)), 37, False),
+        (
+            "managed by PTP instance 0 (domain 0), not by 1 (domain 20): it does not follow a "
+            "grandmaster"
+        ),
+    ),
     (unmanaged(True), 37, True, "unmanaged: synchronised, TAI offset 37 s"),
     (unmanaged(True), 0, False, "unmanaged: the kernel has no TAI offset"),
     (
@@ -119,6 +127,16 @@ def test_push_and_doctor_say_of_each_clock_of_several_what_it_is_and_the_figure(
     (finding,) = findings(clock, tai_offset_s=tai_offset_s, others=["s2"])
 
     assert (finding.verdict, finding.text) == (VERDICTS[is_settled], text)
+
+
+def test_doctor_shows_which_of_several_instances_schedules_follow(capsys):
+    (finding,) = findings(replace(managed(300), domain=0, others=((1, 20),)))
+    render.diagnosis("small", [finding], no_plan=None, as_json=False)
+    shown = capsys.readouterr().out
+    assert "ok: PTP: s1: managed by PTP instance 0 (domain 0), not by 1 (domain 20): " in shown
+    (alone,) = findings(managed(300))
+    render.diagnosis("small", [alone], no_plan=None, as_json=False)
+    assert "managed by" not in capsys.readouterr().out
 
 
 def test_a_push_is_refused_while_a_managed_clock_has_not_settled():
@@ -203,6 +221,7 @@ AT_BOOT = [
         Measured(300, 4),
         "managed by PTP instance 0: at most 300 ns off in the last 4 s, of the 10 s that it takes",
     ),
+    (Measured(), "managed by PTP instance 0: it does not follow a grandmaster"),
     (Measured(), "managed by PTP instance 0: it does not follow a grandmaster"),
     (KernelClock(True, 1, 37), None),
     (KernelClock(True, 1, 0), "unmanaged: the kernel has no TAI offset"),

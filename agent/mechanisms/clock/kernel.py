@@ -15,7 +15,7 @@ from typing import Any
 
 from agent import whole_file
 from agent.composition import Contribution, KernelObject
-from agent.kernel import ptp, timex
+from agent.kernel import ptp, timex, virtual_clocks
 from agent.kernel.clock_monitor import ClockMonitor, ManagedClock
 from agent.kernel.ethtool import Ethtool
 from agent.kernel.ptp_management import (
@@ -79,20 +79,23 @@ class PtpDaemonAdapter(KernelAdapter):
         # when that was observed.
         self._managed_ports: Mapping[int, str] = {}
         self._told: tuple[ManagedClock, PtpStatus] | None = None
+        self._instances: Sequence[Instance] = ()
         self.objects = {PtpDaemons: self._replace}
 
     def read(self, states: Mapping[str, PortState]) -> dict[str, PortState]:
         """A file that cannot be read counts as none, so that the next change replaces it."""
         memberships: dict[str, list[Membership]] = {}
         daemons = self._daemons()
+        self._instances = [daemon.instance for daemon in daemons]
         self._monitor.follow(self._managed_clock(daemons))
         for daemon in daemons:
             report = self._report(daemon)
             if self._monitor.clock and self._monitor.clock.instance == daemon.instance.index:
                 self._managed_ports = dict(enumerate((name for name, _ in daemon.ports), start=1))
             for number, (name, port) in enumerate(daemon.ports, start=1):
-                membership = Membership(port, number, daemon.time_stamping, report)
-                memberships.setdefault(name, []).append(membership)
+                memberships.setdefault(name, []).append(
+                    Membership(port, number, daemon.time_stamping, report, daemon.virtual_clock)
+                )
         return {
             name: state.with_part(ClockState(tuple(memberships[name])))
             if name in memberships
@@ -142,8 +145,13 @@ class PtpDaemonAdapter(KernelAdapter):
             node: Node = {
                 "source": "managed",
                 "instance": clock.instance,
+                "domain": clock.domain.number,
                 "measured-seconds": measured.seconds,
             }
+            if others := [each for each in self._instances if each.index != clock.instance]:
+                node["other-instance"] = [
+                    {"instance": each.index, "domain": each.domain} for each in others
+                ]
             if measured.offset_max_ns is not None:
                 node["offset-max-ns"] = str(measured.offset_max_ns)
             return node
@@ -243,10 +251,44 @@ class PtpDaemonAdapter(KernelAdapter):
             self._write(index, None)
             return
         instance = next(iter(ports.values())).instance
-        daemon = Daemon(instance, _time_stamping(instance, list(ports)), tuple(ports.items()))
+        stamping, clocks = _time_stamping(instance, list(ports))
+        virtual_clock = None
+        if stamping is TimeStamping.HARDWARE:
+            virtual_clock = self._virtual_clock(index, clocks)
+        daemon = Daemon(instance, stamping, tuple(ports.items()), virtual_clock)
         content = files.encode(daemon)
         self._write(index, content)
         self._wait_for(index, files.digest(content))
+
+    def _virtual_clock(self, index: int, clocks: Mapping[str, int]) -> int | None:
+        """The one that an instance is to steer, of those of its ports' clock that no other instance
+        steers; None where that has none. `AgentError` where it has, and the instance gets none."""
+        virtual = {clock: virtual_clocks.of(clock) for clock in clocks.values()}
+        if not any(virtual.values()):
+            return None
+        where = f"PTP instance {index}"
+        if len(virtual) > 1:
+            each = ", ".join(f"{name} (/dev/ptp{clock})" for name, clock in clocks.items())
+            raise AgentError(
+                f"{where}: its ports have several clocks, {each}, and one of them has virtual "
+                "clocks, of which an instance steers one: have one instance for each network card, "
+                "or write 0 into n_vclocks"
+            )
+        ((clock, numbers),) = virtual.items()
+        taken = {
+            daemon.virtual_clock: daemon.instance.index
+            for daemon in self._daemons()
+            if daemon.instance.index != index
+        }
+        for number in numbers:
+            if number not in taken:
+                return number
+        by = ", ".join(str(taken[number]) for number in numbers)
+        raise AgentError(
+            f"{where}: each virtual clock of /dev/ptp{clock} belongs to another instance ({by}), "
+            "and while there are any the kernel refuses to set that clock itself (Device or "
+            f"resource busy): write {len(numbers) + 1} into /sys/class/ptp/ptp{clock}/n_vclocks"
+        )
 
     def _content(self, index: int) -> bytes | None:
         with suppress(FileNotFoundError):
@@ -278,9 +320,11 @@ class PtpDaemonAdapter(KernelAdapter):
         )
 
 
-def _time_stamping(instance: Instance, ports: Sequence[str]) -> TimeStamping:
-    """What is asked for; else the hardware's, where all ports have it. `AgentError` where the
-    driver of a port has no such stamps."""
+def _time_stamping(
+    instance: Instance, ports: Sequence[str]
+) -> tuple[TimeStamping, Mapping[str, int]]:
+    """What is asked for; else the hardware's, where all ports have it; and the hardware clocks of
+    ports that have one. `AgentError` where the driver of a port has no such stamps."""
     ethtool = Ethtool()
     try:
         abilities = {name: ethtool.time_stamping(name) for name in ports}
@@ -298,4 +342,5 @@ def _time_stamping(instance: Instance, ports: Sequence[str]) -> TimeStamping:
                 f"port {name}: PTP instance {instance.index}: its driver has no {wanted} time "
                 f"stamps (ethtool -T {name})"
             )
-    return wanted
+    clocks = {name: each.hardware_clock for name, each in abilities.items()}
+    return wanted, {name: clock for name, clock in clocks.items() if clock is not None}

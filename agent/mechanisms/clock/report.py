@@ -87,6 +87,8 @@ def _instance(index: int, members: list[tuple[str, Membership]]) -> Node:
         "time-stamping": str(any_member.time_stamping),
         "free-running": instance.free_running,
     }
+    if any_member.virtual_clock is not None:
+        linux["virtual-clock"] = any_member.virtual_clock
     if report.failure is not None:
         linux["failure"] = report.failure
     node: Node = {

@@ -30,8 +30,9 @@ def diagnosis(
     switches = list(dict.fromkeys(each.switch for each in findings if each.switch))
     if len(switches) <= _COLUMNS_MAX:
         _table(network, switches, findings)
-    for verdict in _WORST_FIRST[:-1]:
-        _explain(verdict, [finding for finding in findings if finding.verdict == verdict])
+    for verdict in _WORST_FIRST:
+        explained = [each for each in findings if each.verdict == verdict]
+        _explain(verdict, [each for each in explained if each.hint or verdict != "ok"])
     failures = sum(finding.verdict == "failed" for finding in findings)
     if failures:
         echo(f"{failures} of {counted(len(findings), 'check')} failed: a push would be refused")
