@@ -94,6 +94,18 @@ def test_each_instance_on_a_card_with_virtual_clocks_steers_one_of_its_own(adapt
     assert "free_running 1" not in options(tmp_path, 1)
 
 
+def test_an_instance_with_stamps_of_the_kernel_has_no_virtual_clock(
+    adapter, has, tmp_path, monkeypatch
+):
+    has(1, 2)
+    monkeypatch.setattr(
+        kernel, "_time_stamping", lambda _, ports: (TimeStamping.SOFTWARE, dict.fromkeys(ports, 0))
+    )
+    set_to(adapter, OTHER)
+    assert daemon(tmp_path, 1).virtual_clock is None
+    assert "free_running 1" in options(tmp_path, 1)
+
+
 def test_a_virtual_clock_is_free_again_when_its_instance_has_gone(adapter, has, tmp_path):
     has(1, 2)
     set_to(adapter, FOLLOWED, OTHER)

@@ -2,7 +2,8 @@
 
 A write leaves as a segment of its own, since the kernel joins it with no later one (MSG_EOR) and
 does not wait for the acknowledgement of those before (TCP_NODELAY). The first write of a connection
-is a rehearsal; behind it a frame is known by where its octets are in the stream.
+is a rehearsal of one octet, which is acknowledged before a frame follows; behind it a frame is
+known by where its octets are in the stream.
 
 The standard library and `cnc.talker` only: `cnc.testbed.traffic.endpoint` is to start fast.
 """
@@ -29,7 +30,7 @@ from cnc.testbed.traffic.sockets import (
     widen,
 )
 
-REHEARSED = 1  # writes of a connection before that of its first frame
+REHEARSED_OCTETS = 1  # of a connection before those of its first frame
 ACKNOWLEDGED_WITHIN_NS = 10 * NS_PER_S  # of the end: five losses of one segment in a row
 _LOOK_AGAIN_NS = 10_000_000
 _NOTHING = Arrival(UNCOUNTED, 0, 0)
@@ -38,7 +39,7 @@ _NOTHING = Arrival(UNCOUNTED, 0, 0)
 def seq_of_write(end_octets: int, write_octets: int) -> int:
     """The frame of which the last octet is so far from the beginning of the stream, that one
     included; below 0: none, it is of the rehearsal."""
-    return end_octets // write_octets - 1 - REHEARSED
+    return (end_octets - REHEARSED_OCTETS) // write_octets - 1
 
 
 class TcpOutlet(SendingSocket):
@@ -58,12 +59,15 @@ class TcpOutlet(SendingSocket):
     def send_probe(
         self, number: int, seq: int, content: bytes = b"", due_ns: int | None = None
     ) -> None:
-        """Write a frame. Its place in the stream says which it is."""
+        """Write a frame, or the first time the rehearsal. Its place in the stream says which."""
         del number, seq, content, due_ns
-        if not self._is_connected:
-            self.socket.connect((self.flow["destination"], self.flow["tcp_port"]))
-            self._is_connected = True
-        self.socket.sendall(self._write, socket.MSG_EOR)
+        if self._is_connected:
+            self.socket.sendall(self._write, socket.MSG_EOR)
+            return
+        self.socket.connect((self.flow["destination"], self.flow["tcp_port"]))
+        self._is_connected = True
+        self.socket.sendall(bytes(REHEARSED_OCTETS), socket.MSG_EOR)
+        self.await_acknowledged()  # else a loss of it would hold up the first frame
 
     def await_acknowledged(self) -> None:
         """Wait until the listener has all, or for as long as TCP may be expected to take."""
@@ -77,7 +81,7 @@ class TcpOutlet(SendingSocket):
         return octets[0]
 
     def _seq(self, number: int) -> int:
-        return seq_of_write(number + 1, len(self._write)) + REHEARSED
+        return seq_of_write(REHEARSED_OCTETS + number + 1, len(self._write))
 
 
 class TcpListener:
@@ -113,7 +117,9 @@ class TcpListener:
             connection.close()
             self._octets = 0
             return _NOTHING
-        missing = self._write_octets - self._octets % self._write_octets
+        missing = self._write_octets - (self._octets - REHEARSED_OCTETS) % self._write_octets
+        if self._octets < REHEARSED_OCTETS:
+            missing = REHEARSED_OCTETS
         data, ancillary, _, _ = self.socket.recvmsg(missing, 64)
         if not data:
             return None
