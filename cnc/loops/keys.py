@@ -15,6 +15,7 @@ from cnc.model import NS_PER_S
 _NUMBER_MAX = 10**9
 _DURATION_MAX_NS = 3_600 * NS_PER_S
 _STEPS_MAX = 1_000
+_VALUES_MAX = 64  # of a sample or a command: they have room in a frame
 _MODULE = r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*"
 
 
@@ -34,6 +35,8 @@ Number = Annotated[Decimal, decimal(-_NUMBER_MAX, _NUMBER_MAX)]
 Positive = Annotated[Decimal, decimal(0, _NUMBER_MAX, above=True)]
 NotNegative = Annotated[Decimal, decimal(0, _NUMBER_MAX)]
 Time = Annotated[int, quantity(DURATION, 1, _DURATION_MAX_NS)]
+Function = Annotated[str, text(f"{_MODULE}:{_MODULE}", "module:function")]
+Names = Annotated[list[Name], Field(min_length=1, max_length=_VALUES_MAX)]
 Place = Annotated[
     tuple[Decimal, Decimal],
     _two(decimal(-_NUMBER_MAX, _NUMBER_MAX), "two numbers in m, such as [0.3, 0.1]"),
@@ -71,7 +74,7 @@ class Arm(Shape):
 
 class Plant(Shape):
     """What is controlled, at rest at first, whose input is the command: a linear system by its
-    order, a conveyor or an arm."""
+    order, a conveyor, an arm, or a plant of your own."""
 
     order: Annotated[int, integer(1, 2, "1 or 2")] | None = Field(
         None,
@@ -91,6 +94,20 @@ class Plant(Shape):
     )
     conveyor: Conveyor | None = Field(None, description="a belt whose place is controlled")
     arm: Arm | None = Field(None, description="an arm with two joints, whose tip follows a path")
+    python: Function | None = Field(
+        None,
+        description="module:function, a function that makes a plant of your own, such as a robot "
+        "in MuJoCo (loop-robot.md); the module is looked for beside the intent file, and only "
+        "what runs the loop imports it",
+    )
+    outputs: Names | None = Field(
+        None,
+        description="of python: what the numbers of a sample are, of which the first is to follow "
+        "the reference; default: [output]",
+    )
+    commands: Names | None = Field(
+        None, description="of python: what the numbers of a command are; default: [command]"
+    )
 
 
 class Pi(Shape):
@@ -109,10 +126,10 @@ class Controller(Shape):
     """What computes commands: one of the two."""
 
     pi: Pi | None = Field(None, description="a PI controller")
-    python: Annotated[str, text(f"{_MODULE}:{_MODULE}", "module:function")] | None = Field(
+    python: Function | None = Field(
         None,
         description="module:function, a function that makes a controller of your own; the module "
-        "is looked for beside the intent file, and only `cnc lab loop` imports it",
+        "is looked for beside the intent file, and only what runs the loop imports it",
     )
 
 

@@ -92,7 +92,25 @@ class Arm:
         return math.remainder(math.atan2(y, x) - leaning, 2 * math.pi), elbow
 
 
-Plant = FirstOrder | SecondOrder | Conveyor | Arm
+@dataclass(frozen=True, slots=True)
+class PythonPlant:
+    """A plant of the operator's own: what `module:function` returns; see docs/lab/loop-robot.md.
+
+    A sample has a number for each of the `outputs`, of which the first is what the reference says,
+    and a command one for each of the `commands`.
+    """
+
+    function: str
+    outputs: tuple[str, ...] = ("output",)
+    commands: tuple[str, ...] = ("command",)
+
+    @property
+    def is_one_axis(self) -> bool:
+        """Whether it is one number from one number, as any controller takes and gives them."""
+        return len(self.outputs) == len(self.commands) == 1
+
+
+Plant = FirstOrder | SecondOrder | Conveyor | Arm | PythonPlant
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +174,11 @@ class Loop:
     def periods(self) -> int:
         """How many periods all of its steps last, or its path."""
         return self.steps * (self.duration_ns // self.period_ns)
+
+    @property
+    def has_own_code(self) -> bool:
+        """Whether a part of it is the operator's own."""
+        return isinstance(self.plant, PythonPlant) or isinstance(self.controller, PythonController)
 
     @property
     def unit(self) -> str:

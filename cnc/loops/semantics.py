@@ -13,9 +13,13 @@ from cnc.loops import model
 from cnc.loops.keys import Controller, NetworkKeys, Plant
 from cnc.loops.path_semantics import check_accepted, path_of
 from cnc.model import Intent, Stream
+from cnc.support.format import counted
 
 if TYPE_CHECKING:
     from cnc.keys import shape
+
+
+_PLANTS = ("order", "conveyor", "arm", "python")
 
 
 def _read(document: shape.Document, problems: Problems) -> Iterator[model.Loops]:
@@ -31,6 +35,8 @@ def _read(document: shape.Document, problems: Problems) -> Iterator[model.Loops]
             )
         plant = _plant(its.plant, (*path, "plant"), problems)
         controller = _controller(its.controller, (*path, "controller"), problems)
+        if isinstance(plant, model.PythonPlant) and isinstance(controller, model.PiController):
+            _refuse_several_values(plant, path, problems)
         followed = path_of(its, plant, path, problems)
         check_accepted(its, path, problems)
         if plant is None or controller is None:
@@ -63,18 +69,44 @@ def _read(document: shape.Document, problems: Problems) -> Iterator[model.Loops]
 
 
 def _plant(its: Plant, path: KeyPath, problems: Problems) -> model.Plant | None:
-    kinds = [key for key in ("order", "conveyor", "arm") if getattr(its, key) is not None]
+    kinds = [key for key in _PLANTS if getattr(its, key) is not None]
     if len(kinds) != 1:
-        found = " and ".join(kinds) or "none of order, conveyor and arm"
-        problems.add(path, found, "one of the three")
+        found = " and ".join(kinds) or "none of order, conveyor, arm and python"
+        problems.add(path, found, "one of the four")
         return None
+    if its.python is None:
+        for key in ("outputs", "commands"):
+            if getattr(its, key) is not None:
+                problems.add((*path, key), f"{key}, and {kinds[0]}", "a plant by python")
     if its.order is not None:
         return _of_order(its, path, problems)
     _refuse_keys_of_an_order(its, kinds[0], path, problems)
+    if its.python is not None:
+        return _own(its, its.python, path, problems)
     if its.conveyor is not None:
         return model.Conveyor(its.conveyor.speed, its.conveyor.time_constant_ns)
-    assert its.arm is not None  # noqa: S101  it is one of the three
+    assert its.arm is not None  # noqa: S101  it is one of the four
     return model.Arm(its.arm.links, its.arm.speed, its.arm.time_constant_ns)
+
+
+def _own(its: Plant, function: str, path: KeyPath, problems: Problems) -> model.PythonPlant:
+    own = model.PythonPlant(
+        function, tuple(its.outputs or ("output",)), tuple(its.commands or ("command",))
+    )
+    for key, names in (("outputs", own.outputs), ("commands", own.commands)):
+        for name in sorted({name for name in names if names.count(name) > 1}):
+            problems.add((*path, key), f"{name} twice", "a name for each")
+    return own
+
+
+def _refuse_several_values(plant: model.PythonPlant, path: KeyPath, problems: Problems) -> None:
+    if not plant.is_one_axis:
+        outputs = counted(len(plant.outputs), "output")
+        problems.add(
+            (*path, "controller", "pi"),
+            f"pi, and a plant with {outputs} and {counted(len(plant.commands), 'command')}",
+            "a controller by python, which has them all",
+        )
 
 
 def _of_order(

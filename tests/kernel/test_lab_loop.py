@@ -60,7 +60,7 @@ def test_beside_too_much_the_schedule_alone_keeps_the_curve_of_an_idle_network(
     experiment = experiments.experiment_of(experiments.load(file), file)
     assert isinstance(experiment, ControlLoop)
     few = experiment.description.model_copy(update={"loads": [0, 130]})
-    smaller = ControlLoop(few, compute(unscheduled.intent), experiment.loop, experiment.undisturbed)
+    smaller = replace(experiment, description=few, plan=compute(unscheduled.intent))
     smaller.run_in(unscheduled, tmp_path, print)
     report = smaller.report(tmp_path, Platform.here())
     assert report.disagreements == []

@@ -28,7 +28,7 @@ def period(n: int, values: Sequence[float]) -> Period:
     first, *others = values
     sampled_ns = n * LOOP.period_ns
     came = sampled_ns + 40_000, n, sampled_ns + 120_000
-    return Period(n, sampled_ns, first, *came, 0.0, n, n, [(each, 0.5) for each in others])
+    return Period(n, sampled_ns, first, *came, 0.0, n, n, others, [0.5] * len(others))
 
 
 def curve(loop: Loop, points: Sequence[Sequence[float]]) -> Curve:

@@ -207,10 +207,7 @@ def a_loop(directory: Path, *changes: tuple[str, str]) -> Path:
         ([("press:", "push:")], "loop: found 'press', expected push"),
         (
             [("pi: {kp: 0.2, ki: 150}", 'python: "mine:make"')],
-            (
-                "loop: the controller of press is the operator's own, and its curves cannot be "
-                "computed"
-            ),
+            "loop: press has code of the operator's own, and its curves are not computed here",
         ),
         (
             [

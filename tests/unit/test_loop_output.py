@@ -35,7 +35,7 @@ LOOP = intents.load(SCHEDULES / "loop.yaml")[Loops].by_name["axis"]
 PLANNED = LoopDelay(65_000, 50_000, 0, 65_000)
 EXACT = Platform("Linux", "virtual time", exact=True)
 US, MS = 1_000, 1_000_000
-IDEAL = run.undisturbed(LOOP) or []
+IDEAL = run.undisturbed(LOOP)
 
 
 def in_time(step: int, output: float) -> Period:
@@ -116,10 +116,10 @@ def test_nothing_is_judged_where_nothing_is_promised(capsys: pytest.CaptureFixtu
 
 
 def test_a_run_is_a_document(capsys: pytest.CaptureFixture[str]):
-    render.loop(found(curve(late), undisturbed=None), as_json=True)
+    render.loop(found(curve(late), undisturbed=[IDEAL[::-1]]), as_json=True)
     document = documented("lab loop", capsys.readouterr().out)
     assert (document["missed"], document["lost_commands"], document["periods"]) == (1, 1, 100)
-    assert document["is_undisturbed"] is None
+    assert document["is_undisturbed"] is False
     assert document["delay"]["max_ns"] == 260_000
     assert len(LoopRun.model_fields) == len(document)
 

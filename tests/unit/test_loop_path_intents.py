@@ -95,11 +95,11 @@ ABOVE_0 = "a number above 0 and up to 1000000000, such as 2 or 0.25"
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "no plant": (
         {"plant": {}},
-        "plant: found none of order, conveyor and arm, expected one of the three",
+        "plant: found none of order, conveyor, arm and python, expected one of the four",
     ),
     "two plants": (
         {"plant": {"order": 1, **BELT}},
-        "plant: found order and conveyor, expected one of the three",
+        "plant: found order and conveyor, expected one of the four",
     ),
     "an order without a time constant": (
         {"plant": {"order": 1}, "path": RAMP},
@@ -274,7 +274,7 @@ def test_the_experiment_with_steps_refuses_a_loop_that_follows_a_path(tmp_path: 
 
 # --- output --------------------------------------------------------------------------------------
 
-IDEAL = run.undisturbed_axes(loop()) or []
+IDEAL = run.undisturbed_axes(loop())
 PLANNED = LoopDelay(30_000, 50_000, 0, 30_000)
 
 
@@ -282,8 +282,7 @@ def found(axes: Sequence[Sequence[float]], its: Loop) -> LoopReport:
     def period(n: int, values: Sequence[float]) -> Period:
         at_ns = n * its.period_ns
         came = at_ns + 20_000, n, at_ns + 100_000
-        further = [(each, 0.0) for each in values[1:]]
-        return Period(n, at_ns, values[0], *came, 0.0, n, n, further)
+        return Period(n, at_ns, values[0], *came, 0.0, n, n, values[1:], [0.0] * len(values[1:]))
 
     periods = [period(n, values) for n, values in enumerate(zip(*axes, strict=True))]
     exact = Platform("Linux", "virtual time", exact=True)
@@ -321,7 +320,7 @@ def test_a_path_of_a_plant_without_a_unit_has_an_error_without_one(
     capsys: pytest.CaptureFixture[str],
 ):
     its = replace(loop(plant={"order": 1, "time-constant": "5ms"}, path=RAMP), accepted=None)
-    render.loop(replace(found([[0.0] * 500], its), undisturbed=None), as_json=False)
+    render.loop(found([[0.0] * 500], its), as_json=False)
     assert capsys.readouterr().out.splitlines()[4].split() == ["0.288242", "0.499"]
 
 

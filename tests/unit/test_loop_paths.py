@@ -172,7 +172,8 @@ def test_a_shoulder_goes_on_where_a_path_leads_around_it():
 def test_an_undisturbed_path_is_that_of_a_fine_integration(loop: Loop):
     found = run.undisturbed_axes(loop)
     assert found
-    for axis, plant, outputs in zip(range(2), axes.plants(loop), found, strict=False):
+    plants = axes.controlled(loop, "")["plants"]
+    for axis, plant, outputs in zip(range(2), plants, found, strict=False):
         fine = Integrated(
             float(plant["speed_per_s"]), plant["time_constant_ns"] / 1e9, plant["resting"]
         )

@@ -85,7 +85,9 @@ def plant_alone(
     file = directory / "plant.csv"
     spec = {"flow": {}, "listener": {}, "turn": 0, "sampled_ns": 0, "drain_ns": 0}
     times = {"period_ns": loop.period_ns, "deadline_ns": loop.deadline_ns, "periods": loop.periods}
-    program.plant({**spec, **times, "plants": axes.plants(loop), "output": str(file)})
+    its = {"controlled": axes.controlled(loop, ""), "inputs": axes.inputs(loop)}
+    its["resting"] = axes.resting(loop)
+    program.plant({**spec, **times, **its, "output": str(file)})
     with file.open(newline="") as opened:
         _, *rows = csv.reader(opened)
     station: Any = SimpleNamespace(rows=lambda: rows)
@@ -147,7 +149,7 @@ def test_the_record_of_an_arm_has_both_joints_and_its_path(tmp_path: Path):
 
 
 def test_the_record_of_a_belt_has_its_path_and_that_of_a_step_none(tmp_path: Path):
-    ideal = run.undisturbed_axes(BELT) or []
+    ideal = run.undisturbed_axes(BELT)
     points = [*zip(*ideal, strict=True)]
     for loop, more in ((BELT, ",planned,driven,path_error"), (replace(BELT, path=None), "")):
         run.write(curve(loop, points), tmp_path / "loop.csv")
@@ -158,7 +160,7 @@ def test_the_record_of_a_belt_has_its_path_and_that_of_a_step_none(tmp_path: Pat
 
 def test_a_picture_shows_a_path_planned_and_driven(tmp_path: Path):
     for loop in (BELT, LOOP):
-        its = curve(loop, [*zip(*(run.undisturbed_axes(loop) or []), strict=True)])
+        its = curve(loop, [*zip(*run.undisturbed_axes(loop), strict=True)])
         picture = path_picture(its)
         text = pictures.save([picture], tmp_path, {})["path"]
         assert (tmp_path / "path.svg").read_text() == text

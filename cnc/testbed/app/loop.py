@@ -50,6 +50,7 @@ def close(
 
     Raises CncError where a program of an end station fails.
     """
+    undisturbed = run.undisturbed_axes(loop, modules)
     cycle_ns = plan.intent.hyperperiod_ns()
     whole_lead_ns = -(-lead_ns // cycle_ns) * cycle_ns
     with TimerProbe() as timers:
@@ -60,7 +61,7 @@ def close(
     return LoopReport(
         curve=curve,
         planned=plan.loops[loop.name],
-        undisturbed=run.undisturbed_axes(loop),
+        undisturbed=undisturbed,
         platform=Platform.here(timers.latency),
         other_lists=_other_lists(lab, plan),
         clock_error_ns=plan.intent.network.clock_error_ns,

@@ -102,7 +102,7 @@ def _picture(found: LoopReport) -> Picture:
 
     if found.curve.loop.path is not None:
         return path_picture(found.curve)
-    return step_response_picture(found.curve, found.undisturbed[0] if found.undisturbed else None)
+    return step_response_picture(found.curve, found.undisturbed)
 
 
 def _chosen(intent: Intent, name: str | None) -> Loop:

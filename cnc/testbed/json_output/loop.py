@@ -70,9 +70,8 @@ class LoopRun(Document):
     good: int | None
     """How many of the responses are within what the intent accepts, or 1 if the path error is;
     null: it says nothing of that."""
-    is_undisturbed: bool | None
-    """Whether each output equals that over a network which loses nothing and is in time; null: the
-    controller is the operator's own, and nothing to compare with is known."""
+    is_undisturbed: bool
+    """Whether each output equals that over a network which loses nothing and is in time."""
     other_lists: list[str]
     """Ports that do not run the list of the plan, NODE/PORT; nothing is judged if there is one."""
     clock_error_ns: int

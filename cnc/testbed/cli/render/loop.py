@@ -83,9 +83,8 @@ def _print_path_error(found: LoopReport, error: PathError) -> None:
 def _print_judgement(found: LoopReport) -> None:
     if (good := found.good) is not None:
         echo(f"{good} of {len(found.judged)} within what `accept` states.")
-    if found.is_undisturbed is not None:
-        same = "to the last digit" if found.is_undisturbed else "NOT"
-        echo(f"The curve is that of a network which loses nothing and is in time: {same}.")
+    same = "to the last digit" if found.is_undisturbed else "NOT"
+    echo(f"The curve is that of a network which loses nothing and is in time: {same}.")
 
 
 def _print_delay(found: LoopReport) -> None:

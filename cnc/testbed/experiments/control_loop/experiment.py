@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from cnc.errors import InputError
 from cnc.loops.model import Loop
 from cnc.model import ClassRole, Intent, Plan
 from cnc.rollout import push
@@ -38,17 +37,22 @@ from cnc.testbed.traffic.loop import run
 from cnc.testbed.traffic.loop.run import Curve, Period
 
 _NOTHING = "–"  # noqa: RUF001
-COLUMNS = ("network", "load", *run.COLUMNS)
+COLUMNS = ("network", "load", *run.COLUMNS)  # and `run.further_columns` of the loop
 
 
 @dataclass(frozen=True, slots=True)
 class ControlLoop:
-    """The experiment of a file of kind control-loop."""
+    """The experiment of a file of kind control-loop.
+
+    `undisturbed` is what each output is over a network that is always in time; modules of the
+    operator's are in the directory `modules`.
+    """
 
     description: ControlLoopDescription
     plan: Plan
     loop: Loop
-    undisturbed: Sequence[float]
+    undisturbed: Sequence[Sequence[float]]
+    modules: Path
 
     @classmethod
     def of(cls, description: ControlLoopDescription, file: Path) -> ControlLoop:
@@ -56,8 +60,9 @@ class ControlLoop:
 
         Raises:
             InputError: its network cannot be read, has no such loop or stations, or is bridged; or
-                the loop has no step response that can be computed.
+                the loop follows a path.
             Unschedulable: its network has no plan.
+            CncError: code of the operator's own failed.
         """
         plan = planned.plan(description.network, file, description.name, description.seed)
         intent = plan.intent
@@ -68,14 +73,8 @@ class ControlLoop:
         named = [("listener", description.listener), *talkers]
         planned.refuse_unknown_stations(intent, file, named)
         run.loop_flows(plan, loop)
-        undisturbed = run.undisturbed(loop)
-        if undisturbed is None:
-            raise InputError(
-                f"{file}: loop: the controller of {loop.name} is the operator's own, and nothing "
-                "to compare with is known",
-                hint="choose a loop with a `pi` controller",
-            )
-        return cls(description, plan, loop, undisturbed)
+        modules = (file.parent / description.network).parent
+        return cls(description, plan, loop, run.undisturbed_axes(loop, modules), modules)
 
     @property
     def emulated(self) -> Intent:
@@ -83,7 +82,8 @@ class ControlLoop:
 
     def run_in(self, running: Lab, directory: Path, progress: Progress) -> None:
         """Run the loop over each network beside each load."""
-        write_rows(directory, COLUMNS, self._rows(running, progress))
+        columns = (*COLUMNS, *run.further_columns(self.loop))
+        write_rows(directory, columns, self._rows(running, progress))
 
     def _rows(self, running: Lab, progress: Progress) -> Iterator[list[object]]:
         ways: list[tuple[str, Callable[[Lab], None]]] = [
@@ -104,7 +104,7 @@ class ControlLoop:
         for load in self.description.loads:
             progress(f"{NAMES[network]}, {load} % of other frames")
             for period in self._run(running, load, answers_ns).periods:
-                yield [network, load, *run.cells(period)]
+                yield [network, load, *run.cells(period), *run.further_cells(period)]
 
     def _run(self, running: Lab, load: int, answers_ns: int | None) -> Curve:
         cycle_ns = self.emulated.hyperperiod_ns()
@@ -115,6 +115,7 @@ class ControlLoop:
                 self.loop,
                 Path(scratch),
                 others=self.others(load) if load else (),
+                modules=self.modules,
                 lead_ns=-(-self.description.lead_ns // cycle_ns) * cycle_ns,
                 drain_ns=sending.DRAIN_NS,
                 answers_ns=answers_ns,

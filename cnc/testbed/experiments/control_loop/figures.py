@@ -18,12 +18,12 @@ LOST = 0.5  # of the step
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One curve. `undisturbed` are the outputs over a network that is always in time."""
+    """One curve. `undisturbed` is what each output is over a network that is always in time."""
 
     network: str
     load: int
     curve: Curve
-    undisturbed: Sequence[float]
+    undisturbed: Sequence[Sequence[float]]
 
     @property
     def response(self) -> StepResponse:
@@ -36,7 +36,7 @@ class Point:
 
     @property
     def is_undisturbed(self) -> bool:
-        return self.curve.outputs == [*self.undisturbed]
+        return self.curve.axes == [*self.undisturbed]
 
     @property
     def has_lost_its_plant(self) -> bool:

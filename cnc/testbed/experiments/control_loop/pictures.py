@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from cnc.loops.model import Loop, PythonPlant
 from cnc.testbed.experiments import pictures
 from cnc.testbed.experiments.control_loop.figures import NAMES, Point
 from cnc.testbed.experiments.experiment import Picture
@@ -21,23 +22,29 @@ WIDEST = 6
 SHADES = ("#9ecae1", "#6baed6", "#3182bd", "#d55e00", "#7a1f00")
 
 
-def step_response_picture(curve: Curve, undisturbed: Sequence[float] | None) -> Picture:
-    """The outputs of one run, beside those over a network that is always in time, if known."""
+def step_response_picture(curve: Curve, undisturbed: Sequence[Sequence[float]]) -> Picture:
+    """The outputs of one run, beside those over a network that is always in time."""
 
     def draw(figure: Figure) -> None:
-        axes = figure.subplots()
         times = [period.sampled_ns * MS_PER_NS for period in curve.periods]
-        if undisturbed is not None:
-            axes.plot(
-                times, undisturbed, color=pictures.GREY, linewidth=3, alpha=0.4, label="ideal"
-            )
-        axes.plot(times, curve.outputs, ".-", color=pictures.BLUE, linewidth=1, label="measured")
-        axes.set_xlabel("time, ms")
-        axes.set_ylabel("output of the plant")
-        pictures.legend_above(axes)
+        outputs = [*zip(curve.axes, undisturbed, output_names(curve.loop), strict=True)]
+        every = figure.subplots(len(outputs), sharex=True, squeeze=False)[:, 0]
+        for axes, (measured, ideal, name) in zip(every, outputs, strict=True):
+            axes.plot(times, ideal, color=pictures.GREY, linewidth=3, alpha=0.4, label="ideal")
+            axes.plot(times, measured, ".-", color=pictures.BLUE, linewidth=1, label="measured")
+            axes.set_ylabel(name)
+        every[-1].set_xlabel("time, ms")
+        pictures.legend_above(every[0])
 
     name = curve.loop.name
     return Picture("step-response", f"Output of the plant of loop {name} at its samples.", draw)
+
+
+def output_names(loop: Loop) -> list[str]:
+    """What is beside the curve of each output."""
+    if isinstance(loop.plant, PythonPlant):
+        return [*loop.plant.outputs]
+    return ["output of the plant"]
 
 
 def control_loop_pictures(points: Sequence[Point], planned_ns: int) -> list[Picture]:
@@ -63,22 +70,31 @@ def _by_network(points: Sequence[Point]) -> dict[str, list[Point]]:
 
 def _step_responses(points: Sequence[Point]) -> Callable[[Figure], None]:
     def draw(figure: Figure) -> None:
-        every = figure.subplots(1, len(NAMES), sharey=True, sharex=True)
-        for axes, (network, its) in zip(every, _by_network(points).items(), strict=True):
-            for number, point in enumerate(its):
-                reference = float(point.curve.loop.reference)
-                axes.plot(
-                    [period.sampled_ns * MS_PER_NS for period in point.curve.periods],
-                    [output / reference for output in point.curve.outputs],
-                    color=SHADES[number * (len(SHADES) - 1) // max(len(its) - 1, 1)],
-                    linewidth=WIDEST - (WIDEST - 1) * number / max(len(its) - 1, 1),
-                    label=f"{point.load} %",
-                )
-            axes.set_title(NAMES[network], fontsize=10)
-            axes.set_xlabel("time, ms")
-            axes.set_ylim(*SHOWN)
-        every[0].set_ylabel("output of the plant, in parts of the step")
-        every[-1].legend(title="other frames", loc="upper right")
+        loop = points[0].curve.loop
+        names = output_names(loop)
+        every = figure.subplots(len(names), len(NAMES), sharey="row", sharex=True, squeeze=False)
+        networks = _by_network(points)
+        for output, (row, output_name) in enumerate(zip(every, names, strict=True)):
+            step = float(loop.reference) if output == 0 else 1.0
+            for axes, its in zip(row, networks.values(), strict=True):
+                for number, point in enumerate(its):
+                    axes.plot(
+                        [period.sampled_ns * MS_PER_NS for period in point.curve.periods],
+                        [each / step for each in point.curve.axes[output]],
+                        color=SHADES[number * (len(SHADES) - 1) // max(len(its) - 1, 1)],
+                        linewidth=WIDEST - (WIDEST - 1) * number / max(len(its) - 1, 1),
+                        label=f"{point.load} %",
+                    )
+            row[0].set_ylabel(output_name)
+        # Where there are several, each has a part of the height.
+        of_step = ", in parts of the step" if len(names) == 1 else " / step"
+        every[0][0].set_ylabel(f"{names[0]}{of_step}")
+        for top, bottom, network in zip(every[0], every[-1], networks, strict=True):
+            top.set_title(NAMES[network], fontsize=10)
+            top.set_ylim(*SHOWN)
+            bottom.set_xlabel("time, ms")
+        free = "upper right" if len(names) == 1 else "lower right"
+        every[-1][-1].legend(title="other frames", loc=free)
 
     return draw
 

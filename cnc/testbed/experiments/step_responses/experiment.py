@@ -195,11 +195,11 @@ def _fit(
     Raises:
         InputError: the loop does not fit the experiment.
     """
-    if not isinstance(loop.controller, PiController):
+    if loop.has_own_code or not isinstance(loop.controller, PiController):
         raise InputError(
-            f"{file}: loop: the controller of {loop.name} is the operator's own, and its curves "
-            "cannot be computed",
-            hint="choose a loop with a `pi` controller",
+            f"{file}: loop: {loop.name} has code of the operator's own, and its curves are "
+            "not computed here",
+            hint="choose a loop with a `pi` controller, and a plant without python",
         )
     if loop.accepted is None:
         raise InputError(

@@ -75,18 +75,19 @@ class Held:
 def computed(loop: Loop, lost: Lost = NOTHING) -> list[float]:
     """The outputs by the recursion of plant and controller, where all that is not lost is in time.
 
-    To the last digit what a lab measures. The loop has one axis, one step, and no controller of the
+    To the last digit what a lab measures. The loop has one axis, one step, and no code of the
     operator's.
     """
-    (plant,) = axes.plants(loop)
     controller = parts.controller_of(axes.numbers(loop.controller), loop.period_ns, "")
-    return parts.undisturbed(
-        parts.plant_of(plant),
-        Held(controller, lost),
-        [float(loop.reference)] * loop.periods,
-        loop.period_ns,
-        loop.deadline_ns,
+    outputs = parts.undisturbed(
+        parts.controlled_of(axes.controlled(loop, "")),
+        parts.one_by_one([Held(controller, lost)]),
+        [(float(loop.reference),)] * loop.periods,
+        inputs=1,
+        period_ns=loop.period_ns,
+        deadline_ns=loop.deadline_ns,
     )
+    return [output for (output,) in outputs]
 
 
 def has_settled(response: StepResponse, loop: Loop) -> bool:

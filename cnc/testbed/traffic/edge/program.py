@@ -56,7 +56,7 @@ def edge(spec: dict[str, Any]) -> None:
         newest = mailbox.newest(NO_SAMPLE, at_ns)
         if newest and newest[0] != read:
             read = newest[0]
-            received.append(Received(n, *newest[1].of_axes))
+            received.append(Received(n, *newest[1].numbers))
         value = predict(received, n) if received else None
         if value is not None:
             outlet.send_probe(number, n, CONTENT.pack(n, value))
@@ -75,7 +75,7 @@ def device(spec: dict[str, Any]) -> None:
         at_ns = start_ns + (n + 1) * spec["period_ns"]
         sleep_until(at_ns)
         newest = mailbox.newest(n, at_ns)
-        positions.append(newest[1].of_axes[0] if newest else 0.0)
+        positions.append(newest[1].numbers[0] if newest else 0.0)
     write_rows(
         spec["output"],
         ("position", "received_ns"),

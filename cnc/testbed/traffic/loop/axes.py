@@ -1,7 +1,8 @@
 """The axes of a loop, controlled one by one: the two joints of an arm, or all of another plant.
 
 Each has a plant, a controller and references of its own, of which a frame carries the values of
-all. What is here is plain data, which `parts` makes them of, in whatever program.
+all. A plant of the operator's has one controller for all of its outputs. What is here is plain
+data, which `parts` makes them of, in whatever program.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import asdict
 from decimal import Decimal
 from typing import Any
 
-from cnc.loops.model import Arm, Conveyor, Loop
+from cnc.loops.model import Arm, Conveyor, Loop, PythonPlant
 from cnc.loops.paths import Point
 
 
@@ -35,11 +36,39 @@ def references(loop: Loop) -> dict[str, Any]:
 
 
 def resting(loop: Loop) -> Point:
-    """Where each axis is at first: at 0, or those of an arm where its path begins."""
-    return _of_axes(loop)[0] if isinstance(loop.plant, Arm) else (0.0,)
+    """Where each output is at first: at 0, or those of an arm where its path begins."""
+    if isinstance(loop.plant, Arm):
+        return _of_axes(loop)[0]
+    return (0.0,) * (len(loop.plant.outputs) if isinstance(loop.plant, PythonPlant) else 1)
 
 
-def plants(loop: Loop) -> list[dict[str, Any]]:
+def inputs(loop: Loop) -> int:
+    """How many numbers a command has; a sample has as many as `resting`."""
+    its = loop.plant
+    return len(its.commands) if isinstance(its, PythonPlant) else len(resting(loop))
+
+
+def controlled(loop: Loop, modules: str) -> dict[str, Any]:
+    """What `parts.controlled_of` needs; modules of the operator are in a directory."""
+    if isinstance(loop.plant, PythonPlant):
+        return {**asdict(loop.plant), "modules": modules}
+    return {"plants": _plants(loop)}
+
+
+def answering(loop: Loop, modules: str) -> dict[str, Any]:
+    """What `parts.answer_of` needs: a controller for each axis, or one of all outputs."""
+    controller = numbers(loop.controller)
+    if isinstance(loop.plant, PythonPlant) and not loop.plant.is_one_axis:
+        controller["commands"] = loop.plant.commands
+    return {
+        "controller": controller,
+        "modules": modules,
+        "period_ns": loop.period_ns,
+        "resting": resting(loop),
+    }
+
+
+def _plants(loop: Loop) -> list[dict[str, Any]]:
     """What `parts.plant_of` needs, for each axis."""
     its = loop.plant
     if isinstance(its, Conveyor | Arm):

@@ -8,12 +8,12 @@ the program of an end station imports it.
 from __future__ import annotations
 
 import heapq
-import importlib
 import math
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
+
+from cnc.testbed.traffic.loop.own import OwnController, OwnPlant, made_by
 
 NS_PER_S = 1_000_000_000
 CRITICAL = 1e-9  # so near to 1 a damping ratio is 1: both closed forms lose their digits there
@@ -22,6 +22,20 @@ SAMPLE, ACT = 0, 1  # what happens at the plant: of two things at one instant, i
 
 Controller = Callable[[float, float], float]
 """The command for a reference and a sample; called once a period."""
+
+
+Answer = Callable[[Sequence[float], Sequence[float]], Sequence[float]]
+"""The commands for the references and samples of all axes; called once a period."""
+
+
+class Controlled(Protocol):
+    """All that a loop controls."""
+
+    @property
+    def outputs(self) -> tuple[float, ...]: ...
+
+    def advance(self, duration_ns: int, commands: Sequence[float]) -> None:
+        """Let the time pass with these commands at the inputs."""
 
 
 class Plant(Protocol):
@@ -110,6 +124,21 @@ class Drive:
 
 
 @dataclass
+class Axes:
+    """Plants with a controller each, which do not act on each other."""
+
+    plants: Sequence[Plant]
+
+    @property
+    def outputs(self) -> tuple[float, ...]:
+        return tuple(plant.output for plant in self.plants)
+
+    def advance(self, duration_ns: int, commands: Sequence[float]) -> None:
+        for plant, command in zip(self.plants, commands, strict=True):
+            plant.advance(duration_ns, command)
+
+
+@dataclass
 class Pi:
     """`kp e + ki ∫ e dt`; where the limit cuts the command, the integral stands."""
 
@@ -127,6 +156,13 @@ class Pi:
             return math.copysign(self.limit, command)
         self._integral = integral
         return command
+
+
+def controlled_of(its: Mapping[str, Any]) -> Controlled:
+    """What a loop controls, as `cnc.testbed.traffic.loop.axes.controlled` describes it."""
+    if "function" in its:
+        return OwnPlant(its, its["modules"])
+    return Axes([plant_of(each) for each in its["plants"]])
 
 
 def plant_of(its: Mapping[str, Any]) -> Plant:
@@ -148,10 +184,28 @@ def controller_of(its: Mapping[str, Any], period_ns: int, directory: str) -> Con
     if "function" not in its:
         limit = None if its["limit"] is None else float(its["limit"])
         return Pi(float(its["kp"]), float(its["ki_per_s"]), period_ns, limit)
-    sys.path.insert(0, directory)
-    module, _, function = its["function"].partition(":")
-    made: Controller = getattr(importlib.import_module(module), function)(period_ns / NS_PER_S)
+    made: Controller = made_by(its["function"], directory)(period_ns / NS_PER_S)
     return made
+
+
+def answer_of(its: Mapping[str, Any]) -> Answer:
+    """What computes all commands of a period, as `loop.axes.answering` describes it."""
+    controller, period_ns, modules = its["controller"], its["period_ns"], its["modules"]
+    if "commands" in controller:
+        return OwnController(controller, period_ns / NS_PER_S, modules)
+    return one_by_one([controller_of(controller, period_ns, modules) for _ in its["resting"]])
+
+
+def one_by_one(controllers: Sequence[Controller]) -> Answer:
+    """A controller for each axis."""
+
+    def answer(references: Sequence[float], samples: Sequence[float]) -> list[float]:
+        return [
+            float(controller(reference, sample))
+            for controller, reference, sample in zip(controllers, references, samples, strict=True)
+        ]
+
+    return answer
 
 
 def reference_at(period: int, its: Mapping[str, Any]) -> float:
@@ -178,19 +232,38 @@ def events(periods: int, period_ns: int, deadline_ns: int) -> Iterator[tuple[int
 
 
 def undisturbed(
-    plant: Plant, controller: Controller, references: list[float], period_ns: int, deadline_ns: int
-) -> list[float]:
-    """The outputs, one a period, where each command acts at its deadline: as over a network that
-    loses nothing and is in time."""
-    outputs: list[float] = []
-    commands: list[float] = []
-    now_ns, command = 0, 0.0
+    controlled: Controlled,
+    answer: Answer,
+    references: Sequence[Sequence[float]],
+    *,
+    inputs: int,
+    period_ns: int,
+    deadline_ns: int,
+) -> list[tuple[float, ...]]:
+    """The outputs, period by period, of a plant with so many inputs where each command acts at its
+    deadline: as over a network that loses nothing and is in time."""
+    outputs: list[tuple[float, ...]] = []
+    answers: list[Sequence[float]] = []
+    now_ns = 0
+    commands: Sequence[float] = (0.0,) * inputs
     for at_ns, kind, n in events(len(references), period_ns, deadline_ns):
-        plant.advance(at_ns - now_ns, command)
+        controlled.advance(at_ns - now_ns, commands)
         now_ns = at_ns
         if kind == SAMPLE:
-            outputs.append(plant.output)
-            commands.append(controller(references[n], plant.output))
+            outputs.append(controlled.outputs)
+            answers.append(answer(references[n], outputs[-1]))
         else:
-            command = commands[n]
+            commands = answers[n]
     return outputs
+
+
+def undisturbed_of(its: Mapping[str, Any]) -> list[tuple[float, ...]]:
+    """As `undisturbed`, of a loop that `cnc.testbed.traffic.loop.axes` describes."""
+    return undisturbed(
+        controlled_of(its["controlled"]),
+        answer_of(its["answering"]),
+        references_of(its),
+        inputs=its["inputs"],
+        period_ns=its["period_ns"],
+        deadline_ns=its["deadline_ns"],
+    )

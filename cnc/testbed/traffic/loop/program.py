@@ -33,7 +33,14 @@ from cnc.testbed.traffic.endpoint import (
     write_rows,
 )
 from cnc.testbed.traffic.ethernet import EthernetListener, EthernetOutlet
-from cnc.testbed.traffic.loop.parts import SAMPLE, controller_of, events, plant_of, references_of
+from cnc.testbed.traffic.loop.parts import (
+    SAMPLE,
+    answer_of,
+    controlled_of,
+    events,
+    references_of,
+    undisturbed_of,
+)
 from cnc.testbed.traffic.probe_filter import Marks
 from cnc.testbed.traffic.sockets import UNCOUNTED
 
@@ -41,17 +48,17 @@ NO_SAMPLE = 0xFFFFFFFF
 RUNS = 127  # so many runs have flow numbers of their own, two each, below that of rehearsals
 
 
-def content_of(axes: int) -> struct.Struct:
-    """What is in a frame: the number of the sample that its values come from, and a value for each
-    axis."""
-    return struct.Struct(f"!I{axes}d")
+def content_of(values: int) -> struct.Struct:
+    """What is in a frame: the number of the sample that its values come from, and so many values:
+    of a sample one for each output, of a command one for each input."""
+    return struct.Struct(f"!I{values}d")
 
 
 class Values(NamedTuple):
     """What came in one frame: the period of the sample that it comes from, and the values."""
 
     sample: int
-    of_axes: tuple[float, ...]
+    numbers: tuple[float, ...]
 
 
 class Mailbox:
@@ -76,8 +83,8 @@ class Mailbox:
             arrival, content = self._listener.receive_with_content(self._content.size)
             if arrival.number == self._number and arrival.seq not in self.received_ns:
                 self.received_ns[arrival.seq] = arrival.received_ns
-                sample, *of_axes = self._content.unpack(content)
-                self._values[arrival.seq] = Values(sample, tuple(of_axes))
+                sample, *numbers = self._content.unpack(content)
+                self._values[arrival.seq] = Values(sample, tuple(numbers))
                 self._waiting.append(arrival.seq)
 
     def newest(self, of: int, by_ns: int) -> tuple[int, Values] | None:
@@ -120,45 +127,45 @@ def rehearse(outlet: Outlet | EthernetOutlet, start_ns: int, turn: int) -> None:
 def plant(spec: dict[str, Any]) -> None:
     """Send a sample in each period, and let the newest command act at its deadline.
 
-    Writes a row for each period: step, output, command, acting, acting_sample, received_ns; then
-    output and command of each further axis.
+    Writes a row for each period: step, acting, acting_sample, received_ns; then all outputs, and
+    all commands.
     """
     outlet, listener = outlet_of(spec["flow"]), listener_of(spec["listener"])
-    controlled = [plant_of(its) for its in spec["plants"]]
-    content = content_of(len(controlled))
+    controlled = controlled_of(spec["controlled"])
+    content = content_of(len(spec["resting"]))
     start_ns = wait_for_start()
     rehearse(outlet, start_ns, spec["turn"])
     number = number_of(start_ns, actuator=False)
-    mailbox = Mailbox(listener, number_of(start_ns, actuator=True), content)
+    mailbox = Mailbox(listener, number_of(start_ns, actuator=True), content_of(spec["inputs"]))
     outputs: list[tuple[float, ...]] = []
     acted: list[tuple[tuple[float, ...], object, object]] = []
     acting: tuple[object, object] = ("", "")
     first_ns = start_ns + spec["sampled_ns"]
-    now_ns, commands = first_ns, (0.0,) * len(controlled)
+    now_ns, commands = first_ns, (0.0,) * spec["inputs"]
     for offset_ns, kind, n in events(spec["periods"], spec["period_ns"], spec["deadline_ns"]):
         at_ns = first_ns + offset_ns
-        for axis, command in zip(controlled, commands, strict=True):
-            axis.advance(at_ns - now_ns, command)
+        controlled.advance(at_ns - now_ns, commands)
         now_ns = at_ns
         sleep_until(at_ns)
         if kind == SAMPLE:
-            outputs.append(tuple(axis.output for axis in controlled))
+            outputs.append(controlled.outputs)
             outlet.send_probe(number, n, content.pack(n, *outputs[-1]))
             continue
         if newest := mailbox.newest(n, at_ns):
             acting = newest[0], "" if newest[1].sample == NO_SAMPLE else newest[1].sample
-            commands = newest[1].of_axes
+            commands = newest[1].numbers
         acted.append((commands, *acting))
     sleep_until(now_ns + spec["drain_ns"])
     mailbox.collect()
     write_rows(
         spec["output"],
-        ("step", "output", "command", "acting", "acting_sample", "received_ns"),
         (
-            [
-                *(n, repr(values[0]), repr(commands[0]), *by, mailbox.received_ns.get(n, "")),
-                *(repr(each) for its in zip(values[1:], commands[1:], strict=True) for each in its),
-            ]
+            *("step", "acting", "acting_sample", "received_ns"),
+            *(f"output_{n}" for n in range(1, len(spec["resting"]) + 1)),
+            *(f"command_{n}" for n in range(1, spec["inputs"] + 1)),
+        ),
+        (
+            [n, *by, mailbox.received_ns.get(n, ""), *map(repr, (*values, *commands))]
             for n, (values, (commands, *by)) in enumerate(zip(outputs, acted, strict=True))
         ),
     )
@@ -167,30 +174,25 @@ def plant(spec: dict[str, Any]) -> None:
 def control(spec: dict[str, Any]) -> None:
     """Answer each sample at the offset of the actuator's stream.
 
-    Writes a row for each period: step, command of the first axis, sample, received_ns.
+    Writes a row for each period: step, first number of the command, sample, received_ns.
     """
     outlet, listener = outlet_of(spec["flow"]), listener_of(spec["listener"])
     references = references_of(spec)
     resting = spec["resting"]
-    controllers = [
-        controller_of(spec["controller"], spec["period_ns"], spec["modules"]) for _ in resting
-    ]
-    content = content_of(len(resting))
+    answer = answer_of(spec["answering"])
+    content = content_of(spec["inputs"])
     start_ns = wait_for_start()
     rehearse(outlet, start_ns, spec["turn"])
     number = number_of(start_ns, actuator=True)
-    mailbox = Mailbox(listener, number_of(start_ns, actuator=False), content)
+    mailbox = Mailbox(listener, number_of(start_ns, actuator=False), content_of(len(resting)))
     answered: list[tuple[float, object]] = []
     for n in range(spec["periods"]):
         leaves_ns = start_ns + spec["leaves_ns"] + n * spec["period_ns"]
         begins_ns = leaves_ns - spec["compute_ns"]
         sleep_until(begins_ns)
         newest = mailbox.newest(n, begins_ns)
-        sample, values = (newest[0], newest[1].of_axes) if newest else (NO_SAMPLE, resting)
-        commands = [
-            float(controller(reference, value))
-            for controller, reference, value in zip(controllers, references[n], values, strict=True)
-        ]
+        sample, values = (newest[0], newest[1].numbers) if newest else (NO_SAMPLE, resting)
+        commands = answer(references[n], values)
         sleep_until(leaves_ns)
         outlet.send_probe(number, n, content.pack(sample, *commands))
         answered.append((commands[0], "" if newest is None else sample))
@@ -208,5 +210,11 @@ def control(spec: dict[str, Any]) -> None:
     )
 
 
+def ideal(spec: dict[str, Any]) -> None:
+    """Compute what `parts.undisturbed_of` does; writes a row for each period: all outputs."""
+    write_rows(spec["output"], (), (map(repr, each) for each in undisturbed_of(spec)))
+
+
 if __name__ == "__main__":
-    {"plant": plant, "control": control}[sys.argv[1]](json.loads(Path(sys.argv[2]).read_text()))
+    verbs = {"plant": plant, "control": control, "ideal": ideal}
+    verbs[sys.argv[1]](json.loads(Path(sys.argv[2]).read_text()))

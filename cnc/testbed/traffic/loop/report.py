@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class LoopReport:
     """A run of a loop beside what the plan says of it.
 
-    `undisturbed` are the outputs of each axis over a network that is always in time; None: unknown.
+    `undisturbed` is what each output is over a network that is always in time.
     `other_lists` are the ports that do not run the lists of the plan. `clock_error_ns` is what any
     two clocks may differ by the plan, and `clocks` are those that did most; None: all nodes have
     one clock.
@@ -30,7 +30,7 @@ class LoopReport:
 
     curve: Curve
     planned: LoopDelay
-    undisturbed: Sequence[Sequence[float]] | None
+    undisturbed: Sequence[Sequence[float]]
     platform: Platform
     other_lists: Sequence[str]
     clock_error_ns: int
@@ -68,9 +68,9 @@ class LoopReport:
         return sum(each.is_good(accepted) for each in self.judged)
 
     @property
-    def is_undisturbed(self) -> bool | None:
-        """Whether the outputs are those of a network that is always in time; None: unknown."""
-        return None if self.undisturbed is None else [*self.undisturbed] == self.curve.axes
+    def is_undisturbed(self) -> bool:
+        """Whether the outputs are those of a network that is always in time."""
+        return [*self.undisturbed] == self.curve.axes
 
     @property
     def violations(self) -> list[str]:

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import csv
+import json
+import subprocess
+import sys
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, zip_longest
 from pathlib import Path
+from typing import TypeVar
 
-from cnc.errors import InputError
-from cnc.loops.model import Loop, PythonController
+from cnc.errors import CncError, InputError
+from cnc.loops.model import Loop
 from cnc.model import NS_PER_S, Plan
 from cnc.support import whole_file
 from cnc.testbed.lab.kernels import offsets
@@ -21,6 +26,8 @@ from cnc.testbed.traffic.loop import axes, parts, path_error, program
 from cnc.testbed.traffic.loop.stations import stations
 from cnc.testbed.traffic.sockets import PROBE
 from cnc.testbed.traffic.station import Station
+
+_T = TypeVar("_T")
 
 FILE = "loop.csv"
 COLUMNS = (
@@ -37,8 +44,8 @@ class Period:
     `output` was sampled at `sampled_ns`; the sample came to the controller at `sample_received_ns`,
     which then answered the sample with the number `answered`; that answer came to the plant at
     `command_received_ns`. At the deadline of this period `command` acted, the answer of the period
-    `acting`, to the sample `acting_sample`. None: nothing came. `further` are output and command of
-    each axis behind the first.
+    `acting`, to the sample `acting_sample`. None: nothing came. `further_outputs` and
+    `further_commands` are the numbers behind the first.
     """
 
     step: int
@@ -50,7 +57,8 @@ class Period:
     command: float
     acting: int | None
     acting_sample: int | None
-    further: Sequence[tuple[float, float]] = ()
+    further_outputs: Sequence[float] = ()
+    further_commands: Sequence[float] = ()
 
     @property
     def is_in_time(self) -> bool:
@@ -80,9 +88,9 @@ class Curve:
 
     @property
     def axes(self) -> list[list[float]]:
-        """The outputs of each axis."""
-        further = zip(*(period.further for period in self.periods), strict=True)
-        return [self.outputs, *([output for output, _ in axis] for axis in further)]
+        """What each output was, period by period."""
+        further = zip(*(period.further_outputs for period in self.periods), strict=True)
+        return [self.outputs, *map(list, further)]
 
     @property
     def missed(self) -> int:
@@ -121,7 +129,8 @@ def loop_flows(plan: Plan, loop: Loop) -> tuple[AnyFlow, AnyFlow]:
     for flow in flows(plan):
         stream = stream_of(flow)
         if ends.get(stream) == flow.listener:
-            _refuse_unfit(flow, stream, len(axes.resting(loop)))
+            values = len(axes.resting(loop)) if stream == loop.sensor else axes.inputs(loop)
+            _refuse_unfit(flow, stream, values)
             found[stream] = flow
     return found[loop.sensor], found[loop.actuator]
 
@@ -164,10 +173,10 @@ def run(
     """Run a loop through the lab, with other flows beside it; blocks until the end.
 
     The flows begin `lead_ns`, whole cycles, before the loop. Commands leave `answers_ns` after the
-    planned instant of their samples; None: when the plan says. A controller of the operator is
-    looked for in `modules`. Writes `loop.csv` and what `recording.run` writes of the flows into
-    `directory`, beside the files of the programs; `offsets.csv` also without flows, where nodes
-    have clocks of their own.
+    planned instant of their samples; None: when the plan says. Modules of the operator's are
+    looked for in the directory `modules`. Writes `loop.csv` and what `recording.run` writes of the
+    flows into `directory`, beside the files of the programs; `offsets.csv` also without flows,
+    where nodes have clocks of their own.
 
     Raises:
         InputError: see `loop_flows`.
@@ -218,14 +227,13 @@ def run(
     return curve
 
 
-def undisturbed(loop: Loop) -> list[float] | None:
+def undisturbed(loop: Loop, modules: Path | None = None) -> list[float]:
     """The step responses that a network gives which loses nothing and is in time, to the last
-    digit.
-
-    None: the controller is the operator's, whose code nothing but the controller's station runs.
+    digit: of the first output.
 
     Raises:
         InputError: the loop follows a path.
+        CncError: see `undisturbed_axes`.
     """
     if loop.path is not None:
         raise InputError(
@@ -233,26 +241,46 @@ def undisturbed(loop: Loop) -> list[float] | None:
             hint="choose a loop with a `reference`; `cnc lab loop` shows how well a path is "
             "followed",
         )
-    outputs = undisturbed_axes(loop)
-    return None if outputs is None else outputs[0]
+    return undisturbed_axes(loop, modules)[0]
 
 
-def undisturbed_axes(loop: Loop) -> list[list[float]] | None:
-    """As `undisturbed`, of any loop: the outputs of each axis."""
-    if isinstance(loop.controller, PythonController):
-        return None
-    its = axes.numbers(loop.controller)
-    every = zip(*parts.references_of(axes.references(loop)), strict=True)
-    return [
-        parts.undisturbed(
-            parts.plant_of(plant),
-            parts.controller_of(its, loop.period_ns, ""),
-            [*references],
-            loop.period_ns,
-            loop.deadline_ns,
-        )
-        for plant, references in zip(axes.plants(loop), every, strict=True)
-    ]
+def undisturbed_axes(loop: Loop, modules: Path | None = None) -> list[list[float]]:
+    """As `undisturbed`, of any loop: what each output is.
+
+    A program of its own computes it, which ends when that is done: code of the operator's, in the
+    directory `modules`, is run as in the end stations, and nothing of it is left in this process.
+
+    Raises:
+        CncError: that code failed.
+    """
+    own_code = str((modules or Path.cwd()).resolve())
+    spec = {
+        "controlled": axes.controlled(loop, own_code),
+        "answering": axes.answering(loop, own_code),
+        "inputs": axes.inputs(loop),
+        "period_ns": loop.period_ns,
+        "deadline_ns": loop.deadline_ns,
+        **axes.references(loop),
+    }
+    if not loop.has_own_code:
+        return _by_output(parts.undisturbed_of(spec))
+    with tempfile.TemporaryDirectory() as directory:
+        file, output = Path(directory) / "ideal.json", Path(directory) / "ideal.csv"
+        file.write_text(json.dumps({**spec, "output": str(output)}))
+        words = [sys.executable, "-I", program.__file__, "ideal", str(file)]
+        done = subprocess.run(words, stderr=subprocess.PIPE, text=True, check=False)
+        if done.returncode != 0:
+            raise CncError(
+                f"loop {loop.name}: the code of your own failed", hint=done.stderr.strip() or None
+            )
+        with output.open(newline="") as opened:
+            rows = csv.reader(opened)
+            next(rows)
+            return _by_output([[*map(float, row)] for row in rows])
+
+
+def _by_output(periods: Sequence[Sequence[float]]) -> list[list[float]]:
+    return [[*each] for each in zip(*periods, strict=True)]
 
 
 def _joined(
@@ -260,22 +288,24 @@ def _joined(
 ) -> list[Period]:
     """What both programs recorded, period by period."""
     plant, control = programs
+    outputs = len(axes.resting(loop))
     sampled_ns = min(plan.streams[loop.sensor].talker_offsets_ns)
     return [
         Period(
             step=step,
             sampled_ns=sampled_ns + step * loop.period_ns,
-            output=float(output),
+            output=float(numbers[0]),
             sample_received_ns=_since(start_ns, sample_received),
             answered=_number(answered),
             command_received_ns=_since(start_ns, command_received),
-            command=float(command),
+            command=float(numbers[outputs]),
             acting=_number(acting),
             acting_sample=_number(acting_sample),
-            further=[*zip(map(float, further[::2]), map(float, further[1::2]), strict=True)],
+            further_outputs=[*map(float, numbers[1:outputs])],
+            further_commands=[*map(float, numbers[outputs + 1 :])],
         )
         for step, (
-            (_, output, command, acting, acting_sample, command_received, *further),
+            (_, acting, acting_sample, command_received, *numbers),
             (_, _, answered, sample_received),
         ) in enumerate(zip(plant.rows(), control.rows(), strict=True))
     ]
@@ -295,7 +325,7 @@ def cells(period: Period) -> list[object]:
 
 
 def period_of(row: Mapping[str, str]) -> Period:
-    """Inverse of `cells`, for a row as text."""
+    """Inverse of `cells` and `further_cells`, for a row as text."""
     return Period(
         step=int(row["step"]),
         sampled_ns=int(row["sampled_ns"]),
@@ -306,7 +336,32 @@ def period_of(row: Mapping[str, str]) -> Period:
         command=float(row["command"]),
         acting=_number(row["acting"]),
         acting_sample=_number(row["acting_sample"]),
+        further_outputs=_numbered(row, "output_"),
+        further_commands=_numbered(row, "command_"),
     )
+
+
+def _numbered(row: Mapping[str, str], prefix: str) -> list[float]:
+    return [float(row[key]) for key in row if key.removeprefix(prefix).isdigit()]
+
+
+def further_columns(loop: Loop) -> list[str]:
+    """Behind `COLUMNS`: the outputs and commands of a loop that has more than one of each."""
+    outputs, commands = (
+        [f"{what}_{n}" for n in range(2, count + 1)]
+        for what, count in (("output", len(axes.resting(loop))), ("command", axes.inputs(loop)))
+    )
+    return _in_turn(outputs, commands)
+
+
+def further_cells(period: Period) -> list[float]:
+    """A period under `further_columns`."""
+    return _in_turn(period.further_outputs, period.further_commands)
+
+
+def _in_turn(outputs: Sequence[_T], commands: Sequence[_T]) -> list[_T]:
+    pairs = chain.from_iterable(zip_longest(outputs, commands))
+    return [each for each in pairs if each is not None]
 
 
 def write(curve: Curve, file: Path) -> None:
@@ -322,8 +377,8 @@ def write(curve: Curve, file: Path) -> None:
 
 def _behind(curve: Curve) -> tuple[list[str], Iterator[Iterator[object]]]:
     loop, outputs = curve.loop, curve.axes
-    header = [f"{what}_{n}" for n in range(2, len(outputs) + 1) for what in ("output", "command")]
-    further: Iterator[Iterator[object]] = (chain(*each.further) for each in curve.periods)
+    header = further_columns(loop)
+    further: Iterator[Iterator[object]] = (iter(further_cells(each)) for each in curve.periods)
     if loop.path is None:
         return header, further
     names = ("_x", "_y") if len(outputs) > 1 else ("",)

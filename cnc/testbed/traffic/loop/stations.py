@@ -38,12 +38,18 @@ def stations(
     """
     sensor, actuator = closing
     sampled_ns = min(plan.streams[loop.sensor].talker_offsets_ns)
-    common = {"period_ns": loop.period_ns, "periods": loop.periods}
+    own_code = str(modules.resolve())
+    common = {
+        "period_ns": loop.period_ns,
+        "periods": loop.periods,
+        "inputs": axes.inputs(loop),
+        "resting": axes.resting(loop),
+    }
     plant = {
         **common,
         "flow": sending(lab, sensor),
         "listener": _heard(lab, plan, actuator),
-        "plants": axes.plants(loop),
+        "controlled": axes.controlled(loop, own_code),
         "sampled_ns": sampled_ns,
         "deadline_ns": loop.deadline_ns,
         "turn": TURN,
@@ -52,9 +58,7 @@ def stations(
         **common,
         "flow": sending(lab, actuator),
         "listener": _heard(lab, plan, sensor),
-        "controller": axes.numbers(loop.controller),
-        "modules": str(modules.resolve()),
-        "resting": axes.resting(loop),
+        "answering": axes.answering(loop, own_code),
         **axes.references(loop),
         "leaves_ns": sampled_ns + answers_ns,
         "compute_ns": loop.compute_ns,
