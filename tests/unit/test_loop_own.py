@@ -211,3 +211,41 @@ def test_a_picture_has_a_curve_for_each_output(tmp_path: Path):
     ]
     text = pictures.save([step_response_picture(Curve(loop, periods), ideal)], tmp_path, {})
     assert all(name in text["step-response"] for name in ("position", "angle"))
+
+
+SLED = """
+<mujoco>
+  <option timestep="0.001" gravity="0 0 0"/>
+  <worldbody>
+    <body name="sled">
+      <joint name="way" type="slide" axis="1 0 0"/>
+      <geom type="box" size="0.1 0.1 0.1" mass="1"/>
+    </body>
+  </worldbody>
+  <actuator><motor name="force" joint="way"/></actuator>
+  <sensor>
+    <jointpos name="x" joint="way"/>
+    <framepos name="place" objtype="body" objname="sled"/>
+  </sensor>
+  KEY
+</mujoco>
+"""
+
+
+@pytest.mark.parametrize("begin", [0.0, 0.25])
+def test_a_model_begins_at_its_key_frame_and_is_sampled_where_it_is_now(
+    tmp_path: Path, begin: float
+):
+    key = f'<keyframe><key qpos="{begin}"/></keyframe>' if begin else ""
+    (tmp_path / "sled.xml").write_text(SLED.replace("KEY", key))
+    sled = MujocoPlant(tmp_path / "sled.xml", ["x"], ["force"])
+    assert sled.output == begin
+    sled.advance(5 * MS, 2.0)
+    # Of speeds 2, 4, … 10 mm/s for a millisecond each.
+    assert sled.output == pytest.approx(begin + 30e-6, abs=1e-12)
+
+
+def test_a_sensor_of_several_numbers_is_refused(tmp_path: Path):
+    (tmp_path / "sled.xml").write_text(SLED.replace("KEY", ""))
+    with pytest.raises(SystemExit, match="sensor place: found 3 numbers, expected a sensor of one"):
+        MujocoPlant(tmp_path / "sled.xml", ["place"], ["force"])
