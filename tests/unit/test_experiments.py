@@ -32,7 +32,7 @@ def test_every_experiment_that_comes_along_is_understood(file: Path):
             ("kind: gate-share", "kind: gate-shares"),
             r"kind: found 'gate-shares', expected .*did you mean",
         ),
-        (("kind: gate-share\n", ""), r"\(document\): found no kind, expected .*gate-share"),
+        (("kind: gate-share\n", ""), r"\(document\): found no kind, expected .*control-loop"),
         (("cycle: 1ms", "cycle: 1"), r"e\.yaml:12: cycle: found 1, expected a duration"),
         (("frames: 2000 ", "frame: 2000 "), r"frame: found the unknown key 'frame'.*mean frames"),
         (("frames: 2000 ", "frames: 1234 "), r"frames: found 1234, .*every phase.*such as 2000"),

@@ -24,6 +24,8 @@ from cnc.support.format import counted
 from cnc.testbed.experiments import page, pictures
 from cnc.testbed.experiments.bound_check import BoundCheck
 from cnc.testbed.experiments.bufferbloat import Bufferbloat
+from cnc.testbed.experiments.chain import Chain
+from cnc.testbed.experiments.chain.description import ChainDescription
 from cnc.testbed.experiments.characterizer import Characterizer
 from cnc.testbed.experiments.characterizer.description import CharacterizerDescription
 from cnc.testbed.experiments.clock_error import ClockError
@@ -89,6 +91,7 @@ _MADE_OF: Mapping[type[Description], Callable[[Any, Path], Experiment]] = {
     AggregationDescription: Aggregation.of,
     BoundCheckDescription: BoundCheck.of,
     BufferbloatDescription: Bufferbloat.of,
+    ChainDescription: Chain.of,
     CharacterizerDescription: Characterizer.of,
     ClockErrorDescription: ClockError.of,
     ClockLossDescription: ClockLoss.of,

@@ -26,6 +26,7 @@ from cnc.keys.values import (
 )
 from cnc.loops.keys import Number
 from cnc.model import NS_PER_S, transmission_ns
+from cnc.testbed.experiments.chain.description import ChainDescription
 from cnc.testbed.experiments.characterizer.description import CharacterizerDescription
 from cnc.testbed.experiments.keys import (
     Description,
@@ -344,6 +345,7 @@ KINDS: dict[str, type[Description]] = {
     "aggregation": AggregationDescription,
     "bound-check": BoundCheckDescription,
     "bufferbloat": BufferbloatDescription,
+    "chain": ChainDescription,
     "characterizer": CharacterizerDescription,
     "clock-error": ClockErrorDescription,
     "clock-loss": ClockLossDescription,
