@@ -95,6 +95,10 @@ def test_a_message_crosses_a_chain_and_a_flow_that_is_lost_changes_no_row_of_the
         joints = functions.inverse_kinematics(functions.kinematics(hand))
         assert row["value"] == functions.shown_numbers(joints)
 
+    # The fastest met no other frame: cables, switches and work, and 2 µs of reading clocks.
+    for flow in report.summary["flows"][:2]:
+        assert 0 < flow["latency"]["min_ns"] - flow["idle_ns"] < 5_000
+
     again, _ = sent(running, tmp_path / "again")
     assert unlike(again, whole) == []
     for name in whole:

@@ -19,6 +19,7 @@ from tests.first_version import first_version
 
 CHECKOUT = Path(__file__).parents[2]
 LINE3 = CHECKOUT / "schedules" / "line3.yaml"
+PENDULUM = CHECKOUT / "schedules" / "pendulum.xml"
 CONTROLLER, AGENT = "tsn-control-plane", "tsn-control-plane-agent"
 LAB = "tsn-control-plane-lab"
 FOLDERS = {
@@ -321,6 +322,15 @@ def test_the_extra_report_brings_pictures(wheels, tmp_path):
         "import cnc.testbed.experiments.gate_share.pictures; from matplotlib.figure import Figure; "
         "Figure().savefig('empty.svg')",
     )
+
+
+def test_the_extra_robot_brings_an_engine(wheels, tmp_path):
+    environment = Installed(tmp_path, str(wheels[CONTROLLER]), f"{wheels[LAB]}[robot]")
+    script = (
+        "from pathlib import Path; from cnc.testbed.traffic.loop.robot import MujocoPlant; "
+        f"print(MujocoPlant(Path({str(PENDULUM)!r}), ['angle'], ['force']).output)"
+    )
+    assert environment.succeeds("python", "-c", script) == "0.0\n"
 
 
 def test_all_together_make_a_switch_of_their_own_programs_and_modules(wheels, tmp_path):

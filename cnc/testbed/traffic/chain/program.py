@@ -1,7 +1,7 @@
 """The program of one component for one flow: it passes the messages on, or is an end of the chain.
 
 Run as `python -I program.py first|pass|predict|last SPEC.json` inside an end station's namespace,
-as `cnc.testbed.traffic.endpoint` is. Each flow has a process of its own in each component, so that what
+as `traffic.endpoint` is. Each flow has a process of its own in each component, so that what
 happens to one flow holds up no other. A message is a probe with its octets behind the numbers. What
 a component computes is a sleep: in virtual time computing takes none.
 
