@@ -135,7 +135,8 @@ def test_several_numbers_come_to_one_controller_and_from_it(tmp_path: Path):
     [
         ("def plant():\n    return Plant()\n", "outputs: found 2 numbers, expected 1: w"),
         ("def plant():\n    return 1 / 0\n", "ZeroDivisionError: division by zero"),
-        ("", "module 'mine' has no attribute 'plant'"),
+        ("", "mine.py has no plant"),
+        ("import nowhere_at_all", "ModuleNotFoundError: No module named 'nowhere_at_all'"),
     ],
 )
 def test_code_of_your_own_that_fails_is_named_before_anything_is_sent(
@@ -145,6 +146,16 @@ def test_code_of_your_own_that_fails_is_named_before_anything_is_sent(
     with pytest.raises(CncError, match="loop balance: the code of your own failed") as refused:
         run.undisturbed_axes(loop, tmp_path)
     assert why in str(refused.value.hint)
+
+
+def test_a_module_that_is_not_there_is_named_with_where_it_is_looked_for(tmp_path: Path):
+    for function, missing in (("nowhere:plant", "nowhere"), ("os.nowhere:plant", "os.nowhere")):
+        loop = balance(plant={"python": function}, controller={"pi": {"kp": 1, "ki": 10}})
+        with pytest.raises(CncError) as refused:
+            run.undisturbed_axes(loop, tmp_path)
+        assert refused.value.hint == (
+            f"{function}: neither {tmp_path} nor what is installed has a module {missing}"
+        )
 
 
 def test_the_record_has_a_column_for_each_number(tmp_path: Path):

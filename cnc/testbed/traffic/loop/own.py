@@ -6,6 +6,7 @@ The program of an end station imports it: the standard library only.
 from __future__ import annotations
 
 import importlib
+import operator
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
@@ -24,14 +25,24 @@ class Plant(Protocol):
 
 
 def made_by(function: str, directory: str) -> Callable[..., Any]:
-    """The function that `module:function` names, its module from a directory or installed."""
+    """The function that `module:function` names, its module from a directory or installed.
+
+    Raises SystemExit if there is none; what the module itself raises is left as it is.
+    """
     if directory not in sys.path:
         sys.path.insert(0, directory)
     module, _, name = function.partition(":")
-    found: Any = importlib.import_module(module)
-    for part in name.split("."):
-        found = getattr(found, part)
-    return found  # type: ignore[no-any-return]
+    try:
+        imported = importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{module}.".startswith(f"{error.name}."):
+            raise
+        sys.exit(f"{function}: neither {directory} nor what is installed has a module {error.name}")
+    try:
+        found: Callable[..., Any] = operator.attrgetter(name)(imported)
+    except AttributeError:
+        sys.exit(f"{function}: {imported.__file__} has no {name}")
+    return found
 
 
 class OwnPlant:
