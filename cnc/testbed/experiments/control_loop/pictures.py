@@ -93,8 +93,10 @@ def _step_responses(points: Sequence[Point]) -> Callable[[Figure], None]:
             top.set_title(NAMES[network], fontsize=10)
             top.set_ylim(*SHOWN)
             bottom.set_xlabel("time, ms")
-        free = "upper right" if len(names) == 1 else "lower right"
-        every[-1][-1].legend(title="other frames", loc=free)
+        if len(names) == 1:
+            every[0][-1].legend(title="other frames", loc="upper right")
+        else:
+            every[-1][-1].legend(title="other frames", loc="lower right", fontsize="small", ncols=2)
 
     return draw
 
