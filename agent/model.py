@@ -101,6 +101,7 @@ class PortState:
 
     `foreign_qdisc` names a root qdisc that the agent did not set. `statistics` has the names of
     RFC 8343. `has_mac_merge`: the port can interrupt a preemptable frame (IEEE 802.3 clause 99).
+    `has_hardware_stamps`: its hardware stamps what it sends and receives (ethtool -T).
     `carrier_losses` counts how often the link went down. `bridge` is the Linux bridge that the
     port is a member of, `as_bridge` what the interface is set to if it is one itself, and
     `bridge_departures` how often it was seen to leave one: it loses its VLANs each time.
@@ -122,6 +123,7 @@ class PortState:
     mac_address: str | None = None
     driver: str | None = None
     has_mac_merge: bool = False
+    has_hardware_stamps: bool = False
     statistics: Mapping[str, int] = field(default_factory=dict)
     carrier_losses: int = 0
     bridge: str | None = None

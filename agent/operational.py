@@ -12,6 +12,7 @@ from datetime import datetime
 from types import MappingProxyType
 
 from agent.datastore.terms import KeptTerm
+from agent.driver_facts import FACTS, DriverFacts, Takes
 from agent.filter_placement import FilterPlacement
 from agent.lldp import Identifier, Lldp, Neighbor
 from agent.mechanism import BRIDGE_PORT, BRIDGES, TAPRIO, Mechanism, Node, ReportContext
@@ -245,10 +246,13 @@ def _kernel(state: PortState) -> Node:
     node: Node = {
         "tx-queues": state.tx_queues,
         "mac-merge": state.has_mac_merge,
+        "hardware-time-stamps": state.has_hardware_stamps,
         "root-qdisc": f"foreign: {foreign}" if foreign else state.root_qdisc,
     }
     if state.driver is not None:
         node["driver"] = state.driver
+        if facts := FACTS.get(state.driver):
+            node["offload"] = _offload(facts)
     if state.bridge is not None:
         node["bridge"] = state.bridge
         if (in_hardware := state[FilterPlacement].in_hardware) is not None:
@@ -258,6 +262,23 @@ def _kernel(state: PortState) -> Node:
     if state.mtu_octets is not None:
         node["mtu"] = state.mtu_octets
     return node
+
+
+def _offload(facts: DriverFacts) -> Node:
+    leaves: Node = {
+        "list-max": facts.list_max,
+        "cycle-max": facts.cycle_max_ns,
+        "interval-min": facts.interval_min_ns,
+        "interval-max": facts.interval_max_ns,
+        "tick": facts.tick_ns,
+        "takes": [str(each) for each in Takes if each in facts.takes],
+        "note": list(facts.notes),
+    }
+    return {
+        "source": list(facts.source),
+        "drops-long-frames": facts.drops_long_frames,
+        **{name: value for name, value in leaves.items() if value},
+    }
 
 
 def _merge(into: Node, nodes: Node) -> None:

@@ -35,6 +35,7 @@ class Check(StrEnum):
     MTU = "MTU"
     QUEUES = "transmit queues"
     QDISC = "root qdisc"
+    HARDWARE = "hardware"
     CLASSIFICATION = "classification"
     LIMITS = "limits of gates"
     MARGIN = "gate margin"

@@ -7,6 +7,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from pyroute2 import GenericNetlinkSocket
@@ -28,7 +29,14 @@ ETHTOOL_GET_TS_INFO = 0x41
 STAMPS_IN_HARDWARE = 1 << 0 | 1 << 2 | 1 << 6  # of what is sent and received, as the clock has it
 STAMPS_IN_SOFTWARE = 1 << 1 | 1 << 3 | 1 << 4
 HARDWARE_STAMPS_ON = 1 << 1
+DSA = "dsa"  # dsa_user_get_drvinfo of net/dsa/user.c
 ETHTOOL_MSG_MM_GET = 42  # since Linux 6.3; pyroute2 has no MAC merge
+
+
+def device_driver(name: str, interfaces: Path = Path("/sys/class/net")) -> str | None:
+    """The driver that the device of an interface is bound to; None where /sys does not show it."""
+    bound = interfaces / name / "device" / "driver"
+    return bound.resolve().name if bound.exists() else None
 
 
 class _DriverInfo(ctypes.Structure):
@@ -92,7 +100,8 @@ class Ethtool:
         return speed_mbps * BPS_PER_MBPS if speed_mbps not in (0, SPEED_UNKNOWN_MBPS) else None
 
     def driver(self, name: str) -> str | None:
-        """The driver as `ethtool -i` names it ("veth"); every port of a DSA switch says "dsa"."""
+        """The driver as `ethtool -i` names it ("veth"); that of the device for a port of a DSA
+        switch, which has "dsa" whatever the switch."""
         info = _DriverInfo(cmd=ETHTOOL_GDRVINFO)
 
         def ask() -> str:
@@ -100,7 +109,8 @@ class Ethtool:
             self._ioctl.ioctl()
             return str(info.driver, "ascii", "replace")
 
-        return self._ask(name, ask) or None
+        driver = self._ask(name, ask) or None
+        return driver if driver != DSA else device_driver(name) or driver
 
     def takes_vlan_tags_off(self, name: str) -> bool:
         """Whether the driver takes the VLAN tag out of received frames and hands it over beside

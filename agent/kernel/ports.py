@@ -88,6 +88,7 @@ class KernelPorts(MachineClocks):
             mac_address=port.mac_address,
             driver=driver,
             has_mac_merge=has_mac_merge,
+            has_hardware_stamps=self._ethtool.time_stamping(port.name).hardware_clock is not None,
             statistics=port.statistics,
             carrier_losses=port.carrier_losses,
             bridge=port.bridge,

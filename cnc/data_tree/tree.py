@@ -153,6 +153,29 @@ class BridgeReport:
 
 
 @dataclass(frozen=True, slots=True)
+class Offload:
+    """What a driver hands to the hardware of its port, by its source; `takes` are names of
+    tsn-linux. `drops_long_frames`: each that is longer than the shortest opening of its class."""
+
+    source: tuple[str, ...]
+    takes: frozenset[str]
+    limits: GateLimits
+    drops_long_frames: bool = False
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class HardwareReport:
+    """What a switch says of the hardware of a port; `offload` is None where nothing is known of its
+    driver, `stamps` None where an older agent does not say."""
+
+    driver: str
+    has_mac_merge: bool = False
+    stamps: bool | None = None
+    offload: Offload | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class GatesReport:
     """The gates of a port, and how it classifies frames, by its kernel; and the limits of the port.
 
@@ -164,7 +187,8 @@ class GatesReport:
     of timers that open its gates, None where none do or nothing was measured.
     `software_gates_refused` is why gates of mode software would not hold all its frames back; None:
     they would. `transmit_quota_frames` is how many frames the kernel sends in one run of a queue
-    that such gates hold, None where it does not say so, or an older agent reports.
+    that such gates hold, None where it does not say so, or an older agent reports. `hardware` is
+    None where the port names no driver.
     """
 
     root_qdisc: str = "noqueue"
@@ -184,6 +208,7 @@ class GatesReport:
     wake_ups: WakeUps | None = None
     software_gates_refused: str | None = None
     transmit_quota_frames: int | None = None
+    hardware: HardwareReport | None = None
 
     @property
     def foreign_qdisc(self) -> str | None:
@@ -206,8 +231,11 @@ class GatesReport:
         """The port's limits in `mode`, as far as the switch reports them.
 
         A switch reports the limits of the mode that runs, without a list those of its kernel: they
-        do not apply to the hardware, nor the hardware's to the kernel.
+        do not apply to the hardware, nor the hardware's to the kernel. What it knows of the driver
+        it reports always.
         """
+        if mode is GateMode.FULL_OFFLOAD and self.hardware and self.hardware.offload:
+            return self.hardware.offload.limits
         reports_hardware = self.mode is GateMode.FULL_OFFLOAD
         return self.limits if reports_hardware is (mode is GateMode.FULL_OFFLOAD) else GateLimits()
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
+from cnc.data_tree.tree import GatesReport, PortReport
 from cnc.discover import cables
 from cnc.discover.asking import Answers, View
 from cnc.discover.bridges import bridge_of, bridge_remarks, disagreement
@@ -13,11 +14,13 @@ from cnc.discover.model import Draft, DraftLink, Node
 from cnc.discover.names import PORT, Names, plain, printable, quoted
 from cnc.discover.targets import shown
 from cnc.keys.units import RATE
+from cnc.mechanisms.gates.hardware import described
 from cnc.model import PortRef
 from cnc.support.wording import named
 from cnc.switch.topology import NeighborReport
 
 UNNAMED = "discovered"
+_HARDWARE_SHOWN_MAX = 1000
 FORWARDS = frozenset({"bridge", "router"})
 
 
@@ -113,6 +116,7 @@ class _Drafting:
             remarks += bridge_remarks(view.report, bridge, cabled)
         if view.profile:
             remarks += view.profile.remarks
+        remarks += _hardware(view.report.ports)
         return Node(
             self._switches[number],
             tuple(cabled),
@@ -208,6 +212,17 @@ class _Drafting:
 
     def _shown(self, port: SwitchPort) -> str:
         return f"{self._switches[port.switch]}/{printable(port.port)}"
+
+
+def _hardware(ports: Mapping[str, PortReport]) -> Iterator[str]:
+    """What the drivers of a switch's ports offload, ports that are alike together."""
+    alike: dict[str, list[str]] = {}
+    for port, report in sorted(ports.items()):
+        if its := report[GatesReport].hardware:
+            words = printable("; ".join(described(its)), _HARDWARE_SHOWN_MAX)
+            alike.setdefault(words, []).append(printable(port))
+    for words, names in alike.items():
+        yield f"{', '.join(names)}: {words}"
 
 
 def _station_port(neighbor: NeighborReport, number: int, taken: Sequence[str]) -> str:

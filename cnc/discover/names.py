@@ -40,10 +40,10 @@ def plain(text: str) -> str:
     return re.sub(r"^[^A-Za-z]+", "", name)[:NAME_MAX]
 
 
-def printable(text: str) -> str:
+def printable(text: str, longest: int = SHOWN_MAX) -> str:
     """Foreign text for a comment: one line, nothing that moves a cursor or turns the writing."""
     shown = "".join(character if character.isprintable() else "?" for character in text)
-    return shown if len(shown) <= SHOWN_MAX else f"{shown[: SHOWN_MAX - 1]}…"
+    return shown if len(shown) <= longest else f"{shown[: longest - 1]}…"
 
 
 def quoted(text: str) -> str:

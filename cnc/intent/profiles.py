@@ -47,9 +47,8 @@ def profile_of(its: shape.Switch) -> Profile | None:
 
 def within_profile(link: Link, its: Profile) -> Link:
     """The link with the tighter of its own limits and those of its switch."""
-    limits = GateLimits(its.entries_max, its.interval_max_ns, its.cycle_max_ns, its.tick_ns)
-    shortest_ns = max(link.gate_interval_min_ns, its.interval_min_ns)
-    return replace(link.within(limits), gate_interval_min_ns=shortest_ns)
+    longest = (its.entries_max, its.interval_max_ns, its.cycle_max_ns)
+    return link.within(GateLimits(*longest, its.tick_ns, its.interval_min_ns))
 
 
 def check_profiles(document: shape.Document, problems: Problems) -> None:

@@ -207,6 +207,7 @@ class GateLimits:
     interval_max_ns: int = 0
     cycle_max_ns: int = 0
     tick_ns: int = 1
+    interval_min_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,6 +235,7 @@ class Link:
             gate_interval_max_ns=_tighter(self.gate_interval_max_ns, limits.interval_max_ns),
             gate_cycle_max_ns=_tighter(self.gate_cycle_max_ns, limits.cycle_max_ns),
             gate_tick_ns=math.lcm(self.gate_tick_ns, limits.tick_ns),
+            gate_interval_min_ns=max(self.gate_interval_min_ns, limits.interval_min_ns),
         )
 
 

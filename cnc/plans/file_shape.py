@@ -195,6 +195,7 @@ class _LimitsObject(_Object):
     interval_max_ns: _Count
     cycle_max_ns: _Count
     tick_ns: _Positive
+    interval_min_ns: _Count = 0
 
 
 class MeasuredObject(_Object):

@@ -57,8 +57,10 @@ def gate_limits(limits: GateLimits) -> str:
     known = []
     if limits.entries_max:
         known.append(counted(limits.entries_max, "entry"))
-    if limits.interval_max_ns:
-        known.append(f"intervals up to {duration(limits.interval_max_ns)}")
+    least = f" from {duration(limits.interval_min_ns)}" if limits.interval_min_ns else ""
+    most = f" up to {duration(limits.interval_max_ns)}" if limits.interval_max_ns else ""
+    if least or most:
+        known.append(f"intervals{least}{most}")
     if limits.cycle_max_ns:
         known.append(f"cycles up to {duration(limits.cycle_max_ns)}")
     if limits.tick_ns > 1:

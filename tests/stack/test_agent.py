@@ -184,6 +184,7 @@ def test_a_port_nobody_configured_can_be_inspected(client):
         "driver": "recording",
         "tx-queues": 8,
         "mac-merge": True,
+        "hardware-time-stamps": False,
         "link-speed-bps": "1000000000",
         "root-qdisc": "noqueue",
     }

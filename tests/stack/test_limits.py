@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from agent.datastore.subscriptions import Datastore
+from agent.mechanisms.gates.limits import limits_by_mode
 from agent.mechanisms.gates.model import GateLimits, GateState
 from agent.model import OperStatus
 from cnc import cli
@@ -139,3 +140,20 @@ def test_a_finished_plan_beyond_the_limits_is_refused_before_anything_is_sent(
     assert "no switch was changed" in str(refused.exception)
     assert "cnc plan --ask-switches" in refused.exception.hint
     assert kernel.log == []
+
+
+def test_what_a_driver_takes_is_planned_for_and_told_before_any_list_runs(cnc, kernel, tmp_path):
+    limits = limits_by_mode("sja1105")
+    kernel.changed(altered(kernel.states["p2"], driver="sja1105", limits_by_mode=limits))
+    intent = tmp_path / "small.yaml"
+    intent.write_text(intent.read_text().replace("defaults:", "defaults:\n  gates: full-offload"))
+    planned = cnc("plan", intent, "--ask-switches", "-o", tmp_path / "plan.json")
+    assert planned.exit_code == 0, planned.exception
+    assert (
+        "1024 entries, intervals from 200 ns up to 52.429 ms, a tick of 200 ns: s1/p2\n"
+    ) in planned.output
+    found = json.loads(cnc("doctor", intent, "--json").stdout)["findings"]
+    (hardware,) = [f["text"] for f in found if (f["check"], f["port"]) == ("hardware", "p2")]
+    assert hardware.startswith("driver sja1105 takes gates (1024 entries, ")
+    assert "a list that comes or goes resets the switch" in hardware
+    assert cnc("push", tmp_path / "plan.json").exit_code == 0

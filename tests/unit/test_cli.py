@@ -381,7 +381,13 @@ def test_a_plan_within_what_the_switches_state_says_what_that_is(
 def test_a_plan_for_programs_holds_what_the_switches_state(asked: list[bool]) -> None:
     done = CliRunner().invoke(cli.cnc, ["plan", str(LINE3), "--ask-switches", "--json"])
     assert json.loads(done.output)["limits"] == {
-        "s1/s2": {"entries_max": 12, "interval_max_ns": 0, "cycle_max_ns": 0, "tick_ns": 8}
+        "s1/s2": {
+            "entries_max": 12,
+            "interval_max_ns": 0,
+            "cycle_max_ns": 0,
+            "tick_ns": 8,
+            "interval_min_ns": 0,
+        }
     }
     assert "limits" not in json.loads(cnc("plan", LINE3, "--json").stdout)
     assert asked == [False]

@@ -1,13 +1,13 @@
 """How much a port's gates can take: what sch_taprio bounds, and what drivers' sources say.
 
-The kernel has no query for the limits of a driver. Where its source names a fixed number that
-number is given, where it reads a register of the hardware (enetc, stmmac) nothing is.
+The kernel has no query for the limits of a driver: `agent.driver_facts` has those of its source.
 """
 
 from __future__ import annotations
 
 import time
 
+from agent.driver_facts import FACTS
 from agent.mechanisms.gates.model import GateLimits, TaprioMode
 
 INT_MAX = 2**31 - 1  # taprio_cycle_time_range of sch_taprio.c; an interval is a part of a cycle
@@ -22,30 +22,29 @@ TENTHS = 10
 # is answered in one page (qdisc_get_notify), which holds a quarter of that.
 SOFTWARE_LIST_MAX = 430
 
-# Full offload, by the name of `ethtool -i`: the driver refuses more.
-_DRIVERS = {
-    # drivers/net/ethernet/engleder/tsnep_tc.c: TSNEP_MAX_GCL_NUM
-    "tsnep": GateLimits(list_max=255),
-    # drivers/net/ethernet/microchip/lan966x/lan966x_taprio.c: LAN966X_TAPRIO_NUM_GCL (all ports
-    # share them), LAN966X_TAPRIO_MAX_CYCLE_TIME_NS for cycle and interval
-    "lan966x-switch": GateLimits(
-        list_max=256, cycle_max_ns=NS_PER_S - 1, interval_max_ns=NS_PER_S - 1
-    ),
-    # drivers/net/ethernet/ti/am65-cpsw-qos.c: half of AM65_CPSW_FETCH_RAM_CMD_NUM, at least one
-    # command an entry
-    "am65-cpsw-nuss": GateLimits(list_max=64),
-}
-
 
 def limits_for(mode: TaprioMode, driver: str | None) -> GateLimits:
     """The limits of a port whose gates run in `mode`."""
     if mode is TaprioMode.FULL_OFFLOAD:
-        return _DRIVERS.get(driver or "", GateLimits())
+        return _of_driver(driver)
     return GateLimits(
         list_max=SOFTWARE_LIST_MAX,
         cycle_max_ns=INT_MAX,
         interval_max_ns=INT_MAX,
         tick_tenth_ns=_tick_tenth_ns(),
+    )
+
+
+def _of_driver(driver: str | None) -> GateLimits:
+    facts = FACTS.get(driver or "")
+    if facts is None:
+        return GateLimits()
+    return GateLimits(
+        list_max=facts.list_max,
+        cycle_max_ns=facts.cycle_max_ns,
+        interval_max_ns=facts.interval_max_ns,
+        tick_tenth_ns=facts.tick_ns and facts.tick_ns * TENTHS,
+        interval_min_ns=facts.interval_min_ns,
     )
 
 

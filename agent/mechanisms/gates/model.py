@@ -96,6 +96,7 @@ class GateLimits:
     cycle_max_ns: int | None = None
     interval_max_ns: int | None = None
     tick_tenth_ns: int | None = None
+    interval_min_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

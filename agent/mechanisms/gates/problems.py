@@ -24,6 +24,7 @@ from agent.wording import counted
 
 MAX_CLASSES = 8  # 802.1Q; Linux would take 16
 INT_MAX = 2**31 - 1  # the kernel's bound on a cycle
+TENTHS = 10  # of a nanosecond
 
 MIN_FRAME_OCTETS = 60  # ETH_ZLEN: what the kernel wants to fit into every interval
 BITS_NS_PER_S = 8 * 1_000_000_000
@@ -124,6 +125,21 @@ def _limit_problems(taprio: Taprio, state: PortState) -> Iterator[str]:
                 f"gate control entry {index} lasts {entry.interval_ns} ns; the port takes at most "
                 f"{limits.interval_max_ns} (supported-interval-max)"
             )
+    if taprio.mode is TaprioMode.FULL_OFFLOAD:
+        yield from _driver_problems(schedule, limits, state.driver)
+
+
+def _driver_problems(
+    schedule: GateSchedule, limits: GateLimits, driver: str | None
+) -> Iterator[str]:
+    """What the standard has no leaf for; the driver refuses it, or cuts intervals to its tick."""
+    tick_ns = (limits.tick_tenth_ns or TENTHS) // TENTHS
+    for index, entry in enumerate(schedule.entries):
+        lasts = f"gate control entry {index} lasts {entry.interval_ns} ns; the driver {driver}"
+        if limits.interval_min_ns and entry.interval_ns < limits.interval_min_ns:
+            yield f"{lasts} takes {limits.interval_min_ns} ns or more"
+        elif entry.interval_ns % tick_ns:
+            yield f"{lasts} counts in ticks of {tick_ns} ns"
 
 
 def _operation_problems(taprio: Taprio, state: PortState) -> Iterator[str]:

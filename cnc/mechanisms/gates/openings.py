@@ -64,6 +64,17 @@ def longest_frame_octets(
     return _longest_octets(intent, link, _sure(intent, link, spans))
 
 
+def shortest_opening_octets(
+    intent: Intent, link: Link, gates: GateControlList, number: int
+) -> int | None:
+    """The longest frame of a class that fits each of its openings; None: its gate is always open,
+    or never."""
+    spans = _open_spans(gates, number)
+    if not spans or spans == [(0, gates.cycle_ns)]:
+        return None
+    return _longest_octets(intent, link, [min(spans, key=lambda each: each[1] - each[0])])
+
+
 def _sure(intent: Intent, link: Link, spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
     """What is left of openings that begin late."""
     late_ns = intent.network.lateness_ns(link.source.node)

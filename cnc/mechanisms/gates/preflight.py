@@ -8,6 +8,7 @@ from cnc.check import Violation, judge_limits
 from cnc.data_tree.tree import CLASSIFY_BRIDGED, AgentReport, GatesReport, PortReport
 from cnc.finding import Check, Finding, Verdict
 from cnc.mechanism import Around
+from cnc.mechanisms.gates.hardware import examine_hardware
 from cnc.model import (
     GateMode,
     Link,
@@ -149,8 +150,10 @@ def _queues(tx_queues: int, classes: int) -> Outcome:
 def examine_limits(
     plan: Plan, asked: Mapping[PortRef, PortGates], reports: Mapping[PortRef, PortReport]
 ) -> Iterator[Finding]:
-    """Lists that exceed the limits that the switches report; the first excess of each kind."""
+    """What drivers will make of the lists, and lists that exceed the limits that the switches
+    report; the first excess of each kind."""
     desired = {port: its.configuration for port, its in asked.items() if its.configuration}
+    yield from examine_hardware(plan, desired, reports)
     reported = {
         port: reports[port][GatesReport].limits_in(configuration.mode)
         for port, configuration in desired.items()

@@ -29,7 +29,9 @@ from cnc.data_tree.tree import (
     TSN_LINUX,
     ClassTraffic,
     GatesReport,
+    HardwareReport,
     KernelSchedule,
+    Offload,
 )
 from cnc.data_tree.wake_ups import wake_ups
 from cnc.mechanism import PlaceEdit
@@ -267,6 +269,7 @@ def gates_reports(whole: Reply, _bridges: Collection[str] = ()) -> dict[str, Gat
             wake_ups=wake_ups(kernel, "gate-wake-ups", TSN_LINUX),
             software_gates_refused=_text(kernel, "t:software-gates-refused"),
             transmit_quota_frames=_limit(kernel, "t:transmit-quota") or None,
+            hardware=_hardware(kernel),
         )
     return reports
 
@@ -304,6 +307,39 @@ def _gate_limits(table: Element | None) -> GateLimits:
         interval_max_ns=_limit(table, "g:supported-interval-max"),
         cycle_max_ns=int(cycle_s * NS_PER_S) if cycle_s else 0,
         tick_ns=tick // math.gcd(tick, 10),
+    )
+
+
+def _hardware(kernel: Element) -> HardwareReport | None:
+    driver = _text(kernel, "t:driver")
+    if driver is None:
+        return None
+    offload = kernel.find("t:offload", _NAMESPACES)
+    stamps = _text(kernel, "t:hardware-time-stamps")
+    return HardwareReport(
+        driver,
+        has_mac_merge=_text(kernel, "t:mac-merge") == "true",
+        stamps=None if stamps is None else stamps == "true",
+        offload=None if offload is None else _offload(offload),
+    )
+
+
+def _offload(offload: Element) -> Offload:
+    def texts(leaf: str) -> tuple[str, ...]:
+        return tuple(each.text or "" for each in reply.entries(offload, f"t:{leaf}", _NAMESPACES))
+
+    return Offload(
+        texts("source"),
+        frozenset(texts("takes")),
+        GateLimits(
+            entries_max=_limit(offload, "t:list-max"),
+            interval_max_ns=_limit(offload, "t:interval-max"),
+            cycle_max_ns=_limit(offload, "t:cycle-max"),
+            tick_ns=_limit(offload, "t:tick") or 1,
+            interval_min_ns=_limit(offload, "t:interval-min"),
+        ),
+        drops_long_frames=_text(offload, "t:drops-long-frames") == "true",
+        notes=texts("note"),
     )
 
 
