@@ -111,6 +111,8 @@ FACTS: Mapping[str, DriverFacts] = {
         list_max=64,
         notes=(
             "holds 64 commands: an entry takes one for each 131 us (655 us at 100 Mb/s)",
+            "rounds intervals up to 8 ns at 1 Gb/s, 40 ns at 100 Mb/s",
+            _NO_CHANGE,
             "refuses a list while the link is down",
             "polices broadcast and multicast frames of a port alone",
         ),
