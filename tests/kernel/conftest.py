@@ -163,6 +163,27 @@ def offloading_port(ports) -> Iterator[str]:
 
 
 @pytest.fixture
+def switch_ports(ports) -> Iterator[list[str]]:
+    """Two ports of one switch, as the kernel says of netdevsim, in the bridge br0."""
+    bus = Path("/sys/bus/netdevsim")
+    if not bus.exists():
+        pytest.skip("this kernel has no netdevsim")
+    with IPRoute() as ipr:
+        before = {link.get("IFLA_IFNAME") for link in ipr.get_links()}
+        (bus / "new_device").write_text("8 2 8", encoding="ascii")
+        try:
+            names = sorted({link.get("IFLA_IFNAME") for link in ipr.get_links()} - before)
+            ipr.link("add", ifname="br0", kind="bridge")
+            (bridge,) = ipr.link_lookup(ifname="br0")
+            for name in names:
+                ipr.link("set", index=ipr.link_lookup(ifname=name)[0], master=bridge, state="up")
+            yield names
+            ipr.link("del", index=bridge)
+        finally:
+            (bus / "del_device").write_text("8", encoding="ascii")
+
+
+@pytest.fixture
 def eventually() -> Callable[[Callable[[], bool]], None]:
     """Wait for a condition, 10 s at most."""
 

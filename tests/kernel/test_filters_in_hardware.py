@@ -1,6 +1,7 @@
 """Where the kernel keeps the filters of a port: in software, or in hardware that forwards.
 
-No port here has such hardware: one is taken for a port of a switch, and its driver takes nothing.
+No port here has hardware that takes filters: netdevsim says that it forwards, and takes none but
+BPF classifiers that are made for it; a veth that is taken for a port of a switch takes nothing.
 """
 
 # ruff: noqa: F811  (fixtures of another file come by import)
@@ -18,6 +19,7 @@ from agent.kernel.cls_flower import INGRESS
 from agent.kernel.flower_filters import read_filters
 from agent.kernel.netlink_batch import NetlinkSocket
 from agent.mechanisms.received_priority.model import PriorityTable, ReceivedPriorityConfig
+from agent.mechanisms.stream_filters.model import Gate, StreamFilter, StreamFilterConfig
 from agent.model import AgentError
 from tests.kernel.two_bridges import (  # noqa: F401
     FIRST,
@@ -87,3 +89,37 @@ def test_what_only_software_would_do_is_refused_where_hardware_forwards(
         first.apply(asked("p1", part))
     assert str(refusal.value) == words
     assert hooks("p1") == []
+
+
+@pytest.mark.parametrize(
+    ("part", "words"),
+    [
+        (table(INCOMING), "a filter (flower) of a stream"),
+        (ReceivedPriorityConfig(PriorityTable()), "a filter (flower, at ingress)"),
+    ],
+)
+def test_what_a_driver_says_of_a_filter_reaches_the_operator(kernel, switch_ports, part, words):
+    port, _ = switch_ports
+    with pytest.raises(AgentError) as refusal:
+        kernel.apply(asked(port, part))
+    assert f"port {port}: the hardware of the switch forwards the frames of this port" in str(
+        refusal.value
+    )
+    assert (
+        f"does not take {words}: netdevsim: only offload of BPF classifiers supported (ENOTSUP); "
+        in str(refusal.value)
+    )
+    assert hooks(port) == []
+
+
+def test_a_program_that_filters_streams_is_refused_where_hardware_forwards(kernel, switch_ports):
+    part = StreamFilterConfig(frozenset({StreamFilter(1, None, None, 0, Gate(1))}))
+    with pytest.raises(AgentError) as refusal:
+        kernel.apply(asked("br0", part))
+    first, second = switch_ports
+    assert str(refusal.value).splitlines() == [
+        f"port br0: the hardware of the switch forwards the frames of {name}, and the BPF program "
+        "that filters streams would not see them: no driver takes it"
+        for name in (first, second)
+    ]
+    assert [hooks(port) for port in switch_ports] == [[], []]

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from pyroute2 import IPRoute
@@ -116,27 +114,6 @@ def test_a_driver_that_names_no_limit_has_none(kernel, two_classes, offloading_p
     assert state.driver == "netdevsim"
     assert state[GateState].limits == GateLimits()
     assert [count.tx_overruns for count in state[GateState].counters] == [None, None]
-
-
-@pytest.fixture
-def switch_ports(ports) -> Iterator[list[str]]:
-    """Two ports of one switch, as the kernel says of netdevsim, in the bridge br0."""
-    bus = Path("/sys/bus/netdevsim")
-    if not bus.exists():
-        pytest.skip("this kernel has no netdevsim")
-    with IPRoute() as ipr:
-        before = {link.get("IFLA_IFNAME") for link in ipr.get_links()}
-        (bus / "new_device").write_text("8 2 8", encoding="ascii")
-        try:
-            names = sorted({link.get("IFLA_IFNAME") for link in ipr.get_links()} - before)
-            ipr.link("add", ifname="br0", kind="bridge")
-            (bridge,) = ipr.link_lookup(ifname="br0")
-            for name in names:
-                ipr.link("set", index=ipr.link_lookup(ifname=name)[0], master=bridge, state="up")
-            yield names
-            ipr.link("del", index=bridge)
-        finally:
-            (bus / "del_device").write_text("8", encoding="ascii")
 
 
 def test_software_gates_are_refused_where_hardware_forwards_past_them(

@@ -88,8 +88,8 @@ class StreamFilterAdapter(KernelAdapter):
         for port in sorted(state.as_bridge.ports if state and state.as_bridge else ()):
             if port in self._states and self._states[port].switch_id:
                 yield (
-                    f"the hardware of the switch forwards the frames of {port}, and the program "
-                    "that filters streams would not see them"
+                    f"the hardware of the switch forwards the frames of {port}, and the BPF "
+                    "program that filters streams would not see them: no driver takes it"
                 )
         if why := self._object.problem():
             yield f"streams cannot be filtered: {why}"
