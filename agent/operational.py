@@ -247,6 +247,7 @@ def _kernel(state: PortState) -> Node:
         "tx-queues": state.tx_queues,
         "mac-merge": state.has_mac_merge,
         "hardware-time-stamps": state.has_hardware_stamps,
+        "hardware-forwards": state.switch_id is not None,
         "root-qdisc": f"foreign: {foreign}" if foreign else state.root_qdisc,
     }
     if state.driver is not None:

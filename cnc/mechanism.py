@@ -221,7 +221,8 @@ class Switch(Generic[_Part]):
     frames come in with, unless the switch has `identified` them, each with sets of ports: at those
     of one set a stream has one handle, at those of two sets it may have two; `identifies` are
     those which it identifies itself. `names_streams`: the table is its own, and names
-    streams for the others. `since` is what a part needs of modules that older agents have without
+    streams for the others. `program` is that of the kernel which does it, in words, where no
+    hardware can. `since` is what a part needs of modules that older agents have without
     it. `preflight` is what prevents it on a bridge, a device of this name, of which more may be
     asked, and what to do about that.
     """
@@ -235,6 +236,7 @@ class Switch(Generic[_Part]):
     ] = lambda _part, _identified: {}
     identifies: Callable[[_Part], Collection[StreamAddress]] = lambda _part: ()
     names_streams: bool = False
+    program: str = ""
     since: Callable[[_Part], Iterator[SinceRevision]] = lambda _part: iter(())
     preflight: Callable[[str, BridgeForwarding, BridgeReport], Iterator[tuple[str, str]]] = (
         lambda _device, _desired, _report: iter(())

@@ -166,12 +166,13 @@ class Offload:
 
 @dataclass(frozen=True, slots=True)
 class HardwareReport:
-    """What a switch says of the hardware of a port; `offload` is None where nothing is known of its
-    driver, `stamps` None where an older agent does not say."""
+    """What a switch says of the hardware of a port; `driver` is None where it has none, `offload`
+    where nothing is known of it, `stamps` and `forwards` where an older agent does not say."""
 
-    driver: str
+    driver: str | None
     has_mac_merge: bool = False
     stamps: bool | None = None
+    forwards: bool | None = None
     offload: Offload | None = None
 
 
@@ -188,7 +189,7 @@ class GatesReport:
     `software_gates_refused` is why gates of mode software would not hold all its frames back; None:
     they would. `transmit_quota_frames` is how many frames the kernel sends in one run of a queue
     that such gates hold, None where it does not say so, or an older agent reports. `hardware` is
-    None where the port names no driver.
+    None where nothing is said of it.
     """
 
     root_qdisc: str = "noqueue"

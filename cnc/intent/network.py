@@ -171,6 +171,7 @@ def _bridges(document: shape.Document, servers: _Servers, problems: Problems) ->
             _gate_mode(its, defaults),
             its.bridge or DEFAULT_BRIDGE_DEVICE,
             its.filtering_entries_max or DEFAULT_FILTERING_ENTRIES_MAX,
+            its.filters_in_hardware or defaults.filters_in_hardware,
         )
     return bridges
 

@@ -34,6 +34,7 @@ from cnc.keys.values import (
     Duration,
     End,
     EtherType,
+    FiltersInHardware,
     FrameSize,
     Gates,
     IpVersion,
@@ -179,6 +180,14 @@ class Defaults(Shape):
         validate_default=True,
         description="component that runs the gate control list: the kernel, its txtime assistance "
         "or the port",
+    )
+    filters_in_hardware: FiltersInHardware = Field(
+        "preferred",
+        validate_default=True,
+        description="in a bridged network, where filters of frames have to be; preferred: in the "
+        "hardware of a switch that forwards, in the kernel of one whose kernel does; required: a "
+        "switch whose kernel forwards is refused, and what only a program of the kernel does; "
+        "never: one whose hardware forwards is refused",
     )
     windows: _Windows = Field(
         "auto",
@@ -390,6 +399,9 @@ class Switch(Shape):
     )
     processing: Processing | None = Field(None, description="default: defaults.processing")
     gates: Gates | None = Field(None, description="default: defaults.gates")
+    filters_in_hardware: FiltersInHardware | None = Field(
+        None, description="default: defaults.filters-in-hardware"
+    )
     gate_early_ns: Duration | None = Field(None, description="default: defaults.gate-early")
     fits_only: Boolean = Field(
         False,

@@ -16,7 +16,7 @@ from typing import Annotated, Any
 from pydantic_core import CoreSchema, core_schema
 
 from cnc.keys.units import DURATION, RATE, SIZE, Quantity
-from cnc.model import GateMode, PortRef
+from cnc.model import GateMode, InHardware, PortRef
 
 CYCLE_MAX_NS = 2**31 - 1  # taprio's limit, and the widest cycle its intervals can add up to
 # Jumbo frames, which no standard has: what nearly all Ethernet ports can be set to.
@@ -266,6 +266,7 @@ OverheadSize = Annotated[int, quantity(SIZE, 0, _FRAME_MAX_OCTETS)]
 Dscp = Annotated[int, Leaf(_dscp, {"type": "integer", "minimum": 0, "maximum": _DSCP_MAX})]
 End = Annotated[PortRef, Leaf(_end, {"type": "string", "pattern": f"^{_NAME}/{_PORT}$"})]
 Gates = Annotated[GateMode, choice(GateMode)]
+FiltersInHardware = Annotated[InHardware, choice(InHardware)]
 _ETHERTYPES = range(0x600, 0x10000)  # IEEE 802.3-2022 3.2.6: less is the length of a frame
 EtherType = Annotated[
     int, Leaf(_ethertype, {"type": "integer", "minimum": min(_ETHERTYPES), "maximum": 0xFFFF})

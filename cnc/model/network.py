@@ -65,6 +65,14 @@ class GateMode(StrEnum):
     FULL_OFFLOAD = "full-offload"
 
 
+class InHardware(StrEnum):
+    """Whether filters have to be where the frames are forwarded: in the hardware of a switch."""
+
+    REQUIRED = "required"
+    PREFERRED = "preferred"
+    NEVER = "never"
+
+
 class Forwarding(StrEnum):
     """By what the switches of a network forward the frames of streams."""
 
@@ -150,7 +158,9 @@ class Bridge:
     """A switch. Processing runs from the last bit received to the frame lying in its queue.
 
     Where forwarding is bridged, its ports belong to the Linux bridge `bridge_device`, which holds
-    up to `filtering_entries_max` static filtering entries, one for each address and VLAN.
+    up to `filtering_entries_max` static filtering entries, one for each address and VLAN. An agent
+    has its filters in hardware where that forwards, in software elsewhere: `filters_in_hardware`
+    says which of both is refused.
     """
 
     name: str
@@ -160,6 +170,7 @@ class Bridge:
     gate_mode: GateMode = GateMode.SOFTWARE
     bridge_device: str = DEFAULT_BRIDGE_DEVICE
     filtering_entries_max: int = DEFAULT_FILTERING_ENTRIES_MAX
+    filters_in_hardware: InHardware = InHardware.PREFERRED
 
 
 class TalkerInterference(StrEnum):

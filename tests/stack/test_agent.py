@@ -185,6 +185,7 @@ def test_a_port_nobody_configured_can_be_inspected(client):
         "tx-queues": 8,
         "mac-merge": True,
         "hardware-time-stamps": False,
+        "hardware-forwards": False,
         "link-speed-bps": "1000000000",
         "root-qdisc": "noqueue",
     }

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from cnc import intent as intents
+from cnc.errors import RolloutError
 from cnc.mechanisms.handles import StoredIdentities
 from cnc.mechanisms.stream_filters.model import (
     CountedFrames,
@@ -16,7 +17,7 @@ from cnc.mechanisms.stream_filters.model import (
     StreamFilters,
     normal,
 )
-from cnc.model import Parts, Plan, StoredBridge
+from cnc.model import InHardware, Parts, Plan, StoredBridge
 from cnc.planner import plan as compute
 from cnc.rollout import follow, status
 from tests.intent_documents import (
@@ -156,3 +157,27 @@ def test_streams_of_two_talkers_to_one_address_have_a_filter_and_a_name_each(
     )
     network.push(replace(alone, intent=replace(alone.intent, name="bridges")))
     assert filters(network)["s1"] == planned(alone)["s1"]
+
+
+def test_filters_that_have_to_be_in_hardware_are_refused_before_anything_changes(
+    network: Network,  # noqa: F811
+):
+    plan = network.plan(policing="drop")
+    its = plan.intent.network
+    placed = replace(its.bridges["s1"], filters_in_hardware=InHardware.REQUIRED)
+    required = replace(its, bridges={**its.bridges, "s1": placed})
+    with pytest.raises(RolloutError) as refusal:
+        network.push(replace(plan, intent=replace(plan.intent, network=required)))
+    reasons = str(refusal.value)
+    assert (
+        "s1/br0: filters-in-hardware is required, and a BPF program of the kernel is to police "
+        "what end stations send: no driver takes it\n" in reasons
+    )
+    for port in ("l1", "s2", "s3", "t1"):
+        in_software = (
+            f"s1/{port}: filters-in-hardware is required, and the kernel forwards the frames"
+        )
+        assert (in_software in reasons) is (port != "l1")
+    assert not any(each in reasons for each in ("s2/", "s3/"))
+    assert not any(filters(network).values())
+    assert not any(network.forwards(name).entries for name in SWITCHES)

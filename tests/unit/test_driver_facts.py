@@ -45,9 +45,11 @@ def test_nothing_is_guessed_of_other_drivers(driver):
     assert "offload" not in kernel_of(replace(port("p1"), driver=driver))
 
 
-def test_a_port_says_whether_its_hardware_stamps_frames():
+def test_a_port_says_whether_its_hardware_stamps_and_forwards_frames():
     assert kernel_of(port("p1"))["hardware-time-stamps"] is False
-    stamping = replace(port("p1"), has_hardware_stamps=True)
+    assert kernel_of(port("p1"))["hardware-forwards"] is False
+    stamping = replace(port("p1"), has_hardware_stamps=True, switch_id="00")
+    assert kernel_of(stamping)["hardware-forwards"] is True
     assert kernel_of(stamping)["hardware-time-stamps"] is True
 
 

@@ -20,7 +20,7 @@ from tests.unit.test_preflight import LINE3, answered, examined, intents
 
 SAID = """
 <driver>mscc_felix</driver><mac-merge>true</mac-merge>
-<hardware-time-stamps>true</hardware-time-stamps>
+<hardware-time-stamps>true</hardware-time-stamps><hardware-forwards>true</hardware-forwards>
 <offload>
   <source>dsa/ocelot/felix_vsc9959.c</source>
   <takes>gates</takes><takes>police</takes>
@@ -34,6 +34,7 @@ FELIX = HardwareReport(
     "mscc_felix",
     has_mac_merge=True,
     stamps=True,
+    forwards=True,
     offload=Offload(
         ("dsa/ocelot/felix_vsc9959.c",),
         frozenset({"gates", "police"}),
@@ -58,9 +59,12 @@ def test_what_a_switch_says_of_a_driver_is_read():
     ("its", "words"),
     [
         (FELIX, WORDS),
+        (HardwareReport(None, stamps=False), "no driver; no hardware stamps"),
         (HardwareReport("e1000e"), "driver e1000e: what it offloads is not known"),
         (
-            HardwareReport("veth", False, False, Offload(("veth.c",), frozenset(), GateLimits())),
+            HardwareReport(
+                "veth", stamps=False, offload=Offload(("veth.c",), frozenset(), GateLimits())
+            ),
             "driver veth takes neither gates nor filters; no hardware stamps; by veth.c",
         ),
     ],

@@ -17,6 +17,7 @@ from cnc.mechanisms.forwarding.compare import (
     previous,
     waits,
 )
+from cnc.mechanisms.forwarding.hardware import examine_filters
 from cnc.mechanisms.forwarding.kernel import examine_kernel
 from cnc.mechanisms.forwarding.preflight import examine_bridge, examine_rings
 from cnc.mechanisms.forwarding.tree import (
@@ -113,15 +114,16 @@ def _examine_node(
 
 
 def _examine_network(
-    plan: Plan, bridges: Mapping[PortRef, object], reports: Mapping[PortRef, PortReport]
+    plan: Plan, bridges: Mapping[PortRef, BridgeForwarding], reports: Mapping[PortRef, PortReport]
 ) -> Iterator[Finding]:
     """Without the switches that do not answer; nothing of a network that routes."""
+    yield from examine_filters(plan, bridges, reports)
     answering = {
         ref.node: its
         for ref in bridges
         if (report := reports.get(ref)) and (its := report.get(BridgeReport))
     }
-    return examine_rings(plan.intent.network, answering)
+    yield from examine_rings(plan.intent.network, answering)
 
 
 AT_PLACE = AtPlace(

@@ -11,6 +11,7 @@ from cnc.keys.mac_addresses import check_extent, reserved_for
 from cnc.keys.problems import KeyPath, Problems
 from cnc.model import (
     Forwarding,
+    InHardware,
     Intent,
     IpIdentification,
     Stream,
@@ -63,10 +64,13 @@ def _bridged_keys(document: shape.Document) -> Iterator[tuple[KeyPath, object]]:
 def _bridged_keys_of_nodes(document: shape.Document) -> Iterator[tuple[KeyPath, object]]:
     if document.addresses is not None:
         yield ("addresses",), "a range of addresses"
+    if document.defaults.filters_in_hardware is not InHardware.PREFERRED:
+        yield ("defaults", "filters-in-hardware"), document.defaults.filters_in_hardware
     for name, switch in document.switches.items():
         for key, value in (
             ("bridge", switch.bridge),
             ("filtering-entries-max", switch.filtering_entries_max),
+            ("filters-in-hardware", switch.filters_in_hardware),
         ):
             if value is not None:
                 yield ("switches", name, key), value

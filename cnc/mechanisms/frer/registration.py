@@ -85,6 +85,7 @@ MECHANISM = Mechanism(
         kernel=Needs("eliminate duplicate frames", "state `elimination: listener`"),
         yang=Needs("eliminate duplicates of", "state `elimination: listener`"),
         concerned=lambda its, names: streams_in_words(its.by_stream, names),
+        program="an XDP program",
         refers_to=lambda its, _identified: {
             a: (frozenset(ports_of(each)),) for a, each in its.by_stream.items()
         },

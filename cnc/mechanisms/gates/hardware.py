@@ -15,7 +15,9 @@ _TAKEN = ("gates", "filters", "police", "stream-gates")  # in the order of tsn-l
 
 def described(its: HardwareReport) -> list[str]:
     """The driver, what it takes, within which limits, and where that is read, in parts."""
-    if its.offload is None:
+    if its.driver is None:
+        taken = ["no driver"]
+    elif its.offload is None:
         taken = [f"driver {its.driver}: what it offloads is not known"]
     elif its.offload.takes:
         words = [

@@ -311,17 +311,23 @@ def _gate_limits(table: Element | None) -> GateLimits:
 
 
 def _hardware(kernel: Element) -> HardwareReport | None:
-    driver = _text(kernel, "t:driver")
-    if driver is None:
+    driver, forwards = _text(kernel, "t:driver"), _truth(kernel, "t:hardware-forwards")
+    if driver is None and forwards is None:
         return None
     offload = kernel.find("t:offload", _NAMESPACES)
-    stamps = _text(kernel, "t:hardware-time-stamps")
     return HardwareReport(
         driver,
         has_mac_merge=_text(kernel, "t:mac-merge") == "true",
-        stamps=None if stamps is None else stamps == "true",
+        stamps=_truth(kernel, "t:hardware-time-stamps"),
+        forwards=forwards,
         offload=None if offload is None else _offload(offload),
     )
+
+
+def _truth(parent: Element, path: str) -> bool | None:
+    """None where it is not reported."""
+    text = _text(parent, path)
+    return None if text is None else text == "true"
 
 
 def _offload(offload: Element) -> Offload:

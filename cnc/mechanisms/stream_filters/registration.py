@@ -94,6 +94,7 @@ MECHANISM = Mechanism(
         ),
         yang=Needs("police what", "state `policing: off`"),
         concerned=lambda its, _names: "end stations send" if its.filters else "",
+        program="a BPF program",
         refers_to=_refers_to,
         since=since,
         preflight=preflight,
