@@ -7,9 +7,10 @@ import dataclasses
 import pytest
 from lxml import etree
 
+from cnc.cli import render
 from cnc.data_tree.tree import GatesReport, HardwareReport, Offload
 from cnc.discover import as_yaml
-from cnc.finding import Check, Verdict
+from cnc.finding import Check, Finding, Verdict
 from cnc.mechanisms.gates.hardware import described
 from cnc.model import GateLimits, GateMode
 from cnc.planner import plan as compute
@@ -104,6 +105,17 @@ def test_doctor_states_the_hardware_of_a_port(offloaded):
     ]
     assert finding.verdict is Verdict.OK
     assert finding.text.startswith("driver mscc_felix takes gates (no limits), police; MAC merge")
+
+
+def test_doctor_prints_the_hardware_of_ports_that_are_alike_once(capsys):
+    found = [
+        Finding("s1", port, Check.HARDWARE, Verdict.OK, "driver veth takes nothing")
+        for port in ("p1", "p2")
+    ]
+    found.append(Finding("s1", "p1", Check.LINK, Verdict.OK, "up"))
+    render.diagnosis("net", found, no_plan=None, as_json=False)
+    shown = capsys.readouterr().out
+    assert "\nok: hardware: s1/p1, s1/p2: driver veth takes nothing\n3 checks on" in shown
 
 
 def test_a_list_that_hardware_cannot_run_is_refused_before_it_is_sent(offloaded):

@@ -42,9 +42,9 @@ def examine_hardware(
     plan: Plan, desired: Mapping[PortRef, PortConfiguration], reports: Mapping[PortRef, PortReport]
 ) -> Iterator[Finding]:
     """What the driver of each port takes, and what it will make of the list that is asked for."""
-    for port, report in reports.items():
+    for port, report in sorted(reports.items()):
         its = report[GatesReport].hardware
-        if its is None:
+        if its is None or port not in plan.intent.network.links:
             continue
         asked = desired.get(port)
         warnings = [*_warnings(plan, port, asked, its)] if asked else []
