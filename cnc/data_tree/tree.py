@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple, TypeVar
 
+from cnc.data_tree.hardware import HardwareReport
 from cnc.model import (
     NO_PARTS,
     BridgeForwarding,
@@ -150,30 +151,6 @@ class BridgeReport:
     foreign_vlans: Mapping[str, frozenset[int]] = field(default_factory=dict)
     foreign_entries: Mapping[str, tuple[ForeignEntry, ...]] = field(default_factory=dict)
     counts: Parts = field(default=NO_PARTS, compare=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Offload:
-    """What a driver hands to the hardware of its port, by its source; `takes` are names of
-    tsn-linux. `drops_long_frames`: each that is longer than the shortest opening of its class."""
-
-    source: tuple[str, ...]
-    takes: frozenset[str]
-    limits: GateLimits
-    drops_long_frames: bool = False
-    notes: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class HardwareReport:
-    """What a switch says of the hardware of a port; `driver` is None where it has none, `offload`
-    where nothing is known of it, `stamps` and `forwards` where an older agent does not say."""
-
-    driver: str | None
-    has_mac_merge: bool = False
-    stamps: bool | None = None
-    forwards: bool | None = None
-    offload: Offload | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from cnc.data_tree.hardware import described
 from cnc.data_tree.tree import GatesReport, PortReport
 from cnc.discover import cables
 from cnc.discover.asking import Answers, View
@@ -14,7 +15,6 @@ from cnc.discover.model import Draft, DraftLink, Node
 from cnc.discover.names import PORT, Names, plain, printable, quoted
 from cnc.discover.targets import shown
 from cnc.keys.units import RATE
-from cnc.mechanisms.gates.hardware import described
 from cnc.model import PortRef
 from cnc.support.wording import named
 from cnc.switch.topology import NeighborReport

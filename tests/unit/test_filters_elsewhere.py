@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from cnc import intent as intents
-from cnc.data_tree.tree import HardwareReport, Offload
+from cnc.data_tree.hardware import HardwareReport, Offload
 from cnc.errors import InputError
 from cnc.finding import Check, Finding, Verdict
 from cnc.mechanisms.forwarding.hardware import examine_filters

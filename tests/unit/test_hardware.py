@@ -8,10 +8,10 @@ import pytest
 from lxml import etree
 
 from cnc.cli import render
-from cnc.data_tree.tree import GatesReport, HardwareReport, Offload
+from cnc.data_tree.hardware import HardwareReport, Offload, described
+from cnc.data_tree.tree import GatesReport
 from cnc.discover import as_yaml
 from cnc.finding import Check, Finding, Verdict
-from cnc.mechanisms.gates.hardware import described
 from cnc.model import GateLimits, GateMode
 from cnc.planner import plan as compute
 from cnc.switch.readback import port_reports

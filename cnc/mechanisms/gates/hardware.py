@@ -1,41 +1,15 @@
-"""What the hardware of a port takes over, in words, and what it will make of a list."""
+"""What the hardware of a port takes over, and what it will make of a list."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from cnc.data_tree.tree import GatesReport, HardwareReport, PortReport
+from cnc.data_tree.hardware import HardwareReport, described
+from cnc.data_tree.tree import GatesReport, PortReport
 from cnc.finding import Check, Finding, Verdict
 from cnc.mechanisms.gates.openings import shortest_opening_octets
 from cnc.model import GateMode, Plan, PortConfiguration, PortRef
-from cnc.support.format import counted, gate_limits
-
-_TAKEN = ("gates", "filters", "police", "stream-gates")  # in the order of tsn-linux
-
-
-def described(its: HardwareReport) -> list[str]:
-    """The driver, what it takes, within which limits, and where that is read, in parts."""
-    if its.driver is None:
-        taken = ["no driver"]
-    elif its.offload is None:
-        taken = [f"driver {its.driver}: what it offloads is not known"]
-    elif its.offload.takes:
-        words = [
-            f"gates ({gate_limits(its.offload.limits)})" if each == "gates" else each
-            for each in _TAKEN
-            if each in its.offload.takes
-        ]
-        taken = [f"driver {its.driver} takes {', '.join(words)}"]
-    else:
-        taken = [f"driver {its.driver} takes neither gates nor filters"]
-    taken += ["MAC merge"] if its.has_mac_merge else []
-    if its.stamps is not None:
-        taken.append("hardware stamps" if its.stamps else "no hardware stamps")
-    if its.offload:
-        taken += ["drops frames longer than the shortest gate"] * its.offload.drops_long_frames
-        taken += its.offload.notes
-        taken.append(f"by {' and '.join(its.offload.source)}")
-    return taken
+from cnc.support.format import counted
 
 
 def examine_hardware(

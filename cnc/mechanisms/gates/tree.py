@@ -16,6 +16,7 @@ from lxml import etree
 from lxml.builder import ElementMaker
 
 from cnc.data_tree import reply
+from cnc.data_tree.hardware import HardwareReport, Offload
 from cnc.data_tree.list_times import first_start_ns, gate_entries, list_times
 from cnc.data_tree.reply import Element, Reply, Row
 from cnc.data_tree.tree import (
@@ -29,9 +30,7 @@ from cnc.data_tree.tree import (
     TSN_LINUX,
     ClassTraffic,
     GatesReport,
-    HardwareReport,
     KernelSchedule,
-    Offload,
 )
 from cnc.data_tree.wake_ups import wake_ups
 from cnc.mechanism import PlaceEdit
