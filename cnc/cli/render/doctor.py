@@ -30,15 +30,9 @@ def diagnosis(
     switches = list(dict.fromkeys(each.switch for each in findings if each.switch))
     if len(switches) <= _COLUMNS_MAX:
         _table(network, switches, findings)
-<<<<<<< HEAD
-    for verdict in _WORST_FIRST:
-        explained = [each for each in findings if each.verdict == verdict]
-        _explain(verdict, [each for each in explained if each.hint or verdict != "ok"])
-=======
     for verdict in _WORST_FIRST[:-1]:
         _explain(verdict, [finding for finding in findings if finding.verdict == verdict])
     _explain("ok", [finding for finding in findings if _states(finding)])
->>>>>>> 88f2a07e (cli: have doctor print what the hardware of ports does)
     failures = sum(finding.verdict == "failed" for finding in findings)
     if failures:
         echo(f"{failures} of {counted(len(findings), 'check')} failed: a push would be refused")
@@ -48,8 +42,9 @@ def diagnosis(
 
 
 def _states(finding: Finding) -> bool:
-    """Whether it is worth reading though nothing is wrong: what the hardware of a port does."""
-    return finding.check == "hardware" and finding.verdict == "ok"
+    """Whether it is worth reading though nothing is wrong: what the hardware of a port does, and
+    what has a hint."""
+    return finding.verdict == "ok" and (finding.check == "hardware" or bool(finding.hint))
 
 
 def _table(network: str, switches: Sequence[str], findings: Sequence[Finding]) -> None:
