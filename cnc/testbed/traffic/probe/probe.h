@@ -16,6 +16,7 @@
 
 #define NS_PER_S 1000000000LL
 #define ABSENT INT64_MIN
+#define LAST_STAMP_MS 1000 /* how long to wait for it */
 #define COUNT_MAX 10000000 /* packets: 640 MB of rows */
 #define OCTETS_MIN sizeof(struct packet)
 #define OCTETS_MAX 9000
@@ -91,11 +92,14 @@ FILE *table_open(const struct options *options);
 void table_begin(FILE *file);
 void table_end(FILE *file);
 void table_header(FILE *file, const char *command, uint32_t run);
+uint32_t table_missing(const struct row *table, uint32_t count, int own, int column);
 void table_write(FILE *file, const struct row *table, uint32_t count, const char *const *names,
 		 int own);
 
 /* stamps.c: time stamps of the kernel */
 void stamps_request(int fd, const struct options *options, uint32_t software, uint32_t hardware);
+void stamps_report(int fd, FILE *file, const struct options *options, uint32_t wanted,
+		   uint32_t missing);
 bool stamps_take(int fd, struct msghdr *message, int flags, int64_t ns[2], uint32_t *kind,
 		 uint32_t *id);
 

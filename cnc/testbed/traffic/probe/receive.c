@@ -82,6 +82,8 @@ int probe_receive(const struct options *options)
 		fail("no packet came");
 	table_header(file, "receive", ntohl(run));
 	fprintf(file, "# packets %u\n# repeated %u\n# of_others %u\n", received, repeated, strange);
+	stamps_report(fd, file, options, SOF_TIMESTAMPING_RX_HARDWARE,
+		      table_missing(table, options->count, GOT, RX_HARDWARE));
 	table_write(file, table, options->count, NAMES, GOT);
 	return 0;
 }

@@ -11,7 +11,6 @@
 #include <sys/random.h>
 
 #define AHEAD_NS 100000000 /* of the first packet */
-#define LAST_STAMP_MS 1000 /* how long to wait for it */
 
 static const char *const NAMES[] = {
 	"planned_ns", "app_ns", "sched_ns", "left_ns", "left_hardware_ns", NULL,
@@ -114,6 +113,8 @@ int probe_send(const struct options *options)
 	table_header(file, "send", ntohl(packet.run));
 	fprintf(file, "# packets %u\n# period_ns %lld\n# payload_octets %zu\n", sent,
 		(long long)options->period_ns, options->octets);
+	stamps_report(fd, file, options, SOF_TIMESTAMPING_TX_HARDWARE,
+		      table_missing(table, sent, APP, LEFT_HARDWARE));
 	table_write(file, table, sent, NAMES, APP);
 	return 0;
 }

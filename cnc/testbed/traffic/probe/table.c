@@ -63,6 +63,16 @@ void table_header(FILE *file, const char *command, uint32_t run)
 	fprintf(file, "# stamp_cost_ns %.1f\n", stamp_cost_ns(by_tsc));
 }
 
+/* How many packets that have the stamp `own` lack that of a column. */
+uint32_t table_missing(const struct row *table, uint32_t count, int own, int column)
+{
+	uint32_t missing = 0;
+
+	for (uint32_t seq = 0; seq < count; seq++)
+		missing += table[seq].stamps[own] != ABSENT && table[seq].stamps[column] == ABSENT;
+	return missing;
+}
+
 /* A row for each packet that has the stamp `own`, the only one that this program took. */
 void table_write(FILE *file, const struct row *table, uint32_t count, const char *const *names,
 		 int own)
