@@ -263,3 +263,42 @@ def test_two_files_without_import_are_refused():
     done = CliRunner().invoke(cnc, ["lab", "trace", str(SENT), str(RECEIVED)])
     assert done.exit_code == 2
     assert "found 2 files, expected one, or --import" in done.output
+
+
+def with_clocks(tmp_path: Path, **clocks: object) -> Path:
+    """The sender's table, as `--sync` writes it."""
+    lines = "".join(f"# {name} {value}\n" for name, value in clocks.items())
+    file = tmp_path / "sent.csv"
+    file.write_text(SENT.read_text().replace("seq,planned", f"{lines}seq,planned"))
+    return file
+
+
+def test_between_clocks_that_were_compared_the_channel_is_known(tmp_path: Path) -> None:
+    limit = {"sync_limit_ns": 1_000, "offset_ns": -120, "receiver_offset_ns": 80}
+    sent = with_clocks(tmp_path, **limit)
+    imported = document(sent, RECEIVED)["imported"]
+    assert imported["clocks"] == {"limit_ns": 1_000, "sender_ns": -120, "receiver_ns": 80}
+    with SENT.open() as sender, RECEIVED.open() as receiver:
+        left, rx = (
+            {
+                row["seq"]: row[column]
+                for row in csv.DictReader(line for line in f if line[0] != "#")
+            }
+            for f, column in ((sender, "left_ns"), (receiver, "rx_ns"))
+        )
+    took_ns = [int(rx[seq]) - int(left[seq]) for seq in rx if left[seq] and rx[seq]]
+    assert imported["channel"]["min_ns"] == min(took_ns)
+    assert imported["channel"]["max_ns"] == max(took_ns)
+    output = run(sent, RECEIVED).output
+    assert "their clocks were -0.12 and 0.08 µs from one grandmaster, and within 1 µs" in output
+    assert "exact to 2 µs where the clocks stayed within the limit" in output
+
+
+def test_between_clocks_that_were_not_compared_it_is_not() -> None:
+    imported = document(SENT, RECEIVED)["imported"]
+    assert imported["clocks"] is imported["channel"] is None
+
+
+def test_an_offset_that_is_no_number_is_refused(tmp_path: Path) -> None:
+    sent = with_clocks(tmp_path, sync_limit_ns=1_000, offset_ns="far", receiver_offset_ns=0)
+    assert "offset_ns: found 'far', expected nanoseconds" in refused(sent, RECEIVED)

@@ -196,6 +196,17 @@ class TracedHost(Document):
     """What one of them costs; null: of isochron."""
 
 
+class HostClocks(Document):
+    """What `tsn-probe send --sync` waited for."""
+
+    limit_ns: int
+    """How near to their grandmaster both system clocks had been for 10 s."""
+    sender_ns: int
+    """How far it was ahead of the grandmaster as the run began."""
+    receiver_ns: int
+    """The receiver's."""
+
+
 class ImportedRun(Document):
     """A run between two hosts whose tables were imported."""
 
@@ -206,6 +217,11 @@ class ImportedRun(Document):
     wake_up: Spread | None
     """How long after the planned instant the sender's program read the clock, which is no part of
     a total; null: no planned instant is known."""
+    clocks: HostClocks | None
+    """null: they were not compared."""
+    channel: Spread | None
+    """From the sender's driver to the receiver's kernel, which is no part of a total, by clocks
+    that may differ by twice the limit; null: they were not compared."""
 
 
 class Trace(Document):

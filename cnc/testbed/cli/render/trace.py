@@ -109,7 +109,22 @@ def _imported(run: ImportedRun) -> Iterator[str]:
             f"in 99 %, at most {most} µs: before all that is above."
         )
     ends = f"{_host(run.sender)} and {_host(run.receiver)}"
-    yield f"Measured by {run.program} on {ends}; their clocks were not compared."
+    if run.clocks is None:
+        yield f"Measured by {run.program} on {ends}; their clocks were not compared."
+        return
+    yield (
+        f"Measured by {run.program} on {ends}; before the run their clocks were "
+        f"{microseconds(run.clocks.sender_ns)} and {microseconds(run.clocks.receiver_ns)} µs from "
+        f"one grandmaster, and within {microseconds(run.clocks.limit_ns)} µs for 10 s."
+    )
+    if run.channel:
+        figures_ns = (run.channel.min_ns, run.channel.mean_ns, run.channel.max_ns)
+        least, mean, most = (microseconds(each) for each in figures_ns)
+        yield (
+            f"From driver to kernel packets took {least} µs at least, {mean} µs in the mean and "
+            f"{most} µs at most, exact to {microseconds(2 * run.clocks.limit_ns)} µs where the "
+            "clocks stayed within the limit: no part of what is above."
+        )
 
 
 def _host(host: Host) -> str:

@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 static const char USAGE[] =
@@ -31,9 +32,14 @@ static const char USAGE[] =
 	"  --size OCTETS        UDP payload (12 to 9000, default 64)\n"
 	"  --dscp N             0 to 63\n"
 	"  --priority N         SO_PRIORITY, 0 to 15; more than 6 needs CAP_NET_ADMIN\n"
+	"  --sync LIMIT         send nothing before the system clocks of both hosts have been within\n"
+	"                       LIMIT of their grandmaster, such as 1us, for 10 s\n"
 	"receive:\n"
 	"  --wait DURATION      end when no packet has come for so long (default 5s); before the\n"
 	"                       first, wait until a signal\n"
+	"of both, for --sync:\n"
+	"  --ptp4l SOCKET       its uds_address (default /var/run/ptp4l)\n"
+	"  --domain N           its PTP domain (default 0)\n"
 	"\n"
 	"`cnc lab trace --import SENDER.csv RECEIVER.csv` says what the tables mean.\n";
 
@@ -43,10 +49,12 @@ static const struct option OPTIONS[] = {
 	{"output", required_argument, NULL, 'o'}, {"period", required_argument, NULL, 'p'},
 	{"size", required_argument, NULL, 's'},   {"dscp", required_argument, NULL, 'd'},
 	{"priority", required_argument, NULL, 'r'}, {"wait", required_argument, NULL, 'w'},
+	{"sync", required_argument, NULL, 'y'},   {"ptp4l", required_argument, NULL, 'u'},
+	{"domain", required_argument, NULL, 'D'},
 	{"help", no_argument, NULL, 'h'},	  {0},
 };
 /* Which of them a command has. */
-static const char SENDS[] = "cPkHopsdrh", RECEIVES[] = "cPkHowh", COSTS[] = "oh", REPLAYS[] = "oh";
+static const char SENDS[] = "cPkHopsdryuDh", RECEIVES[] = "cPkHowuDh", COSTS[] = "oh", REPLAYS[] = "oh";
 
 volatile sig_atomic_t stopped;
 
@@ -107,8 +115,17 @@ static int64_t duration_ns(const char *option, const char *text, int64_t least_n
 		if (*text >= '0' && *text <= '9' && !strcmp(end, UNITS[each].name) &&
 		    value <= most_ns / UNITS[each].ns && value * UNITS[each].ns >= least_ns)
 			return value * UNITS[each].ns;
-	refuse("--%s: found '%s', expected a whole number with ns, us, ms or s, from %lldus to %llds",
-	       option, text, (long long)(least_ns / 1000), (long long)(most_ns / NS_PER_S));
+	refuse("--%s: found '%s', expected a whole number with ns, us, ms or s, from %lld%s to %llds",
+	       option, text, (long long)(least_ns < 1000 ? least_ns : least_ns / 1000),
+	       least_ns < 1000 ? "ns" : "us", (long long)(most_ns / NS_PER_S));
+}
+
+/* That of a UNIX socket. */
+static const char *read_path(const char *option, const char *text)
+{
+	if (strlen(text) >= sizeof(((struct sockaddr_un *)0)->sun_path))
+		refuse("--%s: found '%s', expected a path of at most 107 octets", option, text);
+	return text;
 }
 
 void read_address(const char *text, in_port_t port, struct sockaddr_storage *address)
@@ -163,6 +180,9 @@ static void read_options(int count, char **words, const char *allowed, struct op
 		case 'd': options->dscp = number("dscp", optarg, 0, 63); break;
 		case 'r': options->priority = number("priority", optarg, 0, 15); break;
 		case 'w': options->wait_ns = duration_ns("wait", optarg, 1000, 3600 * NS_PER_S); break;
+		case 'y': options->sync_ns = duration_ns("sync", optarg, 1, 60 * NS_PER_S); break;
+		case 'u': options->ptp4l = read_path("ptp4l", optarg); break;
+		case 'D': options->domain = number("domain", optarg, 0, 255); break;
 		case 'h': fputs(USAGE, stdout); exit(0);
 		}
 	}
@@ -201,6 +221,7 @@ int main(int count, char **words)
 	struct options options = {.count = 1000,
 				  .period_ns = 1000000,
 				  .wait_ns = 5 * NS_PER_S,
+				  .ptp4l = "/var/run/ptp4l",
 				  .octets = 64,
 				  .priority = -1,
 				  .dscp = -1};

@@ -35,6 +35,17 @@ struct packet {
 };
 #define MAGIC 0x54534e50 /* TSNP */
 
+#define WHY_OCTETS 512
+
+/* How far a system clock is ahead of its grandmaster, if that is known, and from what or why not. */
+enum { NO_SOURCE, NOT_YET, KNOWN };
+struct offset {
+	uint32_t state;
+	int64_t ns;
+	uint64_t grandmaster;
+	char why[WHY_OCTETS];
+};
+
 struct options {
 	struct sockaddr_storage address;
 	const char *timeline; /* of a replay */
@@ -42,6 +53,9 @@ struct options {
 	const char *hardware; /* the interface whose clock stamps, too; NULL: none does */
 	uint32_t count;
 	int64_t period_ns, wait_ns;
+	int64_t sync_ns;   /* 0: send without asking how far clocks are off */
+	const char *ptp4l; /* its socket */
+	uint8_t domain;
 	size_t octets;
 	int priority, dscp; /* -1: as the system has it */
 	bool by_tsc;
@@ -100,8 +114,15 @@ void table_write(FILE *file, const struct row *table, uint32_t count, const char
 void stamps_request(int fd, const struct options *options, uint32_t software, uint32_t hardware);
 void stamps_report(int fd, FILE *file, const struct options *options, uint32_t wanted,
 		   uint32_t missing);
-bool stamps_take(int fd, struct msghdr *message, int flags, int64_t ns[2], uint32_t *kind,
-		 uint32_t *id);
+ssize_t stamps_take(int fd, struct msghdr *message, int flags, int64_t ns[2], uint32_t *kind,
+		    uint32_t *id);
+
+/* sync.c: clocks of both hosts */
+#define QUESTION_OCTETS 1024 /* more than a question has */
+struct offset sync_read(const struct options *options);
+void sync_await(const struct options *options, struct offset both[2]);
+bool sync_is_question(const void *data, ssize_t octets);
+void sync_answer(int fd, const struct options *options, const struct msghdr *question);
 
 int probe_send(const struct options *options);
 int probe_replay(const struct options *options);

@@ -33,6 +33,8 @@ int probe_receive(const struct options *options)
 {
 	int fd = open_socket(options);
 	struct row *table = table_new(options->count);
+	char data[QUESTION_OCTETS];
+	struct sockaddr_storage from;
 	struct packet packet;
 	uint32_t received = 0, repeated = 0, strange = 0, run = 0, none;
 	char control[512];
@@ -43,22 +45,31 @@ int probe_receive(const struct options *options)
 	file = table_open(options);
 	fputs("ready\n", stderr);
 	while (received < options->count && !stopped) {
-		struct iovec into = {&packet, sizeof(packet)};
-		struct msghdr message = {.msg_iov = &into,
+		struct iovec into = {data, sizeof(data)};
+		struct msghdr message = {.msg_name = &from,
+					 .msg_namelen = sizeof(from),
+					 .msg_iov = &into,
 					 .msg_iovlen = 1,
 					 .msg_control = control,
 					 .msg_controllen = sizeof(control)};
+		ssize_t octets;
 		bool is_ours;
 		int64_t got, *stamps;
 
-		memset(&packet, 0, sizeof(packet));
-		if (!stamps_take(fd, &message, 0, ns, &none, &none)) {
+		octets = stamps_take(fd, &message, 0, ns, &none, &none);
+		if (octets < 0) {
 			if (errno == EAGAIN || errno == EINTR)
 				break;
 			fail("recvmsg: %s", strerror(errno));
 		}
 		got = stamp();
-		is_ours = ntohl(packet.magic) == MAGIC && ntohl(packet.seq) < options->count;
+		if (!received && sync_is_question(data, octets)) {
+			sync_answer(fd, options, &message);
+			continue;
+		}
+		memcpy(&packet, data, sizeof(packet));
+		is_ours = octets >= (ssize_t)sizeof(packet) && ntohl(packet.magic) == MAGIC &&
+			  ntohl(packet.seq) < options->count;
 		if (!is_ours || (received && packet.run != run)) {
 			strange++;
 			continue;

@@ -57,7 +57,7 @@ static void collect(int fd, struct row *table, uint32_t sent)
 		struct msghdr message = {.msg_control = control, .msg_controllen = sizeof(control)};
 		uint32_t kind = 0, id = UINT32_MAX;
 
-		if (!stamps_take(fd, &message, MSG_ERRQUEUE | MSG_DONTWAIT, ns, &kind, &id))
+		if (stamps_take(fd, &message, MSG_ERRQUEUE | MSG_DONTWAIT, ns, &kind, &id) < 0)
 			return;
 		if (id >= sent)
 			continue;
@@ -68,6 +68,22 @@ static void collect(int fd, struct row *table, uint32_t sent)
 	}
 }
 
+/* How far clocks were off before and after the run, into the header. */
+static void write_offsets(FILE *file, const struct options *options, const struct offset both[2])
+{
+	struct offset after;
+
+	if (!options->sync_ns)
+		return;
+	after = sync_read(options);
+	fprintf(file, "# sync_limit_ns %lld\n# sync_source %s\n# offset_ns %lld\n",
+		(long long)options->sync_ns, both[0].why, (long long)both[0].ns);
+	fprintf(file, "# receiver_sync_source %s\n# receiver_offset_ns %lld\n", both[1].why,
+		(long long)both[1].ns);
+	if (after.state == KNOWN)
+		fprintf(file, "# offset_after_ns %lld\n", (long long)after.ns);
+}
+
 int probe_send(const struct options *options)
 {
 	int fd = open_socket(options);
@@ -75,6 +91,7 @@ int probe_send(const struct options *options)
 	char payload[OCTETS_MAX] = {0};
 	struct packet packet = {.magic = htonl(MAGIC)};
 	int last = options->hardware ? LEFT_HARDWARE : LEFT;
+	struct offset both[2];
 	int64_t begin_ns;
 	uint32_t sent = 0;
 	FILE *file;
@@ -82,8 +99,10 @@ int probe_send(const struct options *options)
 	prctl(PR_SET_TIMERSLACK, 1); /* ns; else 50 µs for who has no real-time priority */
 	if (getrandom(&packet.run, sizeof(packet.run), 0) != sizeof(packet.run))
 		fail("getrandom: %s", strerror(errno));
-	clock_begin(options->by_tsc);
 	file = table_open(options);
+	if (options->sync_ns)
+		sync_await(options, both);
+	clock_begin(options->by_tsc);
 	begin_ns = clock_ns(CLOCK_REALTIME) + AHEAD_NS;
 	begin_ns += options->period_ns - begin_ns % options->period_ns;
 	for (; sent < options->count && !stopped; sent++) {
@@ -113,6 +132,7 @@ int probe_send(const struct options *options)
 	table_header(file, "send", ntohl(packet.run));
 	fprintf(file, "# packets %u\n# period_ns %lld\n# payload_octets %zu\n", sent,
 		(long long)options->period_ns, options->octets);
+	write_offsets(file, options, both);
 	stamps_report(fd, file, options, SOF_TIMESTAMPING_TX_HARDWARE,
 		      table_missing(table, sent, APP, LEFT_HARDWARE));
 	table_write(file, table, sent, NAMES, APP);

@@ -12,8 +12,6 @@
 #include <string.h>
 #include <sys/ioctl.h>
 
-#define WHY_OCTETS 512
-
 static int ask_driver(int fd, const char *name, unsigned long request, void *data)
 {
 	struct ifreq about = {.ifr_data = data};
@@ -118,13 +116,16 @@ static int64_t of_timespec(const struct timespec *time)
 }
 
 /* Receive a message and, into `ns`, its software and hardware stamp. `kind` (SCM_TSTAMP_) and `id`
- * are of what was sent. Returns false, with errno, where there is none. */
-bool stamps_take(int fd, struct msghdr *message, int flags, int64_t ns[2], uint32_t *kind,
-		 uint32_t *id)
+ * are of what was sent. Returns how many octets, or -1, with errno, where there is none. */
+ssize_t stamps_take(int fd, struct msghdr *message, int flags, int64_t ns[2], uint32_t *kind,
+		    uint32_t *id)
 {
+	ssize_t octets;
+
 	ns[0] = ns[1] = ABSENT;
-	if (recvmsg(fd, message, flags) < 0)
-		return false;
+	octets = recvmsg(fd, message, flags);
+	if (octets < 0)
+		return octets;
 	for (struct cmsghdr *each = CMSG_FIRSTHDR(message); each; each = CMSG_NXTHDR(message, each)) {
 		if (each->cmsg_level == SOL_SOCKET && each->cmsg_type == SCM_TIMESTAMPING) {
 			struct scm_timestamping stamps;
@@ -141,5 +142,5 @@ bool stamps_take(int fd, struct msghdr *message, int flags, int64_t ns[2], uint3
 			*id = error.ee_data;
 		}
 	}
-	return true;
+	return octets;
 }

@@ -29,6 +29,7 @@ _SENT = ("seq", "app_ns", "planned_ns", "sched_ns", "left_ns")
 _RECEIVED = ("seq", "got_ns", "rx_ns")
 _INSTANT_BITS = 62  # of nanoseconds since 1970: the year 2116, and differences fit 64 bits
 _CELL = re.compile(r"\d{1,19}", re.ASCII)
+_OFFSET = re.compile(r"-?\d{1,18}", re.ASCII)
 _COST = re.compile(r"\d{1,9}(\.\d{1,9})?", re.ASCII)
 _VARIABLE = re.compile(r"([A-Za-z])=(\d{1,19})", re.ASCII)
 
@@ -55,6 +56,16 @@ class Host:
     stamp_cost_ns: float | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Clocks:
+    """How far the system clocks of both hosts were ahead of one grandmaster as a run began, and
+    within what they had been for a while: `tsn-probe send --sync`."""
+
+    limit_ns: int
+    sender_ns: int
+    receiver_ns: int
+
+
 class ProbeTables:
     """The tables of a sender and a receiver of one run of tsn-probe, in either order.
 
@@ -79,6 +90,7 @@ class ProbeTables:
                 hint="import what one run wrote",
             )
         self.sender, self.receiver = self._sent.host, self._received.host
+        self.clocks = self._sent.clocks()
 
     def packets(self) -> Iterator[Stamps]:
         """All that were sent, in their order."""
@@ -130,6 +142,17 @@ class _Table:
             raise InputError(f"{file}: stamp_cost_ns: found {cost!r}, expected a number")
         self.host = Host(self.header["host"], self.header["clock"], float(cost))
 
+    def clocks(self) -> Clocks | None:
+        """None: the sender did not wait for them."""
+        names = ("sync_limit_ns", "offset_ns", "receiver_offset_ns")
+        if names[0] not in self.header:
+            return None
+        found = [self.header.get(name, "") for name in names]
+        for name, value in zip(names, found, strict=True):
+            if not _OFFSET.fullmatch(value):
+                raise InputError(f"{self.file}: {name}: found {value!r}, expected nanoseconds")
+        return Clocks(*map(int, found))
+
     def rows(self, names: tuple[str, ...]) -> Iterator[_Row]:
         """Their cells of these columns, of which the first is to increase, and the second is in
         every row: the program's own stamp."""
@@ -162,7 +185,7 @@ class IsochronReport:
     """
 
     program = "isochron"
-    sender, receiver = Host("sender"), Host("receiver")
+    sender, receiver, clocks = Host("sender"), Host("receiver"), None
 
     def __init__(self, file: Path) -> None:
         self._file = file

@@ -22,7 +22,7 @@ from cnc.testbed.traffic.column import Column
 from cnc.testbed.traffic.flows import Flow
 from cnc.testbed.traffic.measure import Spread, spread
 from cnc.testbed.traffic.trace.account import Account, Layer, Part, between
-from cnc.testbed.traffic.trace.host_tables import Host, IsochronReport, ProbeTables, Stamps
+from cnc.testbed.traffic.trace.host_tables import Clocks, Host, IsochronReport, ProbeTables, Stamps
 from cnc.testbed.traffic.trace.join import Crossing, Kind, Row
 
 HOPS = 1
@@ -32,12 +32,17 @@ _FILES_MAX = 2
 @dataclass(frozen=True, slots=True)
 class ImportedRun:
     """The hosts of a run, and how late the sender's program was when it read the clock, against the
-    instant for which it slept; None: no packet has one."""
+    instant for which it slept; None: no packet has one.
+
+    `clocks`: how far they were off as it began; None: that was not asked. `channel`: by them, from
+    the driver of the sender to the kernel of the receiver."""
 
     program: str
     sender: Host
     receiver: Host
     wake_up: Spread | None
+    clocks: Clocks | None
+    channel: Spread | None
 
 
 class Imported:
@@ -75,12 +80,16 @@ class Imported:
             pass  # what is wrong with one is to be said before anything of them is written
         self.start_ns = first.app_ns
         self._wake_up_ns = Column()
+        self._channel_ns = Column()
 
     def accounts(self) -> Iterator[Account]:
         """An account for each packet, in their order, one at a time, once."""
         for packet in self._tables.packets():
             if packet.planned_ns is not None:
                 self._wake_up_ns.append(packet.app_ns - packet.planned_ns)
+            channel_ns = between(packet.left_ns, packet.rx_ns)
+            if self._tables.clocks and channel_ns is not None:
+                self._channel_ns.append(channel_ns)
             yield self._account(packet)
 
     def run(self) -> ImportedRun:
@@ -90,6 +99,8 @@ class Imported:
             sender=self._tables.sender,
             receiver=self._tables.receiver,
             wake_up=spread(self._wake_up_ns) if self._wake_up_ns else None,
+            clocks=self._tables.clocks,
+            channel=spread(self._channel_ns) if self._channel_ns else None,
         )
 
     def _account(self, packet: Stamps) -> Account:
