@@ -33,6 +33,7 @@ PROGRAMS = {
     "cnc/testbed/lab/virtual_network/virtual-network",
     "cnc/testbed/lab/own_group/own-group.preload",
     "cnc/testbed/traffic/probe/tsn-probe",
+    "cnc/testbed/experiments/switching/two-ports",
 }
 # What modules need that come with an extra, as they are imported.
 OF_THE_PLANNER = {"ortools", "distributed", "dask"}

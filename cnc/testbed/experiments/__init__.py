@@ -70,11 +70,13 @@ from cnc.testbed.experiments.multipath.description import (
 from cnc.testbed.experiments.replay import Replayed
 from cnc.testbed.experiments.shapers import Shapers
 from cnc.testbed.experiments.step_responses import StepResponses
+from cnc.testbed.experiments.switching import Switching
 from cnc.testbed.experiments.sync import Sync
 from cnc.testbed.experiments.unplanned_description import (
     BufferbloatDescription,
     EdgeIntelligenceDescription,
     ReplayDescription,
+    SwitchingDescription,
 )
 from cnc.testbed.intent.lab_model import Emulation, LabKernels
 from cnc.testbed.lab import Lab, lab, vm
@@ -107,6 +109,7 @@ _MADE_OF: Mapping[type[Description], Callable[[Any, Path], Experiment]] = {
     ReplayDescription: Replayed.of,
     ShapersDescription: Shapers.of,
     StepResponsesDescription: StepResponses.of,
+    SwitchingDescription: lambda its, _: Switching(its),
     SyncDescription: lambda its, _: Sync(its),
 }
 

@@ -47,6 +47,7 @@ from cnc.testbed.experiments.unplanned_description import (
     BufferbloatDescription,
     EdgeIntelligenceDescription,
     ReplayDescription,
+    SwitchingDescription,
 )
 
 FRAME_OVERHEAD_OCTETS = 38  # MAC header, check sequence, preamble, gap
@@ -361,6 +362,7 @@ KINDS: dict[str, type[Description]] = {
     "replay": ReplayDescription,
     "shapers": ShapersDescription,
     "step-responses": StepResponsesDescription,
+    "switching": SwitchingDescription,
     "sync": SyncDescription,
 }
 

@@ -15,6 +15,8 @@ from cnc.keys.values import Boolean, Duration, Name, Rate, decimal, integer, qua
 from cnc.model import NS_PER_S
 from cnc.testbed.experiments.keys import (
     NAMES_A_FILE,
+    Description,
+    Frames,
     NetworkDescription,
     PacketOctets,
     Percent,
@@ -146,3 +148,31 @@ class ReplayDescription(NetworkDescription):
             if its.listener == its.talker:
                 yield (*path, "listener"), its.listener, "another end station than the talker"
             yield from repeated((*path, "others"), its.others, "an end station")
+
+
+class SwitchingDescription(Description):
+    """Packets through a switch in software of two ports: Linux bridge, XDP, AF_XDP."""
+
+    rounds: Annotated[int, integer(1, 100)] = Field(
+        description="in each of which all ways take turns"
+    )
+    frames: Frames = Field(description="that are sent through each in a round, with each load")
+    period_ns: Annotated[int, quantity(DURATION, 10_000, NS_PER_S)] = Field(
+        description="at which they are sent"
+    )
+    packet_octets: PacketOctets = Field(description="an IP packet with its headers")
+    busy: list[Annotated[int, integer(0, 64)]] = Field(
+        min_length=1, description="how many programs compute beside it without a pause"
+    )
+    xdp: Annotated[str, text("generic|native", "generic or native")] = Field(
+        description="whether XDP programs run in the kernel's receive path or in the driver"
+    )
+    af_xdp: Annotated[str, text("polls|sleeps", "polls or sleeps")] = Field(
+        description="what the program of AF_XDP does while there is no frame"
+    )
+    alike: Percent = Field(
+        description="by how many per cent of the greater two maxima may differ that count as equal"
+    )
+
+    def contradictions(self) -> Iterator[tuple[KeyPath, str, str]]:
+        yield from repeated(("busy",), self.busy, "a number of programs")

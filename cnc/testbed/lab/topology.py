@@ -190,12 +190,12 @@ def _configure_bridged_node(intent: Intent, node: str) -> None:
         if switch and ports:
             ordinary = {port.port for port in spanning_tree(network) if port.node == node}
             bridge.make(switch.bridge_device, addresses[node].mac)
-            _disable_offloads(switch.bridge_device)
+            set_offloads(switch.bridge_device)
             for port in ports:  # before they come up: one off the tree never carries VLAN 1
                 bridge.join(switch.bridge_device, port, ordinary)
         _keep_vlan_tags(ports)
         for port in ports:
-            _disable_offloads(port)
+            set_offloads(port)
             bring_up(ip, port)
         if ports:
             own = switch.bridge_device if switch else ports[0]
@@ -227,7 +227,7 @@ def _assign_stated(ip: IPRoute, interface: str, intent: Intent, node: str) -> No
 
 
 def _configure_port(ip: IPRoute, port: PortRef, own: PortAddresses, peer: PortAddresses) -> None:
-    _disable_offloads(port.port)
+    set_offloads(port.port)
     _assign(ip, port.port, own, [peer])
 
 
@@ -247,17 +247,20 @@ def _assign(
 
 def _keep_vlan_tags(interfaces: Iterable[str]) -> None:
     for interface in interfaces:
-        _disable_offloads(interface, VLAN_OFFLOADS)
+        set_offloads(interface, VLAN_OFFLOADS)
 
 
-def _disable_offloads(interface: str, offloads: Iterable[str] = OFFLOADS) -> None:
+def set_offloads(
+    interface: str, offloads: Iterable[str] = OFFLOADS, *, active: bool = False
+) -> None:
+    """Switch those off, or on, that an interface of this namespace has."""
     device = IoctlEthtool(interface)
     try:
         features = device.get_features()
-        active = [name for name in offloads if features.is_active(name)]
-        for name in active:
-            features[name] = False
-        if active:  # a card that never had one of them refuses to be told
+        changed = [name for name in offloads if features.is_active(name) != active]
+        for name in changed:
+            features[name] = active
+        if changed:  # a card that never had one of them refuses to be told
             device.set_features(features)
     finally:
         device.close()

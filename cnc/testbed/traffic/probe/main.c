@@ -32,6 +32,7 @@ static const char USAGE[] =
 	"  --size OCTETS        UDP payload (12 to 9000, default 64)\n"
 	"  --dscp N             0 to 63\n"
 	"  --priority N         SO_PRIORITY, 0 to 15; more than 6 needs CAP_NET_ADMIN\n"
+	"  --no-stamps          of the kernel: each takes time at every interface that a packet leaves\n"
 	"  --sync LIMIT         send nothing before the system clocks of both hosts have been within\n"
 	"                       LIMIT of their grandmaster, such as 1us, for 10 s\n"
 	"receive:\n"
@@ -50,11 +51,11 @@ static const struct option OPTIONS[] = {
 	{"size", required_argument, NULL, 's'},   {"dscp", required_argument, NULL, 'd'},
 	{"priority", required_argument, NULL, 'r'}, {"wait", required_argument, NULL, 'w'},
 	{"sync", required_argument, NULL, 'y'},   {"ptp4l", required_argument, NULL, 'u'},
-	{"domain", required_argument, NULL, 'D'},
+	{"domain", required_argument, NULL, 'D'}, {"no-stamps", no_argument, NULL, 'n'},
 	{"help", no_argument, NULL, 'h'},	  {0},
 };
 /* Which of them a command has. */
-static const char SENDS[] = "cPkHopsdryuDh", RECEIVES[] = "cPkHowuDh", COSTS[] = "oh", REPLAYS[] = "oh";
+static const char SENDS[] = "cPkHopsdryuDnh", RECEIVES[] = "cPkHowuDh", COSTS[] = "oh", REPLAYS[] = "oh";
 
 volatile sig_atomic_t stopped;
 
@@ -183,6 +184,7 @@ static void read_options(int count, char **words, const char *allowed, struct op
 		case 'y': options->sync_ns = duration_ns("sync", optarg, 1, 60 * NS_PER_S); break;
 		case 'u': options->ptp4l = read_path("ptp4l", optarg); break;
 		case 'D': options->domain = number("domain", optarg, 0, 255); break;
+		case 'n': options->no_stamps = true; break;
 		case 'h': fputs(USAGE, stdout); exit(0);
 		}
 	}
@@ -202,6 +204,8 @@ static void read_options(int count, char **words, const char *allowed, struct op
 	}
 	if (!address || optind < count)
 		refuse("`%s`: expected one address, found %s", words[0], address ? words[optind] : "none");
+	if (options->no_stamps && options->hardware)
+		refuse("--hardware and --no-stamps exclude each other");
 	read_address(address, port, &options->address);
 }
 

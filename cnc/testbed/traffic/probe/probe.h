@@ -58,7 +58,7 @@ struct options {
 	uint8_t domain;
 	size_t octets;
 	int priority, dscp; /* -1: as the system has it */
-	bool by_tsc;
+	bool by_tsc, no_stamps;
 };
 
 /* main.c: say what is wrong and end, with exit code 2 for input and 1 for all else. */

@@ -37,10 +37,11 @@ static int open_socket(const struct options *options)
 		set(fd, SOL_SOCKET, SO_PRIORITY, options->priority, "--priority");
 	/* A packet in fragments would have several stamps of each kind. */
 	set(fd, level, six ? IPV6_MTU_DISCOVER : IP_MTU_DISCOVER, IP_PMTUDISC_DO, "path MTU discovery");
-	stamps_request(fd, options,
-		       SOF_TIMESTAMPING_TX_SCHED | SOF_TIMESTAMPING_TX_SOFTWARE | SOF_TIMESTAMPING_OPT_ID |
-			       SOF_TIMESTAMPING_OPT_TSONLY,
-		       SOF_TIMESTAMPING_TX_HARDWARE);
+	if (!options->no_stamps)
+		stamps_request(fd, options,
+			       SOF_TIMESTAMPING_TX_SCHED | SOF_TIMESTAMPING_TX_SOFTWARE |
+				       SOF_TIMESTAMPING_OPT_ID | SOF_TIMESTAMPING_OPT_TSONLY,
+			       SOF_TIMESTAMPING_TX_HARDWARE);
 	if (connect(fd, (const struct sockaddr *)&options->address, sizeof(options->address)))
 		fail("cannot reach the address: %s", strerror(errno));
 	return fd;
@@ -122,7 +123,7 @@ int probe_send(const struct options *options)
 		collect(fd, table, sent + 1);
 		clock_anchor(stamps[APP]);
 	}
-	for (int waited_ms = 0; sent && waited_ms < LAST_STAMP_MS; waited_ms++) {
+	for (int waited_ms = 0; sent && !options->no_stamps && waited_ms < LAST_STAMP_MS; waited_ms++) {
 		if (table[sent - 1].stamps[last] != ABSENT)
 			break;
 		poll(NULL, 0, 1);
