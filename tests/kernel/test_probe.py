@@ -99,6 +99,61 @@ def test_clocks_in_step_are_watched_for_ten_seconds(tmp_path):
     assert 10 <= time.monotonic() - begun < 13
 
 
+DELAYED_NS = 3_000_000
+SWITCH = "probe-switch"
+
+
+@pytest.fixture
+def switched() -> Iterator[None]:
+    """Two hosts and a bridge between them, whose port to the second host holds frames for 3 ms."""
+    with ExitStack() as stack:
+        for host in (A, SWITCH, B):
+            ip("netns", "add", host)
+            stack.callback(ip, "netns", "del", host)
+        ip("-n", SWITCH, "link", "add", "br0", "up", "type", "bridge")
+        for host, port, address in ((A, "p1", FROM), (B, "p2", TO)):
+            peer = ["peer", "eth0", "netns", host]
+            ip("link", "add", port, "netns", SWITCH, "type", "veth", *peer)
+            ip("-n", SWITCH, "link", "set", port, "up", "master", "br0")
+            ip("-n", host, "address", "add", f"{address}/24", "dev", "eth0")
+            ip("-n", host, "link", "set", "eth0", "up")
+        held = ["root", "netem", "delay", f"{DELAYED_NS // 1_000_000}ms"]
+        tc = ["ip", "netns", "exec", SWITCH, "tc", "qdisc", "add", "dev", "p2", *held]
+        subprocess.run(tc, check=True)
+        yield
+
+
+def test_the_residence_of_a_flow_is_from_port_to_port_with_what_did_not_go_on(switched, tmp_path):
+    file = tmp_path / "residence.csv"
+    inside = ["ip", "netns", "exec"]
+    residence = [*inside, SWITCH, PROGRAM, "residence", "p1", "p2", "--dscp", "46", "--wait", "1s"]
+    listen = [*inside, B, PROGRAM, "receive", "--wait", "1s", "-o", "/dev/null"]
+    with (
+        subprocess.Popen([*residence, "-o", file], stderr=subprocess.PIPE, text=True) as there,
+        subprocess.Popen(listen),
+    ):
+        time.sleep(0.1)
+        send = [*inside, A, PROGRAM, "send", TO, "-o", "/dev/null", "--period", "20ms"]
+        subprocess.run([*send, "--count", "5"], check=True, timeout=60)  # of another flow
+        with subprocess.Popen([*send, "--dscp", "46", "--count", "20"]) as sender:
+            time.sleep(0.3)  # of which the first packet is 0.1 ahead
+            ip("-n", SWITCH, "link", "set", "p2", "nomaster")
+            assert sender.wait(60) == 0
+        assert there.wait(60) == 0
+        assert there.stderr
+        said = there.stderr.read()
+    lines = file.read_text().splitlines()
+    header = dict(line[2:].split(" ", 1) for line in lines if line.startswith("# "))
+    assert (header["ports"], header["packets"], header["of_others"]) == ("p1 p2", "20", "0")
+    rows = [line.split(",") for line in lines if line[0].isdigit()]
+    stayed_ns = [int(out) - int(into) for _, into, out in rows if out]
+    assert len(rows) == 20
+    assert 5 < len(stayed_ns) < 15
+    assert header["not_forwarded"] == str(20 - len(stayed_ns))
+    assert f"20 packets came in, {20 - len(stayed_ns)} did not go on" in said
+    assert stayed_ns == [pytest.approx(DELAYED_NS, abs=10_000)] * len(stayed_ns)
+
+
 @pytest.fixture
 def card(tmp_path) -> Iterator[tuple[str, int]]:
     """A port with a clock of its own, which the kernel computes, and the descriptor of that."""

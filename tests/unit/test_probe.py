@@ -84,6 +84,16 @@ def test_every_packet_has_a_row_at_both_ends_and_its_stamps_are_in_order(address
         assert out["left_hardware_ns"] == into["rx_hardware_ns"] == ""
 
 
+def test_a_sender_that_is_to_have_no_stamps_has_its_own_alone(port, tmp_path):
+    sent_file, received_file = tmp_path / "sent.csv", tmp_path / "received.csv"
+    with receiver(received_file, port, "--count", 3):
+        done = run("send", "::1", "--port", port, "--count", 3, "--no-stamps", "-o", sent_file)
+        assert done.returncode == 0, done.stderr
+    _, sent = read(sent_file)
+    assert all(row["app_ns"] and not row["sched_ns"] and not row["left_ns"] for row in sent)
+    assert all(row["rx_ns"] for row in read(received_file)[1])
+
+
 def test_by_cycles_the_table_has_instants_too_or_it_says_why_there_is_none(port, tmp_path):
     sent_file, received_file = tmp_path / "sent.csv", tmp_path / "received.csv"
     if why := tsc_refusal():
@@ -200,8 +210,12 @@ REFUSED = {
     ("send", "::1", "-o", "/none/x"): "--output: /none/x: No such file or directory",
     ("cost", "::1"): "`cost`: expected no address, found ::1",
     ("cost", "--count", "3"): "`cost` has no option --count",
-    ("measure",): "expected send, receive, replay, cost or path",
-    (): "expected send, receive, replay, cost or path",
+    ("residence", "lo"): "`residence`: expected the ports IN and OUT",
+    ("residence", "lo", "none"): "found 'none', expected the name of an interface",
+    ("residence", "lo", "lo", "--period", "1ms"): "`residence` has no option --period",
+    ("send", "::1", "--no-stamps", "--hardware", "lo"): "--hardware and --no-stamps exclude each",
+    ("measure",): "expected send, receive, residence, replay, cost or path",
+    (): "expected send, receive, residence, replay, cost or path",
 }
 
 

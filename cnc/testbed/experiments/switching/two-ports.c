@@ -184,26 +184,38 @@ static void given(struct ring *ring, uint32_t count)
 	__atomic_store_n(ring->producer, ring->at, __ATOMIC_RELEASE);
 }
 
-/* What came at a port leaves by the other. A frame's memory is that of the port at which it came: there
- * is room in each ring for all of it. */
-static void forward(struct port *from, struct port *to)
+/* Memory of frames that a port has sent is that of the port at which they came, again. */
+static void reuse(struct port *from, struct port *to)
 {
-	struct xdp_desc *received = from->received.entries, *sent = to->sent.entries;
 	uint64_t *fill = from->fill.entries, *completed = to->completed.entries;
-	uint32_t count = waiting(&from->received);
+	uint32_t count = waiting(&to->completed);
 
-	for (uint32_t each = 0; each < count; each++)
-		sent[(to->sent.at + each) % RING] = received[(from->received.at + each) % RING];
-	taken(&from->received, count);
-	given(&to->sent, count);
-	if (count)
-		sendto(to->fd, NULL, 0, MSG_DONTWAIT, NULL, 0);
-	count = waiting(&to->completed);
 	for (uint32_t each = 0; each < count; each++)
 		fill[(from->fill.at + each) % RING] =
 			completed[(to->completed.at + each) % RING] & ~(uint64_t)(FRAME_OCTETS - 1);
 	taken(&to->completed, count);
 	given(&from->fill, count);
+}
+
+/* What came at a port leaves by the other. There is room in each ring for all memory. */
+static void forward(struct port *from, struct port *to)
+{
+	struct xdp_desc *received = from->received.entries, *sent = to->sent.entries;
+	uint32_t count = waiting(&from->received);
+
+	if (!count)
+		return;
+	for (uint32_t each = 0; each < count; each++)
+		sent[(to->sent.at + each) % RING] = received[(from->received.at + each) % RING];
+	taken(&from->received, count);
+	given(&to->sent, count);
+	/* The kernel sends 32 frames a call; and a driver may be busy. */
+	do {
+		if (sendto(to->fd, NULL, 0, MSG_DONTWAIT, NULL, 0) < 0 && errno != EAGAIN &&
+		    errno != EBUSY && errno != ENOBUFS)
+			fail(1, "sending by an AF_XDP socket");
+		reuse(from, to);
+	} while (__atomic_load_n(to->sent.consumer, __ATOMIC_ACQUIRE) != to->sent.at);
 }
 
 static void await_end(void)

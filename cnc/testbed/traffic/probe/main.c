@@ -15,6 +15,8 @@
 static const char USAGE[] =
 	"usage: tsn-probe send ADDRESS [OPTION...]      send UDP packets, stamp each on its way out\n"
 	"       tsn-probe receive [ADDRESS] [OPTION...] receive and stamp them (default: all addresses)\n"
+	"       tsn-probe residence IN OUT [OPTION...]  how long packets are in this switch, from port IN\n"
+	"                                               to port OUT: --count, --port, --dscp, --wait, -o\n"
 	"       tsn-probe cost                          what a stamp costs, and how exact cycles are\n"
 	"       tsn-probe replay FILE                   send captured packets; `cnc lab traffic` writes FILE\n"
 	"       tsn-probe path                          print where this program is, to be copied\n"
@@ -55,7 +57,8 @@ static const struct option OPTIONS[] = {
 	{"help", no_argument, NULL, 'h'},	  {0},
 };
 /* Which of them a command has. */
-static const char SENDS[] = "cPkHopsdryuDnh", RECEIVES[] = "cPkHowuDh", COSTS[] = "oh", REPLAYS[] = "oh";
+static const char SENDS[] = "cPkHopsdryuDnh", RECEIVES[] = "cPkHowuDh", COSTS[] = "oh",
+		  RESIDES[] = "cPodwh", REPLAYS[] = "oh";
 
 volatile sig_atomic_t stopped;
 
@@ -195,6 +198,14 @@ static void read_options(int count, char **words, const char *allowed, struct op
 	}
 	if (optind < count)
 		address = words[optind++];
+	options->port = port;
+	if (allowed == RESIDES) {
+		if (!address || optind + 1 != count)
+			refuse("`%s`: expected the ports IN and OUT", words[0]);
+		options->ports[0] = address;
+		options->ports[1] = words[optind];
+		return;
+	}
 	if (allowed == REPLAYS) {
 		if (!address || optind < count)
 			refuse("`%s`: expected one file, found %s", words[0],
@@ -231,7 +242,7 @@ int main(int count, char **words)
 				  .dscp = -1};
 	struct sigaction on_stop = {.sa_handler = stop};
 	const char *command = count > 1 ? words[1] : "";
-	bool sends = !strcmp(command, "send");
+	bool sends = !strcmp(command, "send"), resides = !strcmp(command, "residence");
 
 	if (!strcmp(command, "--help") || !strcmp(command, "-h")) {
 		fputs(USAGE, stdout);
@@ -247,10 +258,12 @@ int main(int count, char **words)
 	}
 	if (!strcmp(command, "path") && count == 2)
 		return print_path();
-	if (!sends && strcmp(command, "receive"))
-		refuse("expected send, receive, replay, cost or path (--help)");
-	read_options(count - 1, words + 1, sends ? SENDS : RECEIVES, &options);
+	if (!sends && !resides && strcmp(command, "receive"))
+		refuse("expected send, receive, residence, replay, cost or path (--help)");
+	read_options(count - 1, words + 1, sends ? SENDS : resides ? RESIDES : RECEIVES, &options);
 	sigaction(SIGINT, &on_stop, NULL);
 	sigaction(SIGTERM, &on_stop, NULL);
+	if (resides)
+		return probe_residence(&options);
 	return sends ? probe_send(&options) : probe_receive(&options);
 }

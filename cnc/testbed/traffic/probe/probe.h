@@ -49,6 +49,8 @@ struct offset {
 struct options {
 	struct sockaddr_storage address;
 	const char *timeline; /* of a replay */
+	const char *ports[2]; /* of a switch: where packets come in, and where they go */
+	uint16_t port;	      /* UDP's */
 	const char *output;   /* NULL: standard output */
 	const char *hardware; /* the interface whose clock stamps, too; NULL: none does */
 	uint32_t count;
@@ -126,6 +128,7 @@ void sync_answer(int fd, const struct options *options, const struct msghdr *que
 
 int probe_send(const struct options *options);
 int probe_replay(const struct options *options);
+int probe_residence(const struct options *options);
 int probe_receive(const struct options *options);
 
 #endif
