@@ -5,16 +5,18 @@ from __future__ import annotations
 import select
 import socket
 import struct
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from cnc.errors import InputError
 from cnc.model import Plan
+from cnc.planner import plan as compute
 from cnc.plans import file as planfile
 from cnc.talker.clock import NS_PER_S, tai_ns
 from cnc.testbed.traffic.ethernet import Arrival
-from cnc.testbed.traffic.flows import TcpFlow, flows, over_tcp
+from cnc.testbed.traffic.flows import Flow, TcpFlow, flows, over_tcp
 from cnc.testbed.traffic.sockets import UNCOUNTED
 from cnc.testbed.traffic.tcp import TcpListener, TcpOutlet
 from cnc.testbed.traffic.trace.account import Account, Layer
@@ -23,6 +25,7 @@ from cnc.testbed.traffic.trace.columns import gather
 from cnc.testbed.traffic.trace.join import Kind
 from cnc.testbed.traffic.trace.margins import Margins
 from cnc.testbed.traffic.trace.segments import Probes
+from tests.bridged_networks import ring, stream
 from tests.unit.traced_frames import T0, US, Record
 
 PORTS = (">t1/eth0", "s1/t1", ">s1/s2", "s2/s1", ">s2/s3", "s3/s2", ">s3/l1", "l1/eth0")
@@ -156,6 +159,12 @@ def test_segments_are_as_long_as_the_packets_were(line3: Plan):
 def test_flows_that_cannot_go_over_tcp_are_refused(line3: Plan):
     with pytest.raises(InputError, match="--tcp: found the flow 'motoin', expected one of"):
         over_tcp(flows(line3), ["motoin"])
+    bridged = flows(compute(ring(both=stream("t1", "l3"))))
+    with pytest.raises(InputError, match="bridged network send both as Ethernet frames"):
+        over_tcp(bridged, ["both"])
+    short = [replace(flow, payload_octets=72) for flow in flows(line3) if isinstance(flow, Flow)]
+    with pytest.raises(InputError, match="72 octets of motion has no room for the headers of TCP"):
+        over_tcp(short, ["motion"])
 
 
 class Ends:
