@@ -216,8 +216,8 @@ def test_frames_that_hardware_forwards_are_refused_with_the_port(tmp_path, monke
     first = next(iter(adapter.problems(asked(of_stream()))))
     adapter.close()
     assert first == (
-        "the hardware of the switch forwards the frames of p1, and the program that filters "
-        "streams would not see them"
+        "the hardware of the switch forwards the frames of p1, and the BPF program that filters "
+        "streams would not see them: no driver takes it"
     )
 
 
