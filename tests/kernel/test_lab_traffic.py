@@ -19,7 +19,7 @@ from click.testing import CliRunner
 
 from cnc import intent as intents
 from cnc.captures.gate import Gate
-from cnc.errors import CncError
+from cnc.errors import CncError, InputError
 from cnc.model import NS_PER_S, PortRef
 from cnc.planner import plan as compute
 from cnc.rollout import push
@@ -122,6 +122,15 @@ def test_a_run_that_is_repeated_in_virtual_time_gives_the_same_record(
     first, second, *_ = (record.decode().splitlines() for record in records)
     differing = [pair for pair in zip(first, second, strict=False) if pair[0] != pair[1]]
     pytest.fail(f"4 runs, no two alike; of the first two {len(differing)} lines: {differing[:5]}")
+
+
+def test_a_flow_that_is_chosen_has_stamps_and_costs_the_others_none(running: Lab, tmp_path: Path):
+    sent = flows(compute(running.intent))
+    record = run(running, sent, 100 * MS, tmp_path, stamps=["motion"])
+    assert {frame.flow for frame in record if frame.left_ns is not None} == {"motion"}
+    assert all(frame.left_ns is not None for frame in record if frame.flow == "motion")
+    with pytest.raises(InputError, match="stamps: found the flow 'none', expected one of"):
+        run(running, sent, 100 * MS, tmp_path, stamps=["none"])
 
 
 def test_stamps_say_when_a_frame_entered_the_queue_and_when_it_left(running: Lab, tmp_path: Path):

@@ -44,7 +44,7 @@ def test_a_talker_keeps_a_frame_and_its_stamps_in_few_octets() -> None:
     start_ns = tai_ns() - FRAMES * MS  # all of them are due at once
     tracemalloc.start()
     try:
-        sent = endpoint.keep_to([outlet], start_ns, start_ns + FRAMES * MS, stamps=False)
+        sent = endpoint.keep_to([outlet], start_ns, start_ns + FRAMES * MS)
         while outlet.read_stamp():
             pass
         kept_octets, _ = tracemalloc.get_traced_memory()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,12 +28,12 @@ def send(
     send_ns: int,
     directory: Path,
     *,
-    stamps: bool = False,
+    stamps: bool | Collection[str] = False,
 ) -> TrafficReport:
     """Send for so long, with the record of every frame in a directory. `stamps`: also of when they
-    enter and leave a talker's queue.
+    enter and leave a talker's queue, of all flows or of those with these names.
 
-    Raises CncError where an end station's program fails.
+    Raises CncError where an end station's program fails, InputError where a name is no flow's.
     """
     record = recording.run(lab, flows, send_ns, directory, stamps=stamps)
     found = measure.summarise(

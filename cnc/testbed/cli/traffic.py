@@ -35,6 +35,13 @@ if TYPE_CHECKING:
 @click.option("--beside", "beside_file", type=FILE, help="Send these (YAML) beside the streams.")
 @click.option("--stamps", is_flag=True, help="Record when frames enter and leave a talker's queue.")
 @click.option(
+    "--stamps-of",
+    "stamped",
+    metavar="FLOW",
+    multiple=True,
+    help="The same of this flow alone; may be repeated.",
+)
+@click.option(
     "-o",
     "--output",
     type=click.Path(file_okay=False, path_type=Path),
@@ -51,6 +58,7 @@ def traffic(  # noqa: PLR0917  one parameter an option
     flows_file: Path | None,
     beside_file: Path | None,
     stamps: bool,
+    stamped: tuple[str, ...],
     output: Path | None,
     iperf3: tuple[str, str] | None,
     rate_bps: int | None,
@@ -79,7 +87,7 @@ def traffic(  # noqa: PLR0917  one parameter an option
     if not as_json and (refused := lab.gates_refused()):
         lab_without_gates(refused)
     if iperf3:
-        if flows_file or beside_file or stamps or output:
+        if flows_file or beside_file or stamps or stamped or output:
             raise click.UsageError("--iperf3 excludes --flows, --beside, --stamps and --output")
         from cnc.testbed.traffic import iperf  # noqa: PLC0415
 
@@ -89,7 +97,7 @@ def traffic(  # noqa: PLR0917  one parameter an option
     sending.await_schedule(lab, say)
     with ExitStack() as stack:
         directory = output or Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        report = send(lab, plan, sent, send_ns, directory, stamps=stamps)
+        report = send(lab, plan, sent, send_ns, directory, stamps=stamps or stamped or False)
     render.flows(report, as_json=as_json)
     if output:
         report.platform.write(output, made_by(command_line()))

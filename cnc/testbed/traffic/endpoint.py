@@ -157,18 +157,19 @@ def talk(spec: dict[str, Any]) -> None:
     for outlet in outlets:
         # A program's first frame takes much longer than all others.
         outlet.send_probe(REHEARSAL, 0)
-        if spec["stamps"]:
+        if is_stamped(outlet, spec["stamps"]):
             outlet.stamp()
     if saturating:
         sent = saturate(outlets[0], start_ns, end_ns)
     else:
-        sent = keep_to(outlets, start_ns, end_ns, stamps=spec["stamps"])
+        stamped = [outlet for outlet in outlets if is_stamped(outlet, spec["stamps"])]
+        sent = keep_to(outlets, start_ns, end_ns, stamped)
     # Not before the others have sent their last frame: at this priority, writing would delay them.
     sleep_until(end_ns + spec["drain_ns"])
     for outlet in outlets:
         if isinstance(outlet, TcpOutlet):
             outlet.await_acknowledged()
-        while spec["stamps"] and outlet.read_stamp():
+        while is_stamped(outlet, spec["stamps"]) and outlet.read_stamp():
             pass
     header = ("flow", "seq", "planned_ns", "sent_ns", "scheduled_ns", "left_ns", "acked_ns")
     write_rows(
@@ -189,6 +190,11 @@ def talk(spec: dict[str, Any]) -> None:
             for first_seq, destination in outlet.destinations
         ),
     )
+
+
+def is_stamped(outlet: Outlet | EthernetOutlet | TcpOutlet, stamps: bool | list[int]) -> bool:
+    """Whether the kernel stamps the frames of a flow: all do, none, or those with these numbers."""
+    return stamps if isinstance(stamps, bool) else outlet.flow["id"] in stamps
 
 
 def destinations_file(output: str) -> str:
@@ -218,22 +224,23 @@ def keep_to(
     outlets: Sequence[Outlet | EthernetOutlet | TcpOutlet],
     start_ns: int,
     end_ns: int,
-    *,
-    stamps: bool,
+    stamped: Sequence[Outlet | EthernetOutlet | TcpOutlet] = (),
 ) -> Sent:
-    """Send every frame at its instant. One with a time of transmission, which the kernel keeps to,
-    counts as sent then, unless the program is later than that."""
+    """Send every frame at its instant, and read stamps of those outlets that have any.
+
+    A frame with a time of transmission, which the kernel keeps to, counts as sent then, unless the
+    program is later than that.
+    """
     sent = Sent()
     now_ns = start_ns
     for wake_ns, number, seq, told in heapq.merge(
         *(ahead(timeline(n, its.flow, start_ns, end_ns), its) for n, its in enumerate(outlets))
     ):
         planned_ns = wake_ns + outlets[number].lead_ns
-        if stamps:
-            spare = (wake_ns - now_ns) // READING_A_STAMP_NS
-            for outlet in outlets:
-                while spare > 0 and outlet.read_stamp():
-                    spare -= 1
+        spare = (wake_ns - now_ns) // READING_A_STAMP_NS if stamped else 0
+        for outlet in stamped:
+            while spare > 0 and outlet.read_stamp():
+                spare -= 1
         by = outlets[number]
         if told and told.destination_mac and isinstance(by, EthernetOutlet):
             by.send_to((told.destination_mac, told.vlan_id, told.priority), seq)

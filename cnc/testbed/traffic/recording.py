@@ -10,7 +10,7 @@ import csv
 import json
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import overload
@@ -85,7 +85,7 @@ def run(
     duration_ns: int,
     directory: Path,
     *,
-    stamps: bool = False,
+    stamps: bool | Collection[str] = False,
     deliveries: bool = False,
     drain_ns: int = DRAIN_NS,
     grid_ns: int | None = None,
@@ -96,9 +96,10 @@ def run(
 
     The start is the first multiple of `grid_ns` at least START_AHEAD_NS ahead; without one, see
     `start_grid_ns`. With `stamps` the talkers' kernels record when each frame entered and left
-    the queue, with `deliveries` the listeners' programs when they had each. Listeners wait for
-    `drain_ns` beyond the duration. `begun` is called ahead of the start with its instant, and
-    before it `listening`, with the process of each listener's program, by node.
+    the queue, of all flows or of those that it names, with `deliveries` the listeners' programs
+    when they had each. Listeners wait for `drain_ns` beyond the duration. `begun` is called ahead
+    of the start with its instant, and before it `listening`, with the process of each listener's
+    program, by node.
 
     Writes `frames.csv`, whose instants count from the start, and `frames.json`, the parameters
     of the run, into `directory`, beside the files of each end station; in a bridged network
@@ -106,7 +107,7 @@ def run(
     offsets in that time.
 
     Raises:
-        InputError: a flow would not send a single frame.
+        InputError: a flow would not send a single frame, or `stamps` names none of them.
         CncError: an end station's program failed.
     """
     for flow in sent:
@@ -118,8 +119,12 @@ def run(
             )
     directory.mkdir(parents=True, exist_ok=True)
     grid_ns = grid_ns or start_grid_ns(lab.intent.hyperperiod_ns())
-    parameters = {"duration_ns": duration_ns, "drain_ns": drain_ns, "stamps": stamps}
-    parameters["deliveries"] = deliveries
+    parameters: dict[str, object] = {
+        "duration_ns": duration_ns,
+        "drain_ns": drain_ns,
+        "stamps": _stamped(sent, stamps),
+        "deliveries": deliveries,
+    }
     listeners, talkers = listeners_and_talkers(lab, sent)
     stations = [*listeners, *talkers]  # in this order: listeners must be ready first
     try:
@@ -148,6 +153,24 @@ def run(
     (directory / _PARAMETERS).write_text(json.dumps(about, indent=2))
     offsets.write_span(directory, lab.nodes, talkers[0].node, start_ns, duration_ns + drain_ns)
     return recording
+
+
+def _stamped(sent: Sequence[AnyFlow], stamps: bool | Collection[str]) -> bool | list[int]:
+    """Whether all flows have stamps, or the numbers by which talkers know those that do.
+
+    Raises InputError for a name that no flow has.
+    """
+    if isinstance(stamps, bool):
+        return stamps
+    names = [flow.name for flow in sent]
+    for name in stamps:
+        if name not in names:
+            raise InputError(f"stamps: found the flow {name!r}, expected one of {', '.join(names)}")
+    return [
+        number
+        for number, its in transmissions(sent).items()
+        if any(flow.name in stamps for flow in its)
+    ]
 
 
 def read(lab: Lab, sent: Sequence[AnyFlow], directory: Path) -> Recording:

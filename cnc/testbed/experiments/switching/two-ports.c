@@ -33,6 +33,7 @@
 #define FRAME_OCTETS 2048
 #define RING FRAMES
 #define UNSUPPORTED 3
+#define PAUSE_US 50
 
 static void fail(int code, const char *format, ...)
 {
@@ -201,7 +202,7 @@ static void reuse(struct port *from, struct port *to)
 static void forward(struct port *from, struct port *to)
 {
 	struct xdp_desc *received = from->received.entries, *sent = to->sent.entries;
-	uint32_t count = waiting(&from->received);
+	uint32_t count = waiting(&from->received), before;
 
 	if (!count)
 		return;
@@ -209,13 +210,16 @@ static void forward(struct port *from, struct port *to)
 		sent[(to->sent.at + each) % RING] = received[(from->received.at + each) % RING];
 	taken(&from->received, count);
 	given(&to->sent, count);
-	/* The kernel sends 32 frames a call; and a driver may be busy. */
-	do {
+	/* The kernel sends 32 frames a call, and fewer where those before have not been received. Those
+	 * are taken by a thread of lower priority, which has to get to run. */
+	while ((before = __atomic_load_n(to->sent.consumer, __ATOMIC_ACQUIRE)) != to->sent.at) {
 		if (sendto(to->fd, NULL, 0, MSG_DONTWAIT, NULL, 0) < 0 && errno != EAGAIN &&
 		    errno != EBUSY && errno != ENOBUFS)
 			fail(1, "sending by an AF_XDP socket");
 		reuse(from, to);
-	} while (__atomic_load_n(to->sent.consumer, __ATOMIC_ACQUIRE) != to->sent.at);
+		if (__atomic_load_n(to->sent.consumer, __ATOMIC_ACQUIRE) == before)
+			usleep(PAUSE_US);
+	}
 }
 
 static void await_end(void)

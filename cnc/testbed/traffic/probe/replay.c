@@ -160,7 +160,7 @@ static void collect(struct flow *flow, int64_t offset_ns)
 		uint32_t kind = 0, id = UINT32_MAX;
 		int64_t *stamp;
 
-		if (!stamps_take(flow->fd, &message, MSG_ERRQUEUE | MSG_DONTWAIT, ns, &kind, &id))
+		if (stamps_take(flow->fd, &message, MSG_ERRQUEUE | MSG_DONTWAIT, ns, &kind, &id) < 0)
 			return;
 		if (id >= flow->sent || ns[0] == ABSENT)
 			continue;

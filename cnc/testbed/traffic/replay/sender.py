@@ -41,11 +41,15 @@ class ReplaySender(Station):
                 opened.write(f"flow {number} {to} {PORT} {flow.dscp}\n")
             opened.write(
                 f"run {parameters['duration_ns']} {parameters['drain_ns']} {self._turn} "
-                f"{int(parameters['stamps'])}\n"
+                f"{int(self._are_stamped(parameters['stamps']))}\n"
             )
             for at_ns, number, octets in self._packets(parameters["duration_ns"]):
                 opened.write(f"{at_ns} {number} {octets}\n")
         return [str(PROGRAM), "replay", str(file), "--output", str(self._output)]
+
+    def _are_stamped(self, stamps: bool | list[int]) -> bool:
+        """One program sends all of them, and stamps all where one is to have stamps."""
+        return stamps if isinstance(stamps, bool) else any(n in stamps for n in self._flows)
 
     def _packets(self, duration_ns: int) -> Iterator[tuple[int, int, int]]:
         """Instant, flow and UDP payload of each packet, in the order of time."""
