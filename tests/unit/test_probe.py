@@ -169,6 +169,17 @@ def test_a_signal_ends_a_receiver_with_what_it_has(port, tmp_path):
     assert len(read(file)[1]) == 3
 
 
+def test_what_the_kernel_has_at_the_signal_is_in_the_table_too(port, tmp_path):
+    file = tmp_path / "received.csv"
+    with receiver(file, port, "--wait", "1000s") as process:
+        process.send_signal(signal.SIGSTOP)
+        assert run("send", "127.0.0.1", "--port", port, "--count", 3).returncode == 0
+        process.send_signal(signal.SIGINT)
+        process.send_signal(signal.SIGCONT)
+    assert process.returncode == 0
+    assert len(read(file)[1]) == 3
+
+
 def test_a_receiver_that_got_nothing_says_so(port, tmp_path):
     with receiver(tmp_path / "received.csv", port) as process:
         process.send_signal(signal.SIGTERM)

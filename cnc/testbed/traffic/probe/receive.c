@@ -44,7 +44,7 @@ int probe_receive(const struct options *options)
 	clock_begin(options->by_tsc);
 	file = table_open(options);
 	fputs("ready\n", stderr);
-	while (received < options->count && !stopped) {
+	while (received < options->count) {
 		struct iovec into = {data, sizeof(data)};
 		struct msghdr message = {.msg_name = &from,
 					 .msg_namelen = sizeof(from),
@@ -56,9 +56,12 @@ int probe_receive(const struct options *options)
 		bool is_ours;
 		int64_t got, *stamps;
 
-		octets = stamps_take(fd, &message, 0, ns, &none, &none);
+		/* After a signal, what the kernel has already. */
+		octets = stamps_take(fd, &message, stopped ? MSG_DONTWAIT : 0, ns, &none, &none);
 		if (octets < 0) {
-			if (errno == EAGAIN || errno == EINTR)
+			if (errno == EINTR)
+				continue;
+			if (errno == EAGAIN)
 				break;
 			fail("recvmsg: %s", strerror(errno));
 		}
