@@ -209,7 +209,7 @@ def test_a_name_that_the_model_has_not_is_refused_with_those_that_it_has():
 
 def test_without_mujoco_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "mujoco", None)
-    with pytest.raises(SystemExit, match=r"pip install 'tsn-control-plane\[robot\]'"):
+    with pytest.raises(SystemExit, match=r"pip install 'tsn-control-plane-lab\[robot\]'"):
         MujocoPlant(MODEL, ["position"], ["force"])
 
 
