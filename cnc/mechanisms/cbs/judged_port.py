@@ -33,6 +33,9 @@ from cnc.model import (
 _CONTROL_FRAMES = 4  # what a control class may send in a row if it states no burst
 _HIGHEST_BITS = 8 * 1_542  # what the agent has credit grow for: an ordinary frame on its way
 _TOLERANCE = Fraction(RATE_TOLERANCE_PPM, 1_000_000)
+_WITH_TAG = 1 + Fraction(
+    4, 64 + 20
+)  # Linux counts no VLAN tag; the shortest frame, with preamble and gap
 
 
 class Line(NamedTuple):
@@ -132,7 +135,7 @@ class PortShare:
         slope = self._most[its.number]
         highest = slope * _HIGHEST_BITS / self.rate.slowest + 8
         longest = self._streams[its.number].longest_bits
-        return Line(highest + 2 * longest, slope * (1 + _TOLERANCE))
+        return Line(highest + 2 * longest, slope * (1 + _TOLERANCE) * _WITH_TAG)
 
     def _wire_bits(self, its: TrafficClass) -> int:
         return 8 * (its.max_frame_octets + self._intent.network.overhead.physical_octets)

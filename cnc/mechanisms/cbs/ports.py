@@ -42,6 +42,8 @@ from cnc.model import (
 )
 
 _MILLION = 1_000_000
+_TAG_OCTETS = 4
+_LEAST_COUNTED_OCTETS = 84  # of the shortest frame, with preamble and gap
 # The agent bounds the credit of a class by what it gains while the longest ordinary frame is sent:
 # 1,522 octets with a VLAN tag and its frame check sequence, preamble and gap.
 HIGHEST_CREDIT_BITS = 8 * 1542
@@ -159,13 +161,15 @@ class Port:
     def credit_output(self, its: TrafficClass) -> Affine:
         """What a class with credit sends at most, from the highest credit to the lowest, and one
         frame more: a port may account for a frame and then find that it does not fit before its
-        gate shuts (taprio_dequeue_from_txq and qdisc_peek_dequeued of Linux 6.12)."""
+        gate shuts (taprio_dequeue_from_txq and qdisc_peek_dequeued of Linux 6.12). Linux accounts
+        for a frame without its VLAN tag, which it keeps beside the frame."""
         slope_bps, longest_bits = (
             self.slopes_bps[its.number],
             self._streams[its.number].longest_bits,
         )
         highest_bits = 8 - (-HIGHEST_CREDIT_BITS * slope_bps // self.slowest_bps)
-        rate_bps = -(-slope_bps * (_MILLION + RATE_TOLERANCE_PPM) // _MILLION)
+        counted_bps = -(-slope_bps * (_MILLION + RATE_TOLERANCE_PPM) // _MILLION)
+        rate_bps = -(-counted_bps * (_LEAST_COUNTED_OCTETS + _TAG_OCTETS) // _LEAST_COUNTED_OCTETS)
         return Affine(highest_bits + 2 * longest_bits, rate_bps)
 
     def _control(self, its: TrafficClass) -> Affine:
