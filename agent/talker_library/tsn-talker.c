@@ -4,11 +4,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/errqueue.h>
 #include <linux/net_tstamp.h>
 #include <linux/pkt_sched.h>
 #include <linux/rtnetlink.h>
 #include <netinet/in.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -421,6 +423,57 @@ int tsn_launch_drain(struct tsn_launch *launch)
 				launch->refused++;
 		}
 	}
+}
+
+/* --- what the agent is told (agent/mechanisms/talker_offsets/lateness.py) ------------------------- */
+
+/* The name of a stream as part of a file's name, as in a URL; -ENAMETOOLONG where it has no room. */
+static int escaped(const char *name, char *into, size_t room)
+{
+	static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-~";
+	size_t used = 0;
+
+	for (; *name; name++) {
+		if (used + 4 > room)
+			return -ENAMETOOLONG;
+		if (strchr(plain, *name))
+			into[used++] = *name;
+		else
+			used += sprintf(into + used, "%%%02X", (unsigned char)*name);
+	}
+	into[used] = 0;
+	return 0;
+}
+
+int tsn_launch_report(const struct tsn_launch *launch, const char *file, const char *stream, unsigned path)
+{
+	const char *slash = strrchr(file, '/');
+	int fd, octets, result, folder = slash ? slash - file : 1;
+	char name[3 * NAME_MAX], final[PATH_MAX], new[PATH_MAX + 4], text[128];
+
+	result = escaped(stream, name, sizeof(name));
+	if (result)
+		return result;
+	if (snprintf(final, sizeof(final), "%.*s/lateness/%s.%u", folder, slash ? file : ".", name, path) >=
+	    (int)sizeof(final))
+		return -ENAMETOOLONG;
+	snprintf(new, sizeof(new), "%s.new", final);
+	octets = snprintf(text, sizeof(text),
+			  "{\"format\": \"tsn-lateness/2\", \"missed\": %llu, \"refused\": %llu}",
+			  (unsigned long long)launch->missed, (unsigned long long)launch->refused);
+	unlink(new);
+	fd = open(new, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+	if (fd < 0)
+		return -errno;
+	/* The agent is another user, whatever the umask is. */
+	result = fchmod(fd, 0644) || write(fd, text, octets) != octets ? -errno : 0;
+	if (close(fd) && !result)
+		result = -errno;
+	if (!result && rename(new, final))
+		result = -errno;
+	if (result)
+		unlink(new);
+	return result;
 }
 
 uint64_t tsn_tai_ns(void)

@@ -68,6 +68,11 @@ int tsn_launch_send(struct tsn_launch *launch, const void *frame, size_t octets,
 /* Count the frames that did not leave. */
 int tsn_launch_drain(struct tsn_launch *launch);
 
+/* Tell tsn-agent, whose offsets are in `file`, how many frames of a stream did not leave, for `cnc status`;
+ * once in some seconds is enough. -ENOENT, -EACCES: nobody, or not this user, may tell it
+ * (docs/operate/end-stations.md). */
+int tsn_launch_report(const struct tsn_launch *launch, const char *file, const char *stream, unsigned path);
+
 uint64_t tsn_tai_ns(void);
 void tsn_sleep_until(uint64_t instant_ns);
 

@@ -29,6 +29,8 @@ static int talk(const char *offsets, const char *stream, int fd, int frames)
 		return result;
 	tsn_sleep_until(next.instant_ns + LEAD_NS);
 	result = tsn_launch_drain(&launch);
+	if (!result)
+		result = tsn_launch_report(&launch, offsets, stream, 1);
 	printf("%s %llu missed %llu refused\n", next.interface, (unsigned long long)launch.missed,
 	       (unsigned long long)launch.refused);
 	return result;
