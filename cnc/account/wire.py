@@ -21,6 +21,7 @@ from cnc.model import (
 _CONTROL_FRAMES = 4  # what a control class may send in a row if it states no burst
 _CONTROL_PARTS = 10  # what a control class may take of a link at most if it states no rate
 _FOR_EVER_NS = 2**62
+_MERGE_FRAGMENT_OCTETS = 64  # the least that a MAC Merge sends at once, 4 octets of check included
 _MILLION = 1_000_000
 
 
@@ -70,11 +71,28 @@ def _longer_ns(intent: Intent, link: Link, traffic_class: TrafficClass) -> int:
 
 def best_effort_ns(intent: Intent, link: Link) -> int:
     """How long a frame of best effort, or another that is not planned, may keep a talker's port
-    from a scheduled one."""
+    from a scheduled one; or a switch's port, where it gives way."""
     talker = intent.network.end_stations.get(link.source.node)
-    if talker is None or talker.interference is TalkerInterference.NONE:
+    if talker is None:
+        return merged_ns(intent, link)
+    if talker.interference is TalkerInterference.NONE:
         return 0
     return longest_unplanned_ns(intent, link)
+
+
+def merged_ns(intent: Intent, link: Link) -> int:
+    """How long an express frame waits for a preemptable one: that has just begun, or gone on, and
+    neither what is sent of it nor what would be left may be shorter than a fragment."""
+    sent = _MERGE_FRAGMENT_OCTETS - 4  # and its check, if it ends there
+    left = _MERGE_FRAGMENT_OCTETS - 1  # one octet too few
+    physical = intent.network.overhead.physical_octets
+    return max(
+        (
+            transmission_max_ns(min(c.max_frame_octets, sent + left) + physical, link.rate_bps)
+            for c in intent.preemptable_classes(link)
+        ),
+        default=0,
+    )
 
 
 def unplanned_best_effort_ns(intent: Intent, link: Link) -> int:
@@ -132,9 +150,11 @@ def control_part(intent: Intent, link: Link) -> tuple[int, int]:
 
 
 def _longest_below_ns(intent: Intent, link: Link) -> int:
-    """The longest frame of any class but control."""
+    """The longest frame of any class but control, for which control has to wait."""
+    merged = intent.preemptable_classes(link)
     others = (c for c in intent.classes.values() if c.role is not ClassRole.CONTROL)
-    return max((wire_ns(intent, link, c) for c in others), default=0)
+    whole = [wire_ns(intent, link, c) for c in others if c not in merged]
+    return max([*whole, merged_ns(intent, link)])
 
 
 def _control_burst_ns(intent: Intent, link: Link) -> int:
@@ -177,8 +197,11 @@ def guard_ns(intent: Intent, link: Link, unplanned: TrafficClass) -> int:
 
     A frame that was let through may start the network's gate margin later. Where only what ends
     before its gate closes is let through, it is that margin, the gap after the frame, and what the
-    frame takes longer than at the nominal rate, at which it fitted.
+    frame takes longer than at the nominal rate, at which it fitted. One that gives way counts with
+    the frames that it delays (`merged_ns`).
     """
+    if unplanned in intent.preemptable_classes(link):
+        return intent.network.gate_margin_ns
     if link.fits_only:
         gap = transmission_max_ns(intent.network.overhead.gap_octets, link.rate_bps)
         return gap + _longer_ns(intent, link, unplanned) + intent.network.gate_margin_ns

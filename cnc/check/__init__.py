@@ -13,7 +13,7 @@ worst and best cases itself, and looks whether each rule holds:
     fifo                             frames leave each queue in the planned order, come what may
     gate-missing, gate-stray         every port in use of a switch, or of a talker with gates, has
                                      a gate control list, no other has
-    preemption                       no port is to preempt frames, which nothing configures
+    preemption                       no port is to preempt frames where nothing configures it
     gate-cycle, gate-interval, gate-tick, gate-entries, gate-mask
                                      the list is one that the port can run
     gate-given, gate-frame           a list that an operator gives is run as it is given, or, where

@@ -13,6 +13,7 @@ from cnc.check.mechanisms import given_ports, given_repeats_ns
 from cnc.model import (
     ClassRole,
     GateControlList,
+    GateMode,
     Intent,
     Link,
     Network,
@@ -97,10 +98,11 @@ def judge_lists(
             fault := _cycle_fault(gates, plan.intent, repeat_ns, is_given=port in given)
         ):
             yield Violation("gate-cycle", str(port), fault)
-        if network.links[port].preemption:
+        if network.links[port].preemption and not _may_preempt(network, port):
             text = (
-                "its intent has preemption: true, which nothing configures; remove the key and "
-                "plan again"
+                "its intent has preemption: true, which nothing configures there: the agent hands "
+                "preemptable classes to a port with a list that it runs itself (gates: "
+                "full-offload); remove the key and plan again"
             )
             yield Violation("preemption", str(port), text)
         if port in given:
@@ -115,6 +117,14 @@ def is_gated_port(network: Network, port: PortRef) -> bool:
     station = network.end_stations.get(port.node)
     has_gates = station is not None and station.gate_mode is not None
     return port in network.links and (port.node in network.bridges or has_gates)
+
+
+def _may_preempt(network: Network, port: PortRef) -> bool:
+    """Whether a rollout can have frames of a port give way to others: of a switch with the agent,
+    whose ports run their lists, and start frames that do not end before their gate closes."""
+    is_offloaded = network.gate_mode(port.node) is GateMode.FULL_OFFLOAD
+    is_ours = port.node in network.bridges and network.profile(port.node) is None
+    return is_offloaded and is_ours and not network.links[port].fits_only
 
 
 def _masks(gates: GateControlList) -> set[int]:

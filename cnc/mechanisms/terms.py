@@ -31,6 +31,13 @@ from cnc.model import (
     transmission_max_ns,
 )
 
+# What of a preemptable frame cannot be interrupted, with `addFragSize` 0: no part of it may have
+# less than 64 octets with its check (IEEE Std 802.3-2018, 99.4.4), so that one of 124 is the
+# shortest that can be divided.
+_FRAGMENT_MIN_OCTETS = 64
+_CHECK_OCTETS = 4
+UNDIVIDED_OCTETS = 2 * _FRAGMENT_MIN_OCTETS - _CHECK_OCTETS - 1
+
 
 @cache
 def _admissions() -> tuple[Admission, ...]:
@@ -233,8 +240,11 @@ def _control_burst_ns(intent: Intent, link: Link) -> int:
 
 def _others_longest_ns(intent: Intent, link: Link) -> int:
     """How long a frame of another class may be on the link, for which control waits."""
-    others = (ClassRole.SCHEDULED, ClassRole.BEST_EFFORT)
-    return max(longest_frame_ns(intent, link, role) for role in others)
+    gives_way = intent.preemptable_classes(link)
+    others = [
+        c for c in intent.classes.values() if c.role is not ClassRole.CONTROL and c not in gives_way
+    ]
+    return max(longest_ns(intent, link, others), gives_way_ns(intent, link))
 
 
 def _other_class_ns(intent: Intent, link: Link) -> int:
@@ -272,12 +282,24 @@ def control_between_ns(intent: Intent, link: Link, stream: Stream) -> int:
 
 
 def interference_ns(intent: Intent, link: Link) -> int:
-    """How long what the sender itself sends at any time may keep the link from a scheduled
-    frame."""
+    """How long what the sender itself sends at any time, and no gate holds back, may keep the link
+    from a scheduled frame."""
     talker = intent.network.end_stations.get(link.source.node)
-    if talker is None or talker.interference is TalkerInterference.NONE:
-        return 0  # a bridge shuts the gates of the others in time
+    if talker is None:  # a bridge shuts the gates of the others in time, or has them give way
+        return gives_way_ns(intent, link)
+    if talker.interference is TalkerInterference.NONE:
+        return 0
     return longest_unplanned_ns(intent, link)
+
+
+def gives_way_ns(intent: Intent, link: Link) -> int:
+    """How long a preemptable frame may still keep the link when another is due; 0 where none is
+    preemptable. It goes on whenever no other frame is there, whatever its gate does."""
+    longest = (c.max_frame_octets for c in intent.preemptable_classes(link))
+    octets = max((min(its, UNDIVIDED_OCTETS) for its in longest), default=None)
+    if octets is None:
+        return 0
+    return transmission_max_ns(octets + intent.network.overhead.physical_octets, link.rate_bps)
 
 
 def late_interference_ns(intent: Intent, link: Link) -> int:

@@ -192,6 +192,10 @@ class Intent:
         """Those of best effort that have no bound, and take frames that no other class names."""
         return [its for its in self.classes_with(ClassRole.BEST_EFFORT) if its.shaper is None]
 
+    def preemptable_classes(self, link: Link) -> list[TrafficClass]:
+        """Those whose frames give way on a link to frames of all others, which are express."""
+        return self.unreserved_classes() if link.preemption else []
+
     def planned_classes(self) -> list[TrafficClass]:
         """Those whose frames have planned times."""
         return [c for c in self.classes_with(ClassRole.SCHEDULED) if not c.windows_are_given]

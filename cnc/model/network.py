@@ -236,7 +236,7 @@ class Link:
     gate_tick_ns: int = 1  # gates change at multiples of it
     gate_early_ns: int = 0  # gates may open and close so much sooner than their list says
     fits_only: bool = False  # it starts no frame that would not end before its gate closes
-    preemption: bool = False  # asked for by a plan of before; nothing configures it
+    preemption: bool = False  # frames that no stream has give way to all others (IEEE 802.3br)
 
     def within(self, limits: GateLimits) -> Link:
         """The link with the tighter of its own limits and `limits`."""

@@ -179,7 +179,10 @@ def _too_unsteady(problem: Problem, route: Route) -> str | None:
         rest = least - margin - own - control - error - by_rate
         parts = [
             (f"{late} {us(margin)} ({key})", margin),
-            (f"best effort of the talker itself {us(own)}", own),
+            (
+                f"best effort {'of the talker itself' if talker else 'that gives way'} {us(own)}",
+                own,
+            ),
             (f"control frames in the way {us(control)}", control),
             (f"clock error {us(error)}", error),
             (f"a link within 100 ppm of its rate {us(by_rate)}", by_rate),

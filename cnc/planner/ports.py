@@ -24,11 +24,14 @@ def guard_ns(intent: Intent, link: Link, classes: Collection[TrafficClass] | Non
 
     Their last frame may start as late as any other for reasons of its sender. A port that starts
     only what fits has sent its last bit when the gate closes, and the gap follows (802.1Q 8.6.8.4);
-    but the port reckons at its nominal rate, and the link may be slower.
+    but the port reckons at its nominal rate, and the link may be slower. A preemptable frame need
+    not end: how long it takes to give way delays each frame (`gives_way_ns`).
     """
     network = intent.network
     if classes is None:
         classes = intent.classes_with(ClassRole.BEST_EFFORT)
+    preemptable = intent.preemptable_classes(link)
+    classes = [each for each in classes if each not in preemptable]
     if link.fits_only:
         last_ns = transmission_max_ns(network.overhead.gap_octets, link.rate_bps)
         last_ns += outlasts_ns(intent, link, classes)

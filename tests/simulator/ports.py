@@ -162,7 +162,8 @@ class Port:
         best_effort = intent.classes_with(ClassRole.BEST_EFFORT)
         self._best_effort = Gate(gates, sum(1 << c.number for c in best_effort))
         sizes = [c.max_frame_octets for c in best_effort]
-        if link.preemption:
+        self._is_preempted = link.preemption and all(c.shaper is None for c in best_effort)
+        if self._is_preempted:
             sizes = [min(size, _NOT_PREEMPTABLE_OCTETS) for size in sizes]
         self._best_effort_ns = max(
             (octets_ns(size + physical, link.rate_bps, faster_ppm) for size in sizes), default=0
@@ -210,7 +211,7 @@ class Port:
             if stretch is None:
                 continue
             if stretch.open_ns <= now_ns:
-                if self._is_taken(now_ns):
+                if self._goes_on(now_ns) or self._is_taken(now_ns):
                     return Step(again_ns=self._free_ns)
                 if step := self._start(frame, now_ns, stretch.close_ns - fits):
                     return step
@@ -261,6 +262,15 @@ class Port:
         self._control.hold(start, end)
         self._free_ns = max(self._free_ns, end)
         return end > now_ns
+
+    def _goes_on(self, now_ns: int) -> bool:
+        """Whether a frame that gave way has just gone on, whatever its gate: it does whenever the
+        link is idle."""
+        if not self._is_preempted or not self._has_best_effort or now_ns <= self._free_ns:
+            return False
+        self._control.hold(now_ns, now_ns + self._best_effort_ns)
+        self._free_ns = now_ns + self._best_effort_ns
+        return True
 
     def _start(self, frame: Frame, now_ns: int, last_start_ns: int) -> Step | None:
         """Let the frame go, or first control frames; None if it does not fit.
