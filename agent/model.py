@@ -71,6 +71,29 @@ class LinuxBridge:
     port_states: Mapping[str, str] = field(default_factory=dict)
 
 
+class VerifyStatus(StrEnum):
+    """Whether the other end of a link was found to put fragments together; the names are those of
+    tsn-linux."""
+
+    UNKNOWN = "unknown"
+    INITIAL = "initial"
+    VERIFYING = "verifying"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    DISABLED = "disabled"
+
+
+@dataclass(frozen=True, slots=True)
+class MacMerge:
+    """What the MAC merge layer of a port does (IEEE 802.3 clause 99): whether it is to interrupt
+    preemptable frames, and does. A fragment has so many octets at least, without its check."""
+
+    tx_enabled: bool = False
+    tx_active: bool = False
+    verify_status: VerifyStatus = VerifyStatus.UNKNOWN
+    tx_min_fragment_octets: int = 60
+
+
 def _part(parts: tuple[Any, ...], kind: type[Part]) -> Part:
     return next((part for part in parts if isinstance(part, kind)), None) or kind()
 
@@ -100,7 +123,7 @@ class PortState:
     """What the kernel says about one port; `state[Kind]` is the part of one mechanism.
 
     `foreign_qdisc` names a root qdisc that the agent did not set. `statistics` has the names of
-    RFC 8343. `has_mac_merge`: the port can interrupt a preemptable frame (IEEE 802.3 clause 99).
+    RFC 8343. `mac_merge` is None where the port can interrupt no frame.
     `has_hardware_stamps`: its hardware stamps what it sends and receives (ethtool -T).
     `carrier_losses` counts how often the link went down. `bridge` is the Linux bridge that the
     port is a member of, `as_bridge` what the interface is set to if it is one itself, and
@@ -122,7 +145,7 @@ class PortState:
     oper_status: OperStatus = OperStatus.UNKNOWN
     mac_address: str | None = None
     driver: str | None = None
-    has_mac_merge: bool = False
+    mac_merge: MacMerge | None = None
     has_hardware_stamps: bool = False
     statistics: Mapping[str, int] = field(default_factory=dict)
     carrier_losses: int = 0

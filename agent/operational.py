@@ -245,7 +245,7 @@ def _kernel(state: PortState) -> Node:
     foreign = state.foreign_qdisc
     node: Node = {
         "tx-queues": state.tx_queues,
-        "mac-merge": state.has_mac_merge,
+        "mac-merge": state.mac_merge is not None,
         "hardware-time-stamps": state.has_hardware_stamps,
         "hardware-forwards": state.switch_id is not None,
         "root-qdisc": f"foreign: {foreign}" if foreign else state.root_qdisc,

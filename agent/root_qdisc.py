@@ -24,6 +24,8 @@ CHILD_MAJOR = 0x7A1
 ROOT = 0  # the place of the root's own contribution
 # That of the traffic classes by which a port without gates gives frames to the children's queues.
 CLASSES = -1
+# That of the classes whose frames a port with gates is to have interrupted by others.
+PREEMPTABLE = -2
 NO_QDISC = "noqueue"  # what the kernel shows where there is none
 
 
@@ -44,19 +46,34 @@ class ChildQdisc:
 
 
 @dataclass(frozen=True, slots=True)
+class PreemptableClasses:
+    """The numbers of these classes, sorted."""
+
+    numbers: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class RootQdisc(KernelObject):
     """A root at the place ROOT, or `TrafficClasses` at CLASSES, and `ChildQdisc`s behind it.
 
-    Where both are contributed the one at ROOT is set.
+    Where both are contributed the one at ROOT is set, with `PreemptableClasses`, if any.
     """
 
     removed_in: ClassVar[Stage] = Stage.OPEN_GATES
     set_in: ClassVar[Stage] = Stage.CLOSE_GATES
 
     def problems(self, contributions: Sequence[Contribution]) -> Iterator[str]:
-        if any(each.place <= ROOT for each in contributions):
+        places = {each.place for each in contributions}
+        if PREEMPTABLE in places and ROOT not in places:
+            yield (
+                f"port {self.port}: preemption needs gates on this port: the kernel hands the "
+                "preemptable classes to it with them"
+            )
+        if places & {ROOT, CLASSES}:
             return
         for each in contributions:
+            if each.place == PREEMPTABLE:
+                continue
             yield (
                 f"port {self.port}: {each.owner} needs gates on this port: a {each.content.kind} "
                 f"qdisc on transmit queue {each.content.queue} has no root qdisc to belong to"

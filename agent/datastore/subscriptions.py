@@ -74,6 +74,7 @@ MODULES = (
     "ieee802-dot1q-sched",
     "ieee802-dot1q-sched-bridge",
     "ieee802-dot1q-cbsa-bridge",
+    "ieee802-dot1q-preemption-bridge",
     "ieee1588-ptp-tt",
     "ieee802-dot1as-gptp",
     "tsn-linux",

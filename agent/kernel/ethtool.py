@@ -1,7 +1,5 @@
 """What drivers say of their ports, asked through ethtool: unlike sysfs it follows the namespace."""
 
-# mypy: allow-subclassing-any
-
 from __future__ import annotations
 
 import ctypes
@@ -12,13 +10,12 @@ from typing import Any
 
 from pyroute2 import GenericNetlinkSocket
 from pyroute2.ethtool.ioctl import EthtoolError, IoctlEthtool
-from pyroute2.netlink import NLM_F_DUMP, NLM_F_REQUEST, genlmsg
+from pyroute2.netlink import NLM_F_DUMP, NLM_F_REQUEST
 from pyroute2.netlink.exceptions import NetlinkError
-from pyroute2.netlink.generic.ethtool import (
-    ETHTOOL_GENL_NAME,
-    ETHTOOL_GENL_VERSION,
-    ethtoolheader,
-)
+from pyroute2.netlink.generic.ethtool import ETHTOOL_GENL_NAME
+
+from agent.kernel import ethtool_mm
+from agent.model import MacMerge
 
 BPS_PER_MBPS = 1_000_000
 SPEED_UNKNOWN_MBPS = 0xFFFF_FFFF  # SPEED_UNKNOWN of linux/ethtool.h, read as unsigned
@@ -30,7 +27,6 @@ STAMPS_IN_HARDWARE = 1 << 0 | 1 << 2 | 1 << 6  # of what is sent and received, a
 STAMPS_IN_SOFTWARE = 1 << 1 | 1 << 3 | 1 << 4
 HARDWARE_STAMPS_ON = 1 << 1
 DSA = "dsa"  # dsa_user_get_drvinfo of net/dsa/user.c
-ETHTOOL_MSG_MM_GET = 42  # since Linux 6.3; pyroute2 has no MAC merge
 
 
 def device_driver(name: str, interfaces: Path = Path("/sys/class/net")) -> str | None:
@@ -76,13 +72,6 @@ class TimeStampingAbility:
 
     in_software: bool = False
     hardware_clock: int | None = None
-
-
-class _MacMerge(genlmsg):
-    """ETHTOOL_MSG_MM_GET and its reply, as far as the header that names the interface."""
-
-    nla_map = (("ETHTOOL_A_MM_UNSPEC", "none"), ("ETHTOOL_A_MM_HEADER", "ethtoolheader"))
-    ethtoolheader = ethtoolheader
 
 
 class Ethtool:
@@ -152,28 +141,24 @@ class Ethtool:
         except (EthtoolError, OSError):
             return None
 
-    def with_mac_merge(self) -> frozenset[int]:
-        """Indices of the interfaces whose driver has a MAC merge layer (IEEE 802.3 clause 99).
+    def mac_merges(self) -> dict[int, MacMerge]:
+        """By index of the interface what drivers say of MAC merge layers (IEEE 802.3 clause 99).
 
         One dump for all; the kernel leaves the others out (ethtool/netlink.c). Empty on kernels
         that cannot tell.
         """
-        request = _MacMerge()
-        request["cmd"], request["version"] = ETHTOOL_MSG_MM_GET, ETHTOOL_GENL_VERSION
-        request["attrs"] = [("ETHTOOL_A_MM_HEADER", {"attrs": []})]
         try:
             if not self._bound:
-                self._netlink.bind(ETHTOOL_GENL_NAME, _MacMerge)
+                self._netlink.bind(ETHTOOL_GENL_NAME, ethtool_mm.mac_merge_msg)
                 self._bound = True
-            replies = tuple(
-                self._netlink.nlm_request(
-                    request, msg_type=self._netlink.prid, msg_flags=NLM_F_REQUEST | NLM_F_DUMP
-                )
+            replies = self._netlink.nlm_request(
+                ethtool_mm.request(),
+                msg_type=self._netlink.prid,
+                msg_flags=NLM_F_REQUEST | NLM_F_DUMP,
             )
+            return dict(map(ethtool_mm.reply, replies))
         except NetlinkError:
-            return frozenset()
-        headers = (reply.get("ETHTOOL_A_MM_HEADER") for reply in replies)
-        return frozenset(header.get("ETHTOOL_A_HEADER_DEV_INDEX") for header in headers)
+            return {}
 
     def close(self) -> None:
         self._ioctl.close()

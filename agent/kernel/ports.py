@@ -16,7 +16,7 @@ from agent.kernel.ethtool import Ethtool
 from agent.kernel.netlink_batch import NetlinkSocket
 from agent.kernel.wake_up_monitor import WakeUpMonitor, monitored
 from agent.mechanism import Mechanism, Node, Observation, present_objects
-from agent.model import AgentError, Clock, EmulatedLink, PortConfig, PortState, PtpStatus
+from agent.model import AgentError, Clock, EmulatedLink, MacMerge, PortConfig, PortState, PtpStatus
 from agent.root_qdisc import RootQdisc
 from agent.wake_ups import WakeUps
 
@@ -62,16 +62,16 @@ class KernelPorts(MachineClocks):
 
     def read(self) -> Mapping[str, PortState]:
         """Every interface but the loopback, by name."""
-        with_mac_merge = self._ethtool.with_mac_merge()
+        mac_merges = self._ethtool.mac_merges()
         states = {
-            port.name: self._port_state(port, port.index in with_mac_merge)
+            port.name: self._port_state(port, mac_merges.get(port.index))
             for port in link.read(self._ipr)
         }
         for adapter in self._adapters.values():
             states = adapter.read(states)
         return states
 
-    def _port_state(self, port: link.Link, has_mac_merge: bool) -> PortState:
+    def _port_state(self, port: link.Link, mac_merge: MacMerge | None) -> PortState:
         driver = self._ethtool.driver(port.name)
         speed_bps, emulated = self._ethtool.speed_bps(port.name), None
         rate_bps = self._emulated_bps.get(port.name)
@@ -87,7 +87,7 @@ class KernelPorts(MachineClocks):
             oper_status=port.oper_status,
             mac_address=port.mac_address,
             driver=driver,
-            has_mac_merge=has_mac_merge,
+            mac_merge=mac_merge,
             has_hardware_stamps=self._ethtool.time_stamping(port.name).hardware_clock is not None,
             statistics=port.statistics,
             carrier_losses=port.carrier_losses,

@@ -31,6 +31,8 @@ FLAG_FULL_OFFLOAD = 0x2
 CMD_SET_GATES = 0
 CMD_SET_AND_HOLD = 1
 CMD_SET_AND_RELEASE = 2
+FP_EXPRESS = 1  # TC_FP_* of linux/pkt_sched.h, since Linux 6.4
+FP_PREEMPTIBLE = 2
 
 TCA_STAB_BASE, TCA_STAB_DATA = 1, 2
 _TC_SIZESPEC = struct.Struct("=BBhiIIII")  # struct tc_sizespec

@@ -18,6 +18,7 @@ from agent.mechanisms.gates import gates_with
 from agent.mechanisms.identification import IDENTIFICATION
 from agent.mechanisms.launch_time import LAUNCH_TIME
 from agent.mechanisms.multipath import multipath
+from agent.mechanisms.preemption import PREEMPTION
 from agent.mechanisms.received_priority import RECEIVED_PRIORITY
 from agent.mechanisms.sent_priority import SENT_PRIORITY
 from agent.mechanisms.stream_filters import stream_filters
@@ -46,6 +47,7 @@ def mechanisms(state_dir: Path, *, shared_clock: bool = False) -> tuple[Mechanis
         frer(state_dir / "bpf"),
         LAUNCH_TIME,
         CREDIT_BASED_SHAPER,
+        PREEMPTION,
         talker_offsets(state_dir / "offsets.json"),
         clock(state_dir / "ptp", shared_clock=shared_clock),
         multipath(state_dir / "multipath.json"),

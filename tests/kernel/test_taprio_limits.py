@@ -144,7 +144,7 @@ def test_software_gates_are_refused_where_hardware_forwards_past_them(
 def test_a_port_tells_who_and_how_it_is(kernel):
     state = kernel.read()["p1"]
     assert (state.driver, state.mac_address) == ("veth", "02:00:00:00:01:01")
-    assert (state.oper_status, state.has_mac_merge) == (OperStatus.UP, False)
+    assert (state.oper_status, state.mac_merge) == (OperStatus.UP, None)
     assert state.statistics["in-octets"] >= 0
     with IPRoute() as ipr:
         ipr.link("set", index=state.ifindex, state="down")

@@ -24,7 +24,7 @@ from agent.mechanisms.gates.model import (
     TaprioMode,
 )
 from agent.memory_ports import MemoryPorts
-from agent.model import AgentError, Clock, OperStatus, PortConfig, PortState, PtpStatus
+from agent.model import AgentError, Clock, MacMerge, OperStatus, PortConfig, PortState, PtpStatus
 from agent.root_qdisc import NO_QDISC
 from agent.switch import Applied, Switch
 
@@ -45,7 +45,7 @@ def port(name: str, ifindex: int = 2, *, foreign_qdisc: str | None = None) -> Po
         oper_status=OperStatus.UP,
         mac_address=f"02:00:00:00:00:{ifindex:02x}",
         driver="recording",
-        has_mac_merge=True,
+        mac_merge=MacMerge(),
         statistics={"in-octets": 2**40, "in-errors": 1, "out-octets": 2**41},
         parts=(GateState(limits_by_mode=dict.fromkeys(TaprioMode, limits)),),
     )

@@ -27,7 +27,7 @@ from agent.mechanisms.gates.model import (
 from agent.mechanisms.gates.openings import binding_max_sdu_octets, longest_opening_ns
 from agent.mechanisms.gates.operational import operational
 from agent.memory_ports import MemoryPorts
-from agent.model import AgentError, Clock, EmulatedLink, PortState, Refusal
+from agent.model import AgentError, Clock, EmulatedLink, MacMerge, PortState, Refusal
 from agent.root_qdisc import RootQdisc
 from agent.switch import Switch, plan
 from agent.switch import problems as switch_problems
@@ -438,7 +438,7 @@ def of_length(count, mode=TaprioMode.SOFTWARE):
     return replace(taprio, mode=mode)
 
 
-OFFLOADING = replace(BARE, driver="tsnep", has_mac_merge=True)
+OFFLOADING = replace(BARE, driver="tsnep", mac_merge=MacMerge())
 
 
 def test_a_list_longer_than_the_port_takes_is_refused():
@@ -525,7 +525,7 @@ def test_software_gates_that_hardware_forwards_past_are_refused_and_published():
 def test_hold_and_release_need_a_mac_merge_layer_and_hardware_gates():
     offloaded = replace(HOLDING, mode=TaprioMode.FULL_OFFLOAD)
     assert problems(offloaded, OFFLOADING) == []
-    assert problems(offloaded, replace(OFFLOADING, has_mac_merge=False)) == [
+    assert problems(offloaded, replace(OFFLOADING, mac_merge=None)) == [
         (
             "port p1: gate control entries 0, 1: frame preemption: the driver of p1 (tsnep) has no "
             "MAC merge layer, IEEE 802.3 clause 99; ethtool --show-mm p1"

@@ -63,9 +63,18 @@ def replace(ipr: IPRoute, port: str, ifindex: int, before: Tree, after: Tree) ->
         if not in_place:
             roots.change(ipr, port, ifindex, new_root, root)
             now = {}
-        if root and _change_children(ipr, port, ifindex, now, children):
+        if root and (
+            _change_children(ipr, port, ifindex, now, children)
+            or (in_place and _hands_classes(root))
+        ):
             roots.change(ipr, port, ifindex, root, root)
         raise
+
+
+def _hands_classes(root: Root) -> bool:
+    """Whether it says which classes are preemptable: a taprio keeps also those that the kernel has
+    refused, and every later change of it would be refused with them."""
+    return isinstance(root, Taprio) and root.preemptable is not None
 
 
 def restart(ipr: IPRoute, port: str, ifindex: int, root: Taprio, children: Children) -> None:

@@ -34,7 +34,14 @@ from agent.mechanisms.gates.model import (
 from agent.mechanisms.gates.roots import Root
 from agent.mechanisms.gates.taprio_dump import DumpedQdisc, LinkSpeed
 from agent.model import NS_PER_S, AgentError, PortConfig, PortState
-from agent.root_qdisc import CLASSES, ROOT, RootQdisc, root_of
+from agent.root_qdisc import (
+    CLASSES,
+    PREEMPTABLE,
+    ROOT,
+    PreemptableClasses,
+    RootQdisc,
+    root_of,
+)
 
 
 class GateAdapter(KernelAdapter):
@@ -130,8 +137,9 @@ class GateAdapter(KernelAdapter):
         self, target: KernelObject, before: Sequence[Contribution], after: Sequence[Contribution]
     ) -> None:
         port, ifindex = target.port_and_ifindex()
-        root, children_before = _split(before)
-        new_root, children_after = _split(after)
+        says_preemptable = any(each.place == PREEMPTABLE for each in (*before, *after))
+        root, children_before = _split(before, says_preemptable=says_preemptable)
+        new_root, children_after = _split(after, says_preemptable=says_preemptable)
         children.replace(
             self._ipr, port, ifindex, (root, children_before), (new_root, children_after)
         )
@@ -182,10 +190,17 @@ def _refusal(restart: Callable[[], None], state: PortState) -> dict[str, str]:
     return {}
 
 
-def _split(contributions: Sequence[Contribution]) -> tuple[Root | None, Children]:
+def _split(
+    contributions: Sequence[Contribution], *, says_preemptable: bool = False
+) -> tuple[Root | None, Children]:
+    """The root, which `says_preemptable` classes where there are or were some, and its children."""
     by_place = {each.place: each.content for each in contributions}
     below = {content.queue: content for place, content in by_place.items() if place > ROOT}
-    return by_place.get(ROOT, by_place.get(CLASSES)), below
+    root: Root | None = by_place.get(ROOT, by_place.get(CLASSES))
+    if says_preemptable and isinstance(root, Taprio):
+        classes = by_place.get(PREEMPTABLE, PreemptableClasses(()))
+        root = replace(root, preemptable=classes.numbers)
+    return root, below
 
 
 def _is_offloaded(state: PortState) -> bool:

@@ -67,13 +67,17 @@ class GateSchedule:
 class Taprio:
     """One port's taprio.
 
-    The kernel changes `schedule`, `max_sdu_octets` and the size table in place, no more.
+    The kernel changes `schedule`, `max_sdu_octets`, `preemptable` and the size table in place, no
+    more.
 
     `priority_map[p]` is the traffic class of skb priority p (16 entries), `queues[t]` the transmit
     queues of class t. `max_sdu_octets[t]` limits the service data units of class t (802.1Q
     queueMaxSDU; 0: no limit); it is empty, not all zero, where no class has a limit. On an
     `emulated` link frames count for as long as they take there (agent.mechanisms.gates
     .frame_lengths); UNKNOWN_LENGTHS says that they count for something else.
+
+    `preemptable` are the classes that another mechanism has handed to the port with it; None: none
+    were or are, so that a kernel which knows no preemption is told nothing.
     """
 
     priority_map: tuple[int, ...]
@@ -83,6 +87,7 @@ class Taprio:
     schedule: GateSchedule
     max_sdu_octets: tuple[int, ...] = ()
     emulated: EmulatedLink | None = None
+    preemptable: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -152,7 +152,7 @@ def _operation_problems(taprio: Taprio, state: PortState) -> Iterator[str]:
     if not asking:
         return
     entries = f"gate control {'entry' if len(asking) == 1 else 'entries'} {', '.join(asking)}: "
-    if not state.has_mac_merge:
+    if state.mac_merge is None:
         yield (
             f"{entries}frame preemption: the driver of {state.name} ({state.driver or 'unknown'}) "
             f"has no MAC merge layer, IEEE 802.3 clause 99; ethtool --show-mm {state.name}"

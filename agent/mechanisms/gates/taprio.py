@@ -45,6 +45,7 @@ def same_fixed_part(one: Taprio, other: Taprio) -> bool:
         schedule=other.schedule,
         max_sdu_octets=other.max_sdu_octets,
         emulated=other.emulated,
+        preemptable=other.preemptable,
     )
     return changed == other
 
@@ -89,7 +90,7 @@ def _replace(ipr: IPRoute, port: str, ifindex: int, taprio: Taprio) -> None:
             for entry in taprio.schedule.entries
         ],
         "tc_entries": [
-            {"index": traffic_class, "max_sdu": octets}
+            {"index": traffic_class, "max_sdu": octets, **_preemption(taprio, traffic_class)}
             for traffic_class, octets in enumerate(_max_sdu_octets(taprio))
         ],
         "stab": frame_lengths.table(taprio.emulated),
@@ -104,6 +105,15 @@ def _replace(ipr: IPRoute, port: str, ifindex: int, taprio: Taprio) -> None:
         raise AgentError(
             f"port {port}: the kernel refused the schedule: {reason(refusal)}"
         ) from refusal
+
+
+def _preemption(taprio: Taprio, traffic_class: int) -> dict[str, int]:
+    """Also of express classes: the kernel keeps what a class was before, even what it has refused
+    (taprio_parse_tc_entries)."""
+    if taprio.preemptable is None:
+        return {}
+    is_preemptable = traffic_class in taprio.preemptable
+    return {"fp": sched_taprio.FP_PREEMPTIBLE if is_preemptable else sched_taprio.FP_EXPRESS}
 
 
 def restart(ipr: IPRoute, port: str, ifindex: int, taprio: Taprio) -> None:
