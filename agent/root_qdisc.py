@@ -47,9 +47,10 @@ class ChildQdisc:
 
 @dataclass(frozen=True, slots=True)
 class PreemptableClasses:
-    """The numbers of these classes, sorted."""
+    """The numbers of these classes, and the priorities that lead to them, both sorted."""
 
-    numbers: tuple[int, ...]
+    numbers: tuple[int, ...] = ()
+    priorities: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

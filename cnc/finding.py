@@ -38,6 +38,7 @@ class Check(StrEnum):
     HARDWARE = "hardware"
     CLASSIFICATION = "classification"
     LIMITS = "limits of gates"
+    PREEMPTION = "frame preemption"
     MARGIN = "gate margin"
     LATENESS = "talker lateness"
     STARVATION = "frames leave"

@@ -19,6 +19,7 @@ from cnc.model import (
     EndStation,
     FrameOverhead,
     GateMode,
+    Intent,
     Link,
     Management,
     Network,
@@ -133,23 +134,35 @@ class _Servers:
         return Management(address, port, stated.user or self._defaults.user)
 
 
-def refuse_preemption(document: shape.Document, problems: Problems) -> None:
-    """Nothing configures it: plans relied on it once, and best effort then made frames late.
-
-    A preemptable frame gives way when an express frame is ready, or while the MAC is held. So a
-    guard band of one fragment needs both preemptable traffic classes (IEEE 802.1Q-2022 6.7.2) and
-    gate control lists of Set-And-Hold-MAC entries (Table 8-7).
-    """
+def check_preemption(document: shape.Document, intent: Intent, problems: Problems) -> None:
+    """Refuse it where nothing would configure it, or where it has no effect. Whether a port does
+    preempt is seen when a plan is pushed."""
     for name, its in document.switches.items():
         for port, limits in its.ports.items():
-            if limits.preemption:
-                problems.add(
-                    ("switches", name, "ports", port, "preemption"),
-                    "true",
-                    "false or no such key: no switch is configured to preempt frames, so that a "
-                    "guard band is as long as a whole frame; a smaller max-frame of best effort "
-                    "makes it shorter",
-                )
+            if limits.preemption and (why := _no_preemption(document, intent, its, limits)):
+                path = ("switches", name, "ports", port, "preemption")
+                problems.add(path, f"true, and {why[0]}", why[1])
+
+
+def _no_preemption(
+    document: shape.Document, intent: Intent, its: shape.Switch, port: shape.Port
+) -> tuple[str, str] | None:
+    """What it does not go together with, and what is expected."""
+    if its.profile:
+        return "a profile", "false: no profile says how other switches preempt"
+    if (gates := _gate_mode(its, document.defaults)) is not GateMode.FULL_OFFLOAD:
+        return f"gates: {gates}", (
+            "gates: full-offload of the switch, whose port then runs the list and is handed the "
+            "preemptable classes with it (taprio: Preemption only supported with full offload)"
+        )
+    if _fits_only(its, port):
+        return "fits-only", (
+            "one of both: a port that starts only what fits has no frame of best effort on the "
+            "link when a window opens"
+        )
+    if not intent.unreserved_classes():
+        return "no class that could give way", "a class of the role best-effort without shaping"
+    return None
 
 
 def _bridges(document: shape.Document, servers: _Servers, problems: Problems) -> dict[str, Bridge]:

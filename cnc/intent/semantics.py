@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from cnc.intent.network import network, refuse_preemption
+from cnc.intent.network import check_preemption, network
 from cnc.intent.profiles import check_profiles
 from cnc.intent.streams import check_room, check_streams
 from cnc.keys import shape
@@ -46,7 +46,7 @@ def build(
     for each in KEYS:
         intent = each.completed(intent)
     if not of_plan:
-        refuse_preemption(document, problems)
+        check_preemption(document, intent, problems)
     check_profiles(document, problems)
     _check_classes(intent, problems)
     _check_class_windows(document, problems)

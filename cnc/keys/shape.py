@@ -351,8 +351,9 @@ class Port(Shape):
     )
     preemption: Boolean = Field(
         False,
-        description="only false: no switch is configured to preempt best-effort frames (IEEE "
-        "802.3br)",
+        description="frames of best effort give way to all others (preemption.md), which needs "
+        "gates: full-offload, and a MAC merge layer that has verified the other end of the link: a "
+        "push is refused where the port does not say so",
     )
 
 

@@ -23,6 +23,7 @@ NAMES = (
     "gates",
     "cqf",
     "cbs",
+    "preemption",
     "clock",
     "identification",
     "frer",

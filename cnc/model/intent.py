@@ -22,6 +22,7 @@ from cnc.model.parts import NO_PARTS, Parts
 from cnc.model.streams import DEFAULT_ADDRESS_RANGE, DEFAULT_INDIVIDUAL_RANGE, AddressRange, Stream
 
 _Part = TypeVar("_Part")
+_PRIORITIES = 8  # of 802.1Q
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +200,12 @@ class Intent:
     def planned_classes(self) -> list[TrafficClass]:
         """Those whose frames have planned times."""
         return [c for c in self.classes_with(ClassRole.SCHEDULED) if not c.windows_are_given]
+
+    def priority_map(self) -> tuple[int, ...]:
+        """The traffic class of each priority; one that no class names is best effort's."""
+        by_priority = {c.priority: c.number for c in self.classes.values()}
+        fallback = self.unreserved_classes()[0].number
+        return tuple(by_priority.get(priority, fallback) for priority in range(_PRIORITIES))
 
     def unplanned_classes(self) -> list[TrafficClass]:
         """Those, beside control, whose frames come at any time: they fill what their gates leave

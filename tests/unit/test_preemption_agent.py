@@ -66,7 +66,7 @@ def test_a_class_with_an_express_priority_is_refused():
 
 def test_they_come_and_go_with_the_gates_of_the_port(switch):
     applied = apply(switch, LOWER)
-    assert switch.read()["p1"][Preemptable].classes == (0,)
+    assert switch.read()["p1"][Preemptable] == LOWER
     assert apply(switch, LOWER).steps == ()
     assert [each.difference for each in apply(switch, Preemptable()).changes] == [
         "preemptable classes: 0, configured is none"
@@ -195,7 +195,7 @@ def test_what_the_port_does_is_reported():
         "tx-active": True,
         "verify-status": "succeeded",
         "tx-min-fragment-octets": 60,
-        "preemptable-class": [0],
+        "preemptable-priority": [0, 1, 2, 3, 4, 5, 7],
     }
 
 

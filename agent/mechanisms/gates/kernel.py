@@ -198,7 +198,7 @@ def _split(
     below = {content.queue: content for place, content in by_place.items() if place > ROOT}
     root: Root | None = by_place.get(ROOT, by_place.get(CLASSES))
     if says_preemptable and isinstance(root, Taprio):
-        classes = by_place.get(PREEMPTABLE, PreemptableClasses(()))
+        classes = by_place.get(PREEMPTABLE, PreemptableClasses())
         root = replace(root, preemptable=classes.numbers)
     return root, below
 

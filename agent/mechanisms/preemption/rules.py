@@ -85,7 +85,9 @@ def applied(
             f"port {state.name}: the kernel refused the schedule: Device does not support "
             "preemption (EOPNOTSUPP)"
         )
-    return state.with_part(Preemptable(contents[0].numbers) if contents else Preemptable())
+    return state.with_part(
+        Preemptable(contents[0].numbers, contents[0].priorities) if contents else Preemptable()
+    )
 
 
 def _state(its: MacMerge, shown: Preemptable) -> Node:
@@ -94,7 +96,7 @@ def _state(its: MacMerge, shown: Preemptable) -> Node:
         "tx-active": its.tx_active,
         "verify-status": str(its.verify_status),
         "tx-min-fragment-octets": its.tx_min_fragment_octets,
-        "preemptable-class": list(shown.classes),
+        "preemptable-priority": list(shown.priorities),
     }
 
 
@@ -105,4 +107,6 @@ def _below(state: PortState, its: Preemptable) -> Below:
 
 def _contributed(state: PortState, its: Preemptable) -> Iterator[Contribution]:
     if its.classes:
-        yield Contribution(NAME, state.name, PREEMPTABLE, PreemptableClasses(its.classes))
+        yield Contribution(
+            NAME, state.name, PREEMPTABLE, PreemptableClasses(its.classes, its.priorities)
+        )

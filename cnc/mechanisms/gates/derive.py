@@ -21,9 +21,7 @@ def derive(plan: Plan, nodes: Collection[str]) -> dict[PortRef, PortGates]:
     with a profile has no DSCP rules, and perhaps classes that nothing can set."""
     network, classes = plan.intent.network, plan.intent.classes.values()
     modes = {name: mode for name in nodes if (mode := network.gate_mode(name)) is not None}
-    fallback = plan.intent.unreserved_classes()[0].number
-    by_priority = {c.priority: c.number for c in classes}
-    priority_map = tuple(by_priority.get(p, fallback) for p in range(PRIORITIES))
+    priority_map = plan.intent.priority_map()
     dscp_priorities = {dscp: c.priority for c in classes for dscp in c.dscps}
     count = 1 + max(c.number for c in classes)
 
