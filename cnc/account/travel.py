@@ -53,7 +53,8 @@ class Travel:
         known: dict[tuple[object, ...], int] = {}  # there are many links, of few kinds
         for port, link in links.items():
             talker = intent.network.end_stations.get(port.node)
-            kind = link.rate_bps, talker and (talker.lateness_ns, talker.interference)
+            its = talker and (talker.lateness_ns, talker.interference)
+            kind = link.rate_bps, link.preemption, its
             if kind not in known:
                 known[kind] = blocking_ns(intent, link)
             blocking[port] = known[kind]

@@ -53,7 +53,8 @@ def judge_shared(
             queues[t.egress, t.traffic_class].append(t)
     for (port, number), sharing in queues.items():
         link, talker = network.links[port], network.end_stations.get(port.node)
-        kind = link.rate_bps, talker and (talker.lateness_ns, talker.interference)
+        its = talker and (talker.lateness_ns, talker.interference)
+        kind = link.rate_bps, link.preemption, its
         if kind not in delays:
             delays[kind] = _Delays.of(plan.intent, link)
         queue = _Queue(plan.intent, link, number, sharing, delays[kind])

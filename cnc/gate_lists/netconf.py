@@ -86,7 +86,7 @@ def _row(entry: Element, source: str) -> tuple[int, GateEntry] | None:
         return None
     operation = (_text(entry, "operation-name") or "set-gate-states").rpartition(":")[2]
     if operation != "set-gate-states":
-        expected = "set-gate-states: no switch is configured to preempt frames"
+        expected = "set-gate-states: no plan holds preemptable frames back"
         raise refused(where, f"the operation {operation}", expected)
     return _number(entry, "index", where), GateEntry(
         _number(inner, "gate-states-value", where), _number(inner, "time-interval-value", where)

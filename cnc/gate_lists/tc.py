@@ -129,7 +129,7 @@ def _entry(words: Sequence[str], where: str) -> GateEntry:
         raise refused(where, f"sched-entry {' '.join(words)}", "sched-entry S MASK INTERVAL")
     operation, mask, interval = words
     if operation != "S":
-        expected = "S: no switch is configured to preempt frames"
+        expected = "S: no plan holds preemptable frames back"
         raise refused(where, f"the operation {operation}", expected)
     return GateEntry(
         number(where, mask, "the mask", 16), number(where, interval, "the interval", 0)

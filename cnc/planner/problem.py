@@ -541,6 +541,7 @@ class Problem:
                 (link.rate_bps, link.propagation_ns, link.gate_interval_min_ns),
                 (link.gate_tick_ns, link.gate_early_ns, self.start_delay_ns(number)),
                 link.source.node in bridges,
+                link.preemption,
                 target and (target.processing_min_ns, target.processing_max_ns),
                 number in self._loose_links,
             )

@@ -186,6 +186,12 @@ def test_a_port_nobody_configured_can_be_inspected(client):
         "mac-merge": True,
         "hardware-time-stamps": False,
         "hardware-forwards": False,
+        "mac-merge-state": {
+            "tx-enabled": False,
+            "tx-active": False,
+            "verify-status": "unknown",
+            "tx-min-fragment-octets": 60,
+        },
         "link-speed-bps": "1000000000",
         "root-qdisc": "noqueue",
     }

@@ -49,6 +49,7 @@ def test_all_standard_modules_of_ieee_have_facts():
         "ieee802-dot1dc-sched-if",
         "ieee802-dot1q-bridge",
         "ieee802-dot1q-cnc-config",
+        "ieee802-dot1q-preemption",
         "ieee802-dot1q-psfp",
         "ieee802-dot1q-psfp-bridge",
         "ieee802-dot1q-sched",

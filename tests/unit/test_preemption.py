@@ -85,6 +85,17 @@ def test_a_class_with_a_bound_of_its_own_does_not_give_way() -> None:
 
 
 @pytest.mark.parametrize("windows", [Windows.EXACT, Windows.SHARED])
+def test_a_port_that_preempts_beside_others_that_do_not_has_figures_of_its_own(
+    windows: Windows,
+) -> None:
+    asked = wanted(preemption=False, windows=windows, period_ns=4 * MS)
+    for ports_there in ([LAST], [PortRef("s1", "s2")]):
+        planned = plan(with_links(asked, *ports_there, preemption=True))
+        assert judge(planned) == []
+        assert misses(planned, Slow(), duration_ns=12 * MS) == []
+
+
+@pytest.mark.parametrize("windows", [Windows.EXACT, Windows.SHARED])
 def test_best_effort_keeps_what_guard_bands_took(windows: Windows) -> None:
     plain, preempting = (
         plan(wanted(preemption=preemption, windows=windows, period_ns=4 * MS))
@@ -132,7 +143,9 @@ def test_a_judge_that_wants_whole_guard_bands_refuses(monkeypatch: pytest.Monkey
 @given(asked=intents(), seed=st.integers(0, 1 << 16))
 def test_no_frame_is_late_in_any_network_that_preempts(asked: Intent, seed: int) -> None:
     try:
-        planned = plan(offloaded(asked, preemption=True))
+        alike = offloaded(asked, preemption=True)
+        some = [port for number, port in enumerate(alike.network.links) if seed >> number & 1]
+        planned = plan(with_links(alike, *some, preemption=False) if some else alike)
     except Unschedulable:
         return
     assert judge(planned) == []
