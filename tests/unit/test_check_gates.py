@@ -104,9 +104,9 @@ def test_a_plan_without_streams_is_told_what_gates_are_judged_by(good: Plan) -> 
 
 
 def test_a_plan_that_rests_on_preemption_is_refused(good: Plan) -> None:
-    """Nothing is configured to preempt, neither by a plan nor by hand."""
+    """Its gates are software, with which nothing preempts."""
     found = judge(with_port_limits(good, preemption=True))
-    assert [(violation.code, violation.where) for violation in found] == [("preemption", str(PORT))]
+    assert ("preemption", str(PORT)) in {(violation.code, violation.where) for violation in found}
 
 
 def test_the_gate_margin_is_kept_free_after_each_planned_frame(good: Plan) -> None:

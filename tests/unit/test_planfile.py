@@ -227,4 +227,4 @@ def test_a_plan_that_rests_on_preemption_is_read_and_then_refused(line3: Plan) -
         "s2": {"preemption": True},
     }
     plan = planfile.parse(json.dumps(document), "old.json")
-    assert [(each.code, each.where) for each in judge(plan)] == [("preemption", "s1/s2")]
+    assert ("preemption", "s1/s2") in {(each.code, each.where) for each in judge(plan)}
