@@ -127,6 +127,10 @@ class TcpListener:
         seq = seq_of_write(self._octets, self._write_octets)
         if len(data) < missing or seq < 0:
             return _NOTHING
+        if not ancillary:
+            # The kernel begins to stamp a little after a socket has asked for it, and unlike UDP
+            # TCP hands on no later time in place of that of the arrival.
+            return Arrival(self._number, seq, tai_ns())
         seconds, nanoseconds = TIMESPEC.unpack_from(ancillary[0][2])
         received_ns = seconds * NS_PER_S + nanoseconds + self._tai_offset_ns
         return Arrival(self._number, seq, received_ns)
