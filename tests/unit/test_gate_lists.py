@@ -76,7 +76,7 @@ def test_a_base_time_that_the_script_computes_is_told_and_left_out() -> None:
     [
         ("dev $1 root taprio sched-entry S 1 5", "found the device $1, expected the name of the"),
         ("root taprio sched-entry S 1 5", "found a command without dev"),
-        ("dev e root taprio sched-entry H 1 5", "found the operation H, expected S: no switch"),
+        ("dev e root taprio sched-entry H 1 5", "found the operation H, expected S: no plan"),
         ("dev e root taprio sched-entry S zz 5", "found the mask 'zz', expected a whole number"),
         ("dev e root taprio sched-entry S 1", "found sched-entry S 1, expected sched-entry S MASK"),
         ("dev e root taprio sched-entry S 100 5", "found gate states 0x100, expected 0x00 to 0xff"),
