@@ -410,6 +410,28 @@ class AtPlace(Generic[_Part]):
     goes_on: Callable[[PortReport], str | None] = lambda _report: None
 
 
+def leaving_former(
+    derive: Callable[[Plan, Collection[str]], Mapping[PortRef, _Part]], nothing: _Part
+) -> Callable[[Mapping[str, dict[str, PortSettings]], Plan], dict[str, dict[str, PortSettings]]]:
+    """`leaving` of a part that is asked of ports: `nothing` where only the plan before has one."""
+
+    def leaving(
+        desired: Mapping[str, dict[str, PortSettings]], former: Plan
+    ) -> dict[str, dict[str, PortSettings]]:
+        before = derive(former, desired.keys())
+        return {
+            name: {
+                port: its.having(nothing)
+                if PortRef(name, port) in before and its.get(type(nothing)) is None
+                else its
+                for port, its in settings.items()
+            }
+            for name, settings in desired.items()
+        }
+
+    return leaving
+
+
 def configured_or_drifted(
     what: str,
     configured: Callable[[_Part, StoredPort], str | None],

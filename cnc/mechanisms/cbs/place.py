@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 
 from cnc.data_tree.tree import PortReport
-from cnc.mechanism import AtPlace, Kept, configured_or_drifted
+from cnc.mechanism import AtPlace, Kept, configured_or_drifted, leaving_former
 from cnc.mechanisms.cbs.model import IdleSlopes, PortSlopes, Row, SlopeReport
 from cnc.mechanisms.cbs.tree import edit, reported, stored
-from cnc.model import Plan, PortRef, PortSettings, StoredPort
+from cnc.model import Plan, PortRef, StoredPort
 from cnc.support.format import rate
 
 
@@ -16,21 +16,6 @@ def derive(plan: Plan, nodes: Collection[str]) -> dict[PortRef, PortSlopes]:
     """Of each port of these switches by which a class with credit leaves."""
     slopes = plan[IdleSlopes].by_port
     return {port: PortSlopes(its) for port, its in slopes.items() if port.node in nodes}
-
-
-def leaving(
-    desired: Mapping[str, dict[str, PortSettings]], former: Plan
-) -> dict[str, dict[str, PortSettings]]:
-    """`desired` by node, without the idle slopes that only `former` has, the plan before."""
-    return {
-        name: {
-            port: its.having(PortSlopes())
-            if PortRef(name, port) in former[IdleSlopes].by_port and its.get(PortSlopes) is None
-            else its
-            for port, its in settings.items()
-        }
-        for name, settings in desired.items()
-    }
 
 
 def configured_difference(desired: PortSlopes, its: StoredPort) -> str | None:
@@ -82,7 +67,7 @@ def _part(rows: tuple[Row, ...]) -> PortSlopes:
 AT_PLACE = AtPlace(
     part=PortSlopes,
     derive=derive,
-    leaving=leaving,
+    leaving=leaving_former(derive, PortSlopes()),
     needs_change=configured_or_drifted("the switch", configured_difference, drifted),
     configured=configured_difference,
     differs=differs,

@@ -11,13 +11,13 @@ from collections.abc import Collection, Mapping
 from lxml.builder import ElementMaker
 
 from cnc.data_tree import reply
+from cnc.data_tree.bridge_port import bridge_port_of
 from cnc.data_tree.reply import Element, Reply
 from cnc.data_tree.tree import BRIDGE, CBSA_BRIDGE, INTERFACES, NETCONF, TSN_LINUX
 from cnc.mechanism import PlaceEdit
 from cnc.mechanisms.cbs.model import PortSlopes, SlopeReport
 from cnc.model import NOTHING_STORED
 
-_BRIDGE = ElementMaker(namespace=BRIDGE, nsmap={None: BRIDGE})
 _CBSA = ElementMaker(namespace=CBSA_BRIDGE, nsmap={None: CBSA_BRIDGE})
 _NAMESPACES = {"b": BRIDGE, "c": CBSA_BRIDGE, "if": INTERFACES, "t": TSN_LINUX}
 _TABLE, _KERNEL = reply.Leaves(CBSA_BRIDGE), reply.Leaves(TSN_LINUX)
@@ -34,16 +34,8 @@ def edit(parts: Mapping[str, PortSlopes], its: PlaceEdit) -> list[Element]:
         desired = parts.get(name, PortSlopes())
         before = (its.stored.get(name) or NOTHING_STORED)[PortSlopes]
         if desired.by_class or before.by_class:
-            _bridge_port(its.interfaces.of(name)).append(_element(desired))
+            bridge_port_of(its.interfaces.of(name)).append(_element(desired))
     return []
-
-
-def _bridge_port(interface: Element) -> Element:
-    found = interface.find("b:bridge-port", _NAMESPACES)
-    if found is None:
-        found = _BRIDGE("bridge-port")
-        interface.append(found)
-    return found
 
 
 def _element(desired: PortSlopes) -> Element:

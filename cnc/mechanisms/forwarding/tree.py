@@ -17,6 +17,7 @@ from typing import Literal, NamedTuple
 from lxml.builder import ElementMaker
 
 from cnc.data_tree import reply
+from cnc.data_tree.bridge_port import bridge_port_of
 from cnc.data_tree.mac_addresses import from_tree, to_tree
 from cnc.data_tree.reply import Element, Reply
 from cnc.data_tree.tree import (
@@ -81,11 +82,7 @@ def _add_bridge_ports(
     for port in sorted(members | changed.keys()):
         interface = interfaces.of(port)
         if operation := changed.get(port):
-            bridge_port = interface.find(f"{{{BRIDGE}}}bridge-port")
-            if bridge_port is None:
-                bridge_port = _BRIDGE("bridge-port")
-                interface.append(bridge_port)
-            bridge_port.append(regeneration_element(operation))
+            bridge_port_of(interface).append(regeneration_element(operation))
 
 
 def _bridges_element(

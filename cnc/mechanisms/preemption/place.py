@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 
 from cnc.data_tree.tree import PortReport
-from cnc.mechanism import AtPlace, Kept, configured_or_drifted
+from cnc.mechanism import AtPlace, Kept, configured_or_drifted, leaving_former
 from cnc.mechanisms.preemption.model import PortPreemption, PreemptionReport, Row
 from cnc.mechanisms.preemption.preflight import examine, unverified
 from cnc.mechanisms.preemption.tree import edit, reported, stored
-from cnc.model import Plan, PortRef, PortSettings, StoredPort
+from cnc.model import Plan, PortRef, StoredPort
 
 
 def derive(plan: Plan, nodes: Collection[str]) -> dict[PortRef, PortPreemption]:
@@ -24,22 +24,6 @@ def derive(plan: Plan, nodes: Collection[str]) -> dict[PortRef, PortPreemption]:
             led_to = enumerate(intent.priority_map())
             found[port] = PortPreemption(tuple(p for p, number in led_to if number in numbers))
     return found
-
-
-def leaving(
-    desired: Mapping[str, dict[str, PortSettings]], former: Plan
-) -> dict[str, dict[str, PortSettings]]:
-    """`desired` by node, without what only `former` has preempted, the plan before."""
-    before = derive(former, desired.keys())
-    return {
-        name: {
-            port: its.having(PortPreemption())
-            if PortRef(name, port) in before and its.get(PortPreemption) is None
-            else its
-            for port, its in settings.items()
-        }
-        for name, settings in desired.items()
-    }
 
 
 def configured_difference(desired: PortPreemption, its: StoredPort) -> str | None:
@@ -93,7 +77,7 @@ def _part(rows: tuple[Row, ...]) -> PortPreemption:
 AT_PLACE = AtPlace(
     part=PortPreemption,
     derive=derive,
-    leaving=leaving,
+    leaving=leaving_former(derive, PortPreemption()),
     needs_change=configured_or_drifted("the switch", configured_difference, drifted),
     configured=configured_difference,
     differs=differs,

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator, Mapping
 from lxml.builder import ElementMaker
 
 from cnc.data_tree import reply
+from cnc.data_tree.bridge_port import bridge_port_of
 from cnc.data_tree.reply import Element, Reply
 from cnc.data_tree.tree import (
     BRIDGE,
@@ -24,7 +25,6 @@ from cnc.mechanism import PlaceEdit
 from cnc.mechanisms.preemption.model import MacMerge, PortPreemption, PreemptionReport
 from cnc.model import NOTHING_STORED
 
-_BRIDGE = ElementMaker(namespace=BRIDGE, nsmap={None: BRIDGE})
 _PREEMPT = ElementMaker(namespace=PREEMPTION_BRIDGE, nsmap={None: PREEMPTION_BRIDGE})
 _NAMESPACES = {"b": BRIDGE, "p": PREEMPTION_BRIDGE, "if": INTERFACES, "t": TSN_LINUX}
 _KERNEL = reply.Leaves(TSN_LINUX)
@@ -43,16 +43,8 @@ def edit(parts: Mapping[str, PortPreemption], its: PlaceEdit) -> list[Element]:
         desired = parts.get(name, PortPreemption())
         before = (its.stored.get(name) or NOTHING_STORED)[PortPreemption]
         if desired.priorities or before.priorities:
-            _bridge_port(its.interfaces.of(name)).append(_element(desired))
+            bridge_port_of(its.interfaces.of(name)).append(_element(desired))
     return []
-
-
-def _bridge_port(interface: Element) -> Element:
-    found = interface.find("b:bridge-port", _NAMESPACES)
-    if found is None:
-        found = _BRIDGE("bridge-port")
-        interface.append(found)
-    return found
 
 
 def _element(desired: PortPreemption) -> Element:

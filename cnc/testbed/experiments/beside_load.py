@@ -10,11 +10,9 @@ from typing import Any, ClassVar, Self
 
 from cnc.errors import InputError
 from cnc.model import NS_PER_S, Intent, Plan, StreamPlan
-from cnc.rollout import push
-from cnc.support.format import duration
-from cnc.testbed.experiments import planned, sending
+from cnc.testbed.experiments import planned
 from cnc.testbed.experiments.description import BesideLoadDescription
-from cnc.testbed.experiments.experiment import Progress, read_rows, write_rows
+from cnc.testbed.experiments.experiment import Progress, read_rows
 from cnc.testbed.lab.platform import Platform
 from cnc.testbed.lab.running import Lab
 from cnc.testbed.traffic.flows import BridgedFlow
@@ -106,12 +104,12 @@ class BesideLoad:
 
     def run_in(self, running: Lab, directory: Path, progress: Progress) -> None:
         """Push the plan and send; times in rows count from the start of sending."""
-        sending.await_schedule(
-            push(self.plan, connect=running.connect, listener=lambda event: progress(str(event)))
+        planned.run(
+            *(self.plan, running, self.sent),
+            duration_ns=self.duration_ns,
+            directory=directory,
+            progress=progress,
         )
-        progress(f"sending for {duration(self.duration_ns)}")
-        recording = sending.record(running, self.sent, self.duration_ns)
-        write_rows(directory, planned.FRAME_COLUMNS, planned.frame_rows(recording))
 
     def measured(
         self, directory: Path, platform: Platform

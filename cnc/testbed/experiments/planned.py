@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,8 +12,13 @@ from cnc.keys.problems import one_of
 from cnc.loops.model import Loop, Loops
 from cnc.model import Forwarding, Intent, Plan
 from cnc.planner import plan as compute
+from cnc.rollout import push
+from cnc.support.format import duration
+from cnc.testbed.experiments import sending
+from cnc.testbed.experiments.experiment import Progress, write_rows
 from cnc.testbed.experiments.keys import NetworkDescription
-from cnc.testbed.traffic.recording import Frame, Recording
+from cnc.testbed.lab.running import Lab
+from cnc.testbed.traffic.recording import AnyFlow, Frame, Recording
 
 FRAME_COLUMNS = ("flow", "seq", "planned_ns", "sent_ns", "received_ns")
 
@@ -102,6 +107,24 @@ def stepped_loop(plan: Plan, name: str, file: Path) -> Loop:
             hint="choose a loop with a `reference`",
         )
     return loop
+
+
+def run(
+    plan: Plan,
+    running: Lab,
+    sent: Sequence[AnyFlow],
+    *,
+    duration_ns: int,
+    directory: Path,
+    progress: Progress,
+) -> None:
+    """Push a plan, send for so long once it runs, and write the frames into `rows.csv`."""
+    sending.await_schedule(
+        push(plan, connect=running.connect, listener=lambda event: progress(str(event)))
+    )
+    progress(f"sending for {duration(duration_ns)}")
+    recording = sending.record(running, sent, duration_ns)
+    write_rows(directory, FRAME_COLUMNS, frame_rows(recording))
 
 
 def frame_rows(recording: Recording) -> Iterator[tuple[object, ...]]:

@@ -11,13 +11,12 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from cnc.model import Intent, Plan, Stream
-from cnc.rollout import push
 from cnc.support.format import duration
 from cnc.testbed.experiments import planned, sending
 from cnc.testbed.experiments.bound_check.figures import Verdict
 from cnc.testbed.experiments.bound_check.pictures import bound_check_pictures
 from cnc.testbed.experiments.description import BoundCheckDescription
-from cnc.testbed.experiments.experiment import Progress, Report, Sheet, read_rows, write_rows
+from cnc.testbed.experiments.experiment import Progress, Report, Sheet, read_rows
 from cnc.testbed.lab.platform import Platform
 from cnc.testbed.lab.running import Lab
 from cnc.testbed.traffic.measure import Spread, summarise, wake_up_error
@@ -64,12 +63,12 @@ class BoundCheck:
     def run_in(self, running: Lab, directory: Path, progress: Progress) -> None:
         """Push the plan and send; times in rows count from the start of sending."""
         duration_ns = self.cycles * self.plan.intent.hyperperiod_ns()
-        sending.await_schedule(
-            push(self.plan, connect=running.connect, listener=lambda event: progress(str(event)))
+        planned.run(
+            *(self.plan, running, self.sent),
+            duration_ns=duration_ns,
+            directory=directory,
+            progress=progress,
         )
-        progress(f"sending for {duration(duration_ns)}")
-        recording = sending.record(running, self.sent, duration_ns)
-        write_rows(directory, planned.FRAME_COLUMNS, planned.frame_rows(recording))
 
     def report(self, directory: Path, platform: Platform) -> Report:
         frames = list(planned.frames(read_rows(directory)))
